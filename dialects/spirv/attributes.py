@@ -1,0 +1,256 @@
+"""
+Enumerations as attributes: Khronos' names, MLIR's spelling.
+
+An enumeration attribute is written `<Subgroup>` where an operation's syntax expects it, and
+`#spirv.scope<Subgroup>` elsewhere; a mask is written `<AcquireRelease|WorkgroupMemory>`.
+Where MLIR shortens a Khronos name (`RowMajor` for `RowMajorKHR`) the short form is the one printed
+and either is read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from enum import IntEnum, IntFlag
+from typing import ClassVar, Generic
+
+from typing_extensions import TypeVar
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from xdsl_spirv.dialects.spirv import enums
+
+EnumT = TypeVar("EnumT", bound=IntEnum | IntFlag)
+
+
+class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
+    """
+    An enumerant of one SPIR-V operand kind.
+
+    `ENUM` is the generated enumeration; `SPELLING` maps a Khronos member name to MLIR's text where
+    the two differ.
+    """
+
+    ENUM: ClassVar[type[IntEnum] | type[IntFlag]]
+    SPELLING: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def parse_enumerant(cls, parser: AttrParser) -> EnumT:
+        """One enumerant's name, or several joined by `|` for a mask."""
+        value = cls._parse_one(parser)
+        while issubclass(cls.ENUM, IntFlag) and parser.parse_optional_punctuation("|"):
+            value = value | cls._parse_one(parser)
+        return value
+
+    @classmethod
+    def _parse_one(cls, parser: AttrParser) -> EnumT:
+        start = parser.pos
+        digits = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+        text = "" if digits is None else str(digits)
+        text += parser.parse_optional_identifier() or ""
+        for name, spelled in cls.SPELLING.items():
+            if spelled == text:
+                text = name
+        for name in (text, text + "_", cls.ENUM.__name__ + text):
+            if name in cls.ENUM.__members__:
+                return cls.ENUM.__members__[name]  # pyright: ignore[reportReturnType]
+        if issubclass(cls.ENUM, IntFlag) and text == "None":
+            return cls.ENUM(0)  # pyright: ignore[reportReturnType]
+        parser.raise_error(f"{text!r} is not a {cls.ENUM.__name__}", start, parser.pos)
+
+    @classmethod
+    def spell(cls, value: IntEnum | IntFlag) -> str:
+        """The text of an enumerant, or of a mask with its bits in ascending order."""
+        if isinstance(value, IntFlag):
+            if not value:
+                return "None"
+            bits = [cls.ENUM(1 << i) for i in range(32) if value >> i & 1]
+            return "|".join(cls._spell_one(b) for b in bits)
+        return cls._spell_one(value)
+
+    @classmethod
+    def _spell_one(cls, value: IntEnum | IntFlag) -> str:
+        name = value.name or str(int(value))
+        if name in cls.SPELLING:
+            return cls.SPELLING[name]
+        if name.startswith(cls.ENUM.__name__) and name[len(cls.ENUM.__name__)].isdigit():
+            return name[len(cls.ENUM.__name__) :]
+        return name.rstrip("_")
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> EnumT:
+        with parser.in_angle_brackets():
+            return cls.parse_enumerant(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.spell(self.data))
+
+
+@irdl_attr_definition
+class ScopeAttr(EnumerationAttr[enums.Scope]):
+    """Scope <id>, SPIR-V 3.27; always a known constant here."""
+
+    name = "spirv.scope"
+    ENUM = enums.Scope
+
+
+@irdl_attr_definition
+class StorageClassAttr(EnumerationAttr[enums.StorageClass]):
+    """Storage Class, SPIR-V 3.7; also the memory space of a memref."""
+
+    name = "spirv.storage_class"
+    ENUM = enums.StorageClass
+
+
+@irdl_attr_definition
+class MemorySemanticsAttr(EnumerationAttr[enums.MemorySemantics]):
+    """Memory Semantics <id>, SPIR-V 3.25; always a known constant here."""
+
+    name = "spirv.memory_semantics"
+    ENUM = enums.MemorySemantics
+    SPELLING = {"Relaxed": "None"}
+
+
+@irdl_attr_definition
+class MemoryAccessAttr(EnumerationAttr[enums.MemoryAccess]):
+    """Memory Operands, SPIR-V 3.26, without their parameters."""
+
+    name = "spirv.memory_access"
+    ENUM = enums.MemoryAccess
+
+
+@irdl_attr_definition
+class GroupOperationAttr(EnumerationAttr[enums.GroupOperation]):
+    """Group Operation, SPIR-V 3.28."""
+
+    name = "spirv.group_operation"
+    ENUM = enums.GroupOperation
+
+
+@irdl_attr_definition
+class SelectionControlAttr(EnumerationAttr[enums.SelectionControl]):
+    """Selection Control, SPIR-V 3.22."""
+
+    name = "spirv.selection_control"
+    ENUM = enums.SelectionControl
+
+
+@irdl_attr_definition
+class LoopControlAttr(EnumerationAttr[enums.LoopControl]):
+    """Loop Control, SPIR-V 3.23."""
+
+    name = "spirv.loop_control"
+    ENUM = enums.LoopControl
+
+
+@irdl_attr_definition
+class FunctionControlAttr(EnumerationAttr[enums.FunctionControl]):
+    """Function Control, SPIR-V 3.24."""
+
+    name = "spirv.function_control"
+    ENUM = enums.FunctionControl
+
+
+@irdl_attr_definition
+class AddressingModelAttr(EnumerationAttr[enums.AddressingModel]):
+    """Addressing Model, SPIR-V 3.4."""
+
+    name = "spirv.addressing_model"
+    ENUM = enums.AddressingModel
+
+
+@irdl_attr_definition
+class MemoryModelAttr(EnumerationAttr[enums.MemoryModel]):
+    """Memory Model, SPIR-V 3.5."""
+
+    name = "spirv.memory_model"
+    ENUM = enums.MemoryModel
+
+
+@irdl_attr_definition
+class ExecutionModelAttr(EnumerationAttr[enums.ExecutionModel]):
+    """Execution Model, SPIR-V 3.3."""
+
+    name = "spirv.execution_model"
+    ENUM = enums.ExecutionModel
+
+
+@irdl_attr_definition
+class ExecutionModeAttr(EnumerationAttr[enums.ExecutionMode]):
+    """Execution Mode, SPIR-V 3.6, without its operands."""
+
+    name = "spirv.execution_mode"
+    ENUM = enums.ExecutionMode
+
+
+@irdl_attr_definition
+class DecorationAttr(EnumerationAttr[enums.Decoration]):
+    """Decoration, SPIR-V 3.20, without its operands."""
+
+    name = "spirv.decoration"
+    ENUM = enums.Decoration
+
+
+@irdl_attr_definition
+class CapabilityAttr(EnumerationAttr[enums.Capability]):
+    """Capability, SPIR-V 3.31."""
+
+    name = "spirv.capability"
+    ENUM = enums.Capability
+
+
+@irdl_attr_definition
+class FPFastMathModeAttr(EnumerationAttr[enums.FPFastMathMode]):
+    """FP Fast Math Mode, SPIR-V 3.15."""
+
+    name = "spirv.fastmath_mode"
+    ENUM = enums.FPFastMathMode
+
+
+@irdl_attr_definition
+class PackedVectorFormatAttr(EnumerationAttr[enums.PackedVectorFormat]):
+    """Packed Vector Format of SPV_KHR_integer_dot_product."""
+
+    name = "spirv.packed_vector_format"
+    ENUM = enums.PackedVectorFormat
+
+
+@irdl_attr_definition
+class CooperativeMatrixUseAttr(EnumerationAttr[enums.CooperativeMatrixUse]):
+    """Cooperative Matrix Use of SPV_KHR_cooperative_matrix."""
+
+    name = "spirv.coop_matrix_use_khr"
+    ENUM = enums.CooperativeMatrixUse
+    SPELLING = {
+        "MatrixAKHR": "MatrixA",
+        "MatrixBKHR": "MatrixB",
+        "MatrixAccumulatorKHR": "MatrixAcc",
+    }
+
+
+@irdl_attr_definition
+class CooperativeMatrixLayoutAttr(EnumerationAttr[enums.CooperativeMatrixLayout]):
+    """Cooperative Matrix Layout of SPV_KHR_cooperative_matrix."""
+
+    name = "spirv.coop_matrix_layout_khr"
+    ENUM = enums.CooperativeMatrixLayout
+    SPELLING = {"RowMajorKHR": "RowMajor", "ColumnMajorKHR": "ColumnMajor"}
+
+
+@irdl_attr_definition
+class CooperativeMatrixOperandsAttr(EnumerationAttr[enums.CooperativeMatrixOperands]):
+    """Cooperative Matrix Operands of SPV_KHR_cooperative_matrix."""
+
+    name = "spirv.cooperative_matrix_operands_khr"
+    ENUM = enums.CooperativeMatrixOperands
+    SPELLING = {
+        "NoneKHR": "None",
+        "MatrixASignedComponentsKHR": "ASigned",
+        "MatrixBSignedComponentsKHR": "BSigned",
+        "MatrixCSignedComponentsKHR": "CSigned",
+        "MatrixResultSignedComponentsKHR": "ResultSigned",
+        "SaturatingAccumulationKHR": "AccSat",
+    }

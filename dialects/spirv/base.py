@@ -1,0 +1,52 @@
+"""
+How an operation of the `spirv` dialect says which SPIR-V instruction it is.
+
+An operation states its name, its operands and properties, and the rules its verifier checks. What the
+instruction's opcode is, in which order its words stand, which capabilities enable it: that is in the
+grammar table (`serialization/grammar.json`), found by the instruction's name.
+
+The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue` is
+OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450); a grammar operand's field is its name in snake
+case (`Vector 1` is `vector_1`). Where MLIR's spelling departs from that, the class says so in
+`INSTRUCTION` and `FIELDS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.ir import Operation
+from xdsl.irdl import IRDLOperation
+
+EXTENDED_SETS = {"GL": "GLSL.std.450"}
+"""The extended instruction set that a prefix of an operation's name stands for."""
+
+VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM")
+
+
+class SPIRVOp(IRDLOperation, ABC):
+    """Base of every operation of the dialect."""
+
+    INSTRUCTION: ClassVar[str | None] = None
+    """The instruction's name in the grammar where it does not follow from the operation's name."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {}
+    """Grammar operand name in snake case -> operand or property name, where the two differ."""
+
+
+def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:
+    """
+    The extended instruction set (None for the core) and the name of an operation's instruction.
+
+    >>> from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
+    >>> instruction_of(IAddOp)
+    (None, 'OpIAdd')
+    """
+    explicit = getattr(op, "INSTRUCTION", None)
+    parts = op.name.split(".")[1:]
+    if len(parts) == 2 and parts[0] in EXTENDED_SETS:
+        return EXTENDED_SETS[parts[0]], explicit or parts[1]
+    vendor = parts[0] if len(parts) == 2 and parts[0] in VENDORS else ""
+    return None, explicit or f"Op{parts[-1]}{vendor}"

@@ -1,0 +1,1 @@
+"""SPIR-V for machine learning in Python, on xDSL."""
