@@ -1,0 +1,288 @@
+"""
+The facts of the SPIR-V grammar, looked up by name.
+
+Nothing in the project knows an opcode, an operand's place, a capability or a version by heart: all
+of it comes from `grammar.json` (written by scripts/generate_grammar.py from Khronos' own tables).
+The table is read on the first question, and an entry becomes an object only when it is asked for,
+so starting up costs a few milliseconds and importing this module costs nothing.
+
+    grammar().instruction("OpSDot").opcode
+    grammar().kind("Capability")["DotProduct"].extensions
+    grammar().implied("BFloat16CooperativeMatrixKHR")
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Version: TypeAlias = tuple[int, int]
+"""Major and minor version of SPIR-V."""
+
+TABLE = Path(__file__).with_name("grammar.json")
+
+
+class Category(StrEnum):
+    """What an operand kind is made of."""
+
+    ID = "Id"
+    LITERAL = "Literal"
+    VALUE = "ValueEnum"
+    BITS = "BitEnum"
+    COMPOSITE = "Composite"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of an instruction, or one parameter of an enumerant."""
+
+    kind: str
+    quantifier: str
+    """Empty for exactly one, `?` for at most one, `*` for any number."""
+    name: str
+    """The grammar's own text, empty where it has none."""
+    field: str
+    """The name in snake case; the kind's where there is no name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a module must declare before it may use an instruction or an enumerant."""
+
+    capabilities: tuple[str, ...]
+    """Any one of these enables it. For a capability: all of these are implied by it."""
+    extensions: tuple[str, ...]
+    """Any one of these provides it in versions before `version`."""
+    version: Version | None
+    """The first version that has it in core; None if no version does."""
+    last_version: Version | None
+    """The last version that has it, if it was removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction(Requirements):
+    """An instruction of the core or of an extended instruction set."""
+
+    name: str
+    opcode: int
+    family: str
+    """The grammar's class, `Arithmetic` say."""
+    operands: tuple[Operand, ...]
+    aliases: tuple[str, ...]
+
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """The operands other than result type and result."""
+        return tuple(o for o in self.operands if o.kind not in ("IdResultType", "IdResult"))
+
+    @property
+    def has_result(self) -> bool:
+        return any(o.kind == "IdResult" for o in self.operands)
+
+    @property
+    def has_result_type(self) -> bool:
+        return any(o.kind == "IdResultType" for o in self.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerant(Requirements):
+    """One value of an enumeration, or one bit of a mask."""
+
+    name: str
+    value: int
+    parameters: tuple[Operand, ...]
+    aliases: tuple[str, ...]
+
+
+def snake_case(name: str) -> str:
+    """
+    A grammar operand's name as a field name.
+
+    >>> snake_case("Vector 1"), snake_case("ClusterSize"), snake_case("Argument 0, Argument 1, ...")
+    ('vector_1', 'cluster_size', 'arguments')
+    """
+    first, *others = name.split(",")
+    if others:
+        first = first.rstrip(" 0123456789") + "s"
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", first)
+    return "_".join(re.findall(r"[a-z0-9]+", split.lower()))
+
+
+def _version(text: str | None) -> Version | None:
+    if text is None or text == "None":
+        return None
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+def _requirements(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "capabilities": tuple(row.get("c", ())),
+        "extensions": tuple(row.get("e", ())),
+        "version": _version(row.get("v", "1.0")),
+        "last_version": _version(row.get("l")),
+    }
+
+
+def _operands(rows: list[list[str]]) -> tuple[Operand, ...]:
+    """Fields are unique within one instruction: a repeated one is numbered from its second on."""
+    seen: dict[str, int] = {}
+    operands: list[Operand] = []
+    for row in rows:
+        kind, quantifier, name = (*row, "", "")[:3]
+        field = snake_case(name or kind)
+        seen[field] = seen.get(field, 0) + 1
+        if seen[field] > 1:
+            field = f"{field}_{seen[field]}"
+        operands.append(Operand(kind, quantifier, name, field))
+    return tuple(operands)
+
+
+def _instruction(name: str, row: Mapping[str, Any]) -> Instruction:
+    return Instruction(
+        name=name,
+        opcode=row["n"],
+        family=row.get("k", ""),
+        operands=_operands(row.get("o", [])),
+        aliases=tuple(row.get("a", ())),
+        **_requirements(row),
+    )
+
+
+class Kind:
+    """An operand kind: an id, a literal, or an enumeration with its enumerants."""
+
+    def __init__(self, name: str, row: Mapping[str, Any]):
+        self.name = name
+        self.category = Category(row["category"])
+        self.bases: tuple[str, ...] = tuple(row.get("bases", ()))
+        self._rows: Mapping[str, Any] = row.get("enumerants", {})
+        self._made: dict[str, Enumerant] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The enumerants' names, without aliases, in the grammar's order."""
+        return tuple(self._rows)
+
+    @cached_property
+    def _by_value(self) -> dict[int, str]:
+        return {row["n"]: name for name, row in self._rows.items()}
+
+    @cached_property
+    def _by_alias(self) -> dict[str, str]:
+        return {a: name for name, row in self._rows.items() for a in row.get("a", ())}
+
+    def __getitem__(self, key: str | int) -> Enumerant:
+        """By name, alias or value (so also by a member of `enums`); KeyError if there is none."""
+        name = key if isinstance(key, str) else self._by_value[key]
+        name = self._by_alias.get(name, name)
+        made = self._made.get(name)
+        if made is None:
+            row = self._rows[name]
+            made = self._made[name] = Enumerant(
+                name=name,
+                value=row["n"],
+                parameters=_operands(row.get("p", [])),
+                aliases=tuple(row.get("a", ())),
+                **_requirements(row),
+            )
+        return made
+
+    def __contains__(self, key: str | int) -> bool:
+        if isinstance(key, int):
+            return key in self._by_value
+        return key in self._rows or key in self._by_alias
+
+    def used(self, value: int) -> tuple[Enumerant, ...]:
+        """The enumerants a value consists of: itself, or a mask's bits in ascending order."""
+        if self.category is not Category.BITS or value == 0:
+            return (self[value],) if value in self else ()
+        return tuple(self[1 << i] for i in range(value.bit_length()) if value >> i & 1)
+
+
+class Grammar:
+    """The whole table; `grammar()` is the one instance."""
+
+    def __init__(self, table: Mapping[str, Any]):
+        self.source: str = table["source"]
+        self.magic: int = table["magic"]
+        major, minor = table["version"]
+        self.version: Version = (major, minor)
+        self._instructions: Mapping[str, Any] = table["instructions"]
+        self._kinds: Mapping[str, Any] = table["kinds"]
+        self._extended: Mapping[str, Mapping[str, Any]] = table["extended"]
+        self._made: dict[tuple[str | None, str], Instruction] = {}
+        self._made_kinds: dict[str, Kind] = {}
+        self._implied: dict[str, frozenset[str]] = {}
+
+    @property
+    def instruction_names(self) -> tuple[str, ...]:
+        return tuple(self._instructions)
+
+    @property
+    def kind_names(self) -> tuple[str, ...]:
+        return tuple(self._kinds)
+
+    @property
+    def extended_sets(self) -> tuple[str, ...]:
+        """Names of the extended instruction sets in the table, as OpExtInstImport states them."""
+        return tuple(self._extended)
+
+    def extended_names(self, instruction_set: str) -> tuple[str, ...]:
+        return tuple(self._extended[instruction_set])
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        return {a: n for n, row in self._instructions.items() for a in row.get("a", ())}
+
+    @cached_property
+    def _by_opcode(self) -> dict[int, str]:
+        return {row["n"]: name for name, row in self._instructions.items()}
+
+    def instruction(self, name: str, instruction_set: str | None = None) -> Instruction:
+        """By name or alias, of the core or of an extended set; KeyError if there is none."""
+        key = (instruction_set, name)
+        made = self._made.get(key)
+        if made is None:
+            rows = (
+                self._instructions if instruction_set is None else self._extended[instruction_set]
+            )
+            proper = self._aliases.get(name, name) if instruction_set is None else name
+            made = self._made[key] = _instruction(proper, rows[proper])
+        return made
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._instructions or name in self._aliases
+
+    def by_opcode(self, opcode: int) -> Instruction | None:
+        """The core instruction with this opcode, None if the table has none."""
+        name = self._by_opcode.get(opcode)
+        return None if name is None else self.instruction(name)
+
+    def kind(self, name: str) -> Kind:
+        """An operand kind; KeyError if there is none."""
+        made = self._made_kinds.get(name)
+        if made is None:
+            made = self._made_kinds[name] = Kind(name, self._kinds[name])
+        return made
+
+    def implied(self, capability: str) -> frozenset[str]:
+        """Every capability that declaring this one declares too, itself left out."""
+        found = self._implied.get(capability)
+        if found is None:
+            direct = self.kind("Capability")[capability].capabilities
+            found = frozenset(direct).union(*(self.implied(c) for c in direct))
+            self._implied[capability] = found
+        return found
+
+
+@cache
+def grammar() -> Grammar:
+    """The table, read on the first call."""
+    return Grammar(json.loads(TABLE.read_bytes()))
