@@ -27,15 +27,16 @@ def _packaged(name: str) -> str | None:
         files = importlib.metadata.files(PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
         return None
+    # The package also has a script of the same name, which starts Python to start the tool.
     for file in files:
-        path = Path(str(file.locate()))
-        if file.name in (name, f"{name}.exe") and path.parent.name == "bin" and path.exists():
+        path = Path(str(file.locate())).resolve()
+        if path.parts[-3:-1] == ("cmeel.prefix", "bin") and path.stem == name and path.exists():
             return str(path)
     return None
 
 
 def find(name: str) -> str | None:
-    """The path of a tool (`spirv-val`): from the environment, the package, or PATH; None if none."""
+    """The path of a tool (`spirv-val`): the environment's, the package's, or one on PATH."""
     named = os.environ.get(name.upper().replace("-", "_"))
     return named or _packaged(name) or shutil.which(name)
 

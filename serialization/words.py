@@ -2,8 +2,8 @@
 A SPIR-V module as 32-bit words, before anyone asks what the words say.
 
 This layer knows the header, the layout of a module in sections (SPIR-V 2.4), and how numbers and
-strings become words (2.2.1, 2.2.2). It knows neither opcodes nor the dialect: writers hand it finished
-words, and a reader can be built on it without either.
+strings become words (2.2.1, 2.2.2). It knows neither opcodes nor the dialect: writers hand it
+finished words, and a reader can be built on it without either.
 """
 
 from __future__ import annotations
