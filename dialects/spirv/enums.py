@@ -90,6 +90,7 @@ class LoopControl(IntFlag):
     LoopCountINTEL = 0x1000000
     MaxReinvocationDelayALTERA = 0x2000000
     MaxReinvocationDelayINTEL = 0x2000000
+    MultipleWaitQueuesQCOM = 0x10000000
 
 
 class FunctionControl(IntFlag):
@@ -168,6 +169,7 @@ class RayFlags(IntFlag):
     SkipBuiltinPrimitivesNV = 0x100
     SkipAABBsKHR = 0x200
     ForceOpacityMicromap2StateEXT = 0x400
+    ForceOpacityMicromap2StateKHR = 0x400
 
 
 class FragmentShadingRate(IntFlag):
@@ -204,6 +206,8 @@ class SourceLanguage(IntEnum):
     Slang = 11
     Zig = 12
     Rust = 13
+    Pred = 14
+    ApilaJai = 15
 
 
 class ExecutionModel(IntEnum):
@@ -359,6 +363,10 @@ class ExecutionMode(IntEnum):
     MaximumRegistersINTEL = 6461
     MaximumRegistersIdINTEL = 6462
     NamedMaximumRegistersINTEL = 6463
+    SubgroupSizeHalfQCOM = 4507
+    SubgroupSizeFullQCOM = 4508
+    ArithmeticPoisonKHR = 5157
+    OpacityMicromapIdKHR = 6031
 
 
 class StorageClass(IntEnum):
@@ -588,6 +596,7 @@ class LinkageType(IntEnum):
     Export = 0
     Import = 1
     LinkOnceODR = 2
+    WeakAMD = 3
 
 
 class AccessQualifier(IntEnum):
@@ -818,6 +827,13 @@ class Decoration(IntEnum):
     ConditionalINTEL = 6247
     CacheControlLoadINTEL = 6442
     CacheControlStoreINTEL = 6443
+    ArrayStrideIdEXT = 5124
+    OffsetIdEXT = 5125
+    UTFEncodedKHR = 5145
+    MemberOffsetNV = 5358
+    BankNV = 5397
+    CooperativeMatrixTransposeEXT = 5440
+    IntrinsicSAMSUNG = 7040
 
 
 class BuiltIn(IntEnum):
@@ -971,6 +987,8 @@ class BuiltIn(IntEnum):
     HitLSSRadiiNV = 5421
     ClusterIDNV = 5436
     CullMaskKHR = 6021
+    SamplerHeapEXT = 5122
+    ResourceHeapEXT = 5123
 
 
 class Scope(IntEnum):
@@ -994,8 +1012,11 @@ class GroupOperation(IntEnum):
     ExclusiveScan = 2
     ClusteredReduce = 3
     PartitionedReduceNV = 6
+    PartitionedReduceEXT = 6
     PartitionedInclusiveScanNV = 7
+    PartitionedInclusiveScanEXT = 7
     PartitionedExclusiveScanNV = 8
+    PartitionedExclusiveScanEXT = 8
 
 
 class KernelEnqueueFlags(IntEnum):
@@ -1160,6 +1181,7 @@ class Capability(IntEnum):
     FragmentDensityEXT = 5291
     ShadingRateNV = 5291
     GroupNonUniformPartitionedNV = 5297
+    GroupNonUniformPartitionedEXT = 5297
     ShaderNonUniform = 5301
     ShaderNonUniformEXT = 5301
     RuntimeDescriptorArray = 5302
@@ -1205,6 +1227,7 @@ class Capability(IntEnum):
     DemoteToHelperInvocationEXT = 5379
     DisplacementMicromapNV = 5380
     RayTracingOpacityMicromapEXT = 5381
+    RayTracingOpacityMicromapKHR = 5381
     ShaderInvocationReorderNV = 5383
     ShaderInvocationReorderEXT = 5388
     BindlessTextureNV = 5390
@@ -1217,8 +1240,10 @@ class Capability(IntEnum):
     RayTracingLinearSweptSpheresGeometryNV = 5419
     Shader64BitIndexingEXT = 5426
     CooperativeMatrixReductionsNV = 5430
+    CooperativeMatrixReductionsEXT = 5430
     CooperativeMatrixConversionsNV = 5431
     CooperativeMatrixPerElementOperationsNV = 5432
+    CooperativeMatrixPerElementOperationsEXT = 5432
     CooperativeMatrixTensorAddressingNV = 5433
     CooperativeMatrixBlockLoadsNV = 5434
     CooperativeVectorTrainingNV = 5435
@@ -1306,6 +1331,7 @@ class Capability(IntEnum):
     DebugInfoModuleINTEL = 6114
     BFloat16ConversionINTEL = 6115
     SplitBarrierINTEL = 6141
+    SplitBarrierEXT = 6141
     ArithmeticFenceEXT = 6144
     FPGAClusterAttributesV2ALTERA = 6150
     FPGAClusterAttributesV2INTEL = 6150
@@ -1335,6 +1361,34 @@ class Capability(IntEnum):
     CacheControlsINTEL = 6441
     RegisterLimitsINTEL = 6460
     BindlessImagesINTEL = 6528
+    Float6EXT = 4228
+    Float4EXT = 4229
+    Float8UnsignedE8M0EXT = 4230
+    MXInt8EXT = 4231
+    BitcastExtractEXT = 4232
+    BFloat16MulAddQCOM = 4504
+    SubgroupSizeQCOM = 4506
+    MultipleWaitQueuesQCOM = 4539
+    ImageGatherLinearQCOM = 4543
+    ImageGatherExtendedModesQCOM = 4544
+    AbortKHR = 5120
+    DescriptorHeapEXT = 5128
+    ConstantDataKHR = 5146
+    PoisonFreezeKHR = 5156
+    WeakLinkageAMD = 5181
+    PushConstantBanksNV = 5423
+    LongVectorEXT = 5425
+    CooperativeMatrixConversionsEXT = 5429
+    CooperativeMatrixGetCoordinateEXT = 5438
+    CooperativeMatrixDecodeVectorNV = 5447
+    RayTracingOpacityMicromapExecutionModeKHR = 6032
+    PredicatedIOINTEL = 6257
+    RoundedDivideSqrtINTEL = 6265
+    DotProductFloat16AccFloat32VALVE = 6912
+    DotProductFloat16AccFloat16VALVE = 6913
+    DotProductBFloat16AccVALVE = 6914
+    DotProductFloat8AccFloat32VALVE = 6915
+    IntrinsicSAMSUNG = 7041
 
 
 class RayQueryIntersection(IntEnum):
@@ -1418,6 +1472,7 @@ class TensorAddressingOperands(IntFlag):
     None_ = 0x0
     TensorView = 0x1
     DecodeFunc = 0x2
+    DecodeVectorFunc = 0x4
 
 
 class InitializationModeQualifier(IntEnum):
@@ -1480,6 +1535,11 @@ class FPEncoding(IntEnum):
     BFloat16KHR = 0
     Float8E4M3EXT = 4214
     Float8E5M2EXT = 4215
+    Float6E2M3EXT = 4223
+    Float6E3M2EXT = 4224
+    Float4E2M1EXT = 4225
+    Float8UnsignedE8M0EXT = 4226
+    MXInt8EXT = 4227
 
 
 class CooperativeVectorMatrixLayout(IntEnum):
@@ -1520,3 +1580,12 @@ class TensorOperands(IntFlag):
     MakeElementAvailableARM = 0x4
     MakeElementVisibleARM = 0x8
     NonPrivateElementARM = 0x10
+
+
+class GatherModes(IntEnum):
+    """SPIR-V specification, section 3, GatherModes."""
+
+    Gather4x1QCOM = 0
+    GatherDQCOM = 1
+    GatherH2QCOM = 2
+    GatherV2QCOM = 3
