@@ -1,0 +1,438 @@
+"""
+SPV_KHR_cooperative_matrix: load, store, multiply-add and length, in MLIR's syntax.
+
+Beyond MLIR: a layout may be a specialization constant's `@name`, and then the stride may be
+missing; a memory operand that makes something available or visible says for which scope, by
+`scope(<Workgroup>)` after the alignment; a MulAdd whose result differs from C in its component type
+states both, `A, B, C -> Result`.
+
+Arithmetic, conversions and composites of cooperative matrices are the ordinary instructions of
+their families. Multiply-add and length touch no memory but are not speculatable: all invocations of
+the scope execute them together (CM-27), which moving one under a condition would break.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar, Self, TypeAlias
+
+from xdsl.dialects.builtin import (
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    SymbolRefAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AnyOf,
+    BaseAttr,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import (
+    CooperativeMatrixLayoutAttr,
+    CooperativeMatrixOperandsAttr,
+    MemoryAccessAttr,
+    ScopeAttr,
+)
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixLayout,
+    CooperativeMatrixOperands,
+    MemoryAccess,
+    Scope,
+)
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+
+Layout: TypeAlias = CooperativeMatrixLayout | CooperativeMatrixLayoutAttr | SymbolRefAttr | str
+"""A layout, or the specialization constant that decides it."""
+
+MAKE_POINTER = MemoryAccess.MakePointerAvailable | MemoryAccess.MakePointerVisible
+
+
+def _layout(layout: Layout) -> Attribute:
+    if isinstance(layout, CooperativeMatrixLayout):
+        return CooperativeMatrixLayoutAttr(layout)
+    return SymbolRefAttr(layout) if isinstance(layout, str) else layout
+
+
+class MatrixMemoryOperation(SPIRVOp, ABC):
+    """
+    A cooperative matrix in memory: row (column) i begins at `pointer[i * stride]`.
+
+    The stride counts elements of the pointee type (CM-13).
+    """
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"memory_layout": "matrix_layout"}
+
+    pointer = operand_def()
+    stride = opt_operand_def()
+    matrix_layout = prop_def(
+        AnyOf((BaseAttr(CooperativeMatrixLayoutAttr), FlatSymbolRefAttrConstr))
+    )
+    memory_operand = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr)))
+
+    def _verify_memory(self, *, store: bool) -> None:
+        rules.cm_10_pointee(self.pointer.type)
+        rules.cm_14_optional_operands(self.stride, self.memory_operand)
+        rules.cm_11_layout(self.matrix_layout, self.stride)
+        rules.cm_12_static_stride(self.stride, minimum=1 if store else 0)
+        rules.cm_15_memory_operand(self.memory_operand, store=store)
+        access = self.memory_operand.data if self.memory_operand else MemoryAccess.None_
+        if bool(access & MemoryAccess.Aligned) != (self.alignment is not None):
+            raise VerifyException(
+                "the memory operand Aligned and an alignment go together: give both or neither"
+            )
+        if bool(access & MAKE_POINTER) != (self.memory_scope is not None):
+            raise VerifyException(
+                "MakePointerAvailable or MakePointerVisible and a scope go together: "
+                "add scope(<Workgroup>), say, or remove it"
+            )
+        if access & MAKE_POINTER and not access & MemoryAccess.NonPrivatePointer:
+            raise VerifyException(
+                "MakePointerAvailable and MakePointerVisible are for non-private pointers: "
+                "add NonPrivatePointer"
+            )
+
+    def _print_memory(self, printer: Printer) -> None:
+        """Everything from the stride to the attributes."""
+        if self.stride is not None:
+            printer.print_string(", ")
+            printer.print_operand(self.stride)
+        printer.print_string(", ")
+        _print_enumeration_or_symbol(printer, self.matrix_layout)
+        if self.memory_operand is not None:
+            printer.print_string(", ")
+            self.memory_operand.print_parameter(printer)
+        if self.alignment is not None:
+            printer.print_string(f", {self.alignment.value.data}")
+        if self.memory_scope is not None:
+            printer.print_string(", scope(")
+            _print_enumeration_or_symbol(printer, self.memory_scope)
+            printer.print_string(")")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+
+    @classmethod
+    def _parse_operands(cls, parser: Parser, count: int) -> list[UnresolvedOperand]:
+        """The pointer (and object), then the stride if there is one, and the comma after it."""
+        operands = [parser.parse_unresolved_operand()]
+        parser.parse_punctuation(",")
+        while (operand := parser.parse_optional_unresolved_operand()) is not None:
+            operands.append(operand)
+            parser.parse_punctuation(",")
+        if len(operands) not in (count, count + 1):
+            parser.raise_error(f"expected {count} operands and at most one stride")
+        return operands
+
+    @classmethod
+    def _parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
+        """From the layout to the scope."""
+        properties = {
+            "matrix_layout": _parse_enumeration_or_symbol(parser, CooperativeMatrixLayoutAttr)
+        }
+        while parser.parse_optional_punctuation(","):
+            if parser.parse_optional_keyword("scope"):
+                with parser.in_parens():
+                    properties["memory_scope"] = _parse_enumeration_or_symbol(parser, ScopeAttr)
+            elif (alignment := parser.parse_optional_integer(allow_boolean=False)) is not None:
+                properties["alignment"] = IntegerAttr(alignment, i32)
+            else:
+                access = MemoryAccessAttr(MemoryAccessAttr.parse_parameter(parser))
+                properties["memory_operand"] = access
+        return properties
+
+
+def _parse_enumeration_or_symbol(
+    parser: Parser, kind: type[CooperativeMatrixLayoutAttr | ScopeAttr]
+) -> Attribute:
+    symbol = parser.parse_optional_symbol_name()
+    if symbol is not None:
+        return SymbolRefAttr(symbol)
+    if kind is ScopeAttr:
+        return ScopeAttr(ScopeAttr.parse_parameter(parser))
+    return CooperativeMatrixLayoutAttr(CooperativeMatrixLayoutAttr.parse_parameter(parser))
+
+
+def _print_enumeration_or_symbol(printer: Printer, attribute: Attribute) -> None:
+    if isinstance(attribute, CooperativeMatrixLayoutAttr | ScopeAttr):
+        attribute.print_parameter(printer)
+    else:
+        printer.print_attribute(attribute)
+
+
+def _memory_properties(
+    layout: Layout,
+    memory_operand: MemoryAccess | None,
+    alignment: int | None,
+    memory_scope: Scope | None,
+) -> dict[str, Attribute | None]:
+    return {
+        "matrix_layout": _layout(layout),
+        "memory_operand": None if memory_operand is None else MemoryAccessAttr(memory_operand),
+        "alignment": None if alignment is None else IntegerAttr(alignment, i32),
+        "memory_scope": None if memory_scope is None else ScopeAttr(memory_scope),
+    }
+
+
+@irdl_op_definition
+class CooperativeMatrixLoadOp(MatrixMemoryOperation):
+    """
+    A matrix read from memory.
+
+    `spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, Workgroup>, i32 -> ...`
+    """
+
+    name = "spirv.KHR.CooperativeMatrixLoad"
+    result = result_def()
+
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(
+        self,
+        pointer: SSAValue | Operation,
+        stride: SSAValue | Operation | None,
+        layout: Layout,
+        result_type: CooperativeMatrixType,
+        memory_operand: MemoryAccess | None = None,
+        alignment: int | None = None,
+        memory_scope: Scope | None = None,
+    ):
+        super().__init__(
+            operands=[pointer, stride],
+            properties=_memory_properties(layout, memory_operand, alignment, memory_scope),
+            result_types=[result_type],
+        )
+
+    def verify_(self) -> None:
+        if not isinstance(self.result.type, CooperativeMatrixType):
+            raise VerifyException(
+                f"the result must be a cooperative matrix, not {self.result.type}: use spirv.Load"
+            )
+        self._verify_memory(store=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operands = cls._parse_operands(parser, 1)
+        properties = cls._parse_properties(parser)
+        attributes = parser.parse_optional_attr_dict()
+        position = parser.pos
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        return cls.create(
+            operands=parser.resolve_operands(operands, types, position),
+            properties=properties,
+            attributes=attributes,
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.pointer)
+        self._print_memory(printer)
+        printer.print_list(self.operand_types, printer.print_attribute)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+
+@irdl_op_definition
+class CooperativeMatrixStoreOp(MatrixMemoryOperation):
+    """
+    A matrix written to memory.
+
+    `spirv.KHR.CooperativeMatrixStore %p, %m, %st, <RowMajor> : !spirv.ptr<f16, ...>, ..., i32`
+    """
+
+    name = "spirv.KHR.CooperativeMatrixStore"
+    pointer = operand_def()
+    object = operand_def()
+    stride = opt_operand_def()
+
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self,
+        pointer: SSAValue | Operation,
+        object: SSAValue | Operation,
+        stride: SSAValue | Operation | None,
+        layout: Layout,
+        memory_operand: MemoryAccess | None = None,
+        alignment: int | None = None,
+        memory_scope: Scope | None = None,
+    ):
+        super().__init__(
+            operands=[pointer, object, stride],
+            properties=_memory_properties(layout, memory_operand, alignment, memory_scope),
+        )
+
+    def verify_(self) -> None:
+        if not isinstance(self.object.type, CooperativeMatrixType):
+            raise VerifyException(
+                f"the object must be a cooperative matrix, not {self.object.type}: use spirv.Store"
+            )
+        self._verify_memory(store=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operands = cls._parse_operands(parser, 2)
+        properties = cls._parse_properties(parser)
+        attributes = parser.parse_optional_attr_dict()
+        position = parser.pos
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return cls.create(
+            operands=parser.resolve_operands(operands, types, position),
+            properties=properties,
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.pointer)
+        printer.print_string(", ")
+        printer.print_operand(self.object)
+        self._print_memory(printer)
+        printer.print_list(self.operand_types, printer.print_attribute)
+
+
+@irdl_op_definition
+class CooperativeMatrixMulAddOp(SPIRVOp):
+    """
+    `a * b + c`: MxK times KxN plus MxN.
+
+    `spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <ASigned|AccSat> : A, B -> C`, and with a result
+    whose component type is not C's: `A, B, C -> Result`. SPV_KHR_cooperative_matrix, 3.42.13.
+    """
+
+    name = "spirv.KHR.CooperativeMatrixMulAdd"
+    FIELDS: ClassVar[Mapping[str, str]] = {"cooperative_matrix_operands": "matrix_operands"}
+
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    matrix_operands = opt_prop_def(CooperativeMatrixOperandsAttr)
+    result = result_def()
+
+    traits = traits_def(NoMemoryEffect())
+
+    def __init__(
+        self,
+        a: SSAValue | Operation,
+        b: SSAValue | Operation,
+        c: SSAValue | Operation,
+        matrix_operands: CooperativeMatrixOperands | None = None,
+        result_type: Attribute | None = None,
+    ):
+        operands = CooperativeMatrixOperandsAttr(matrix_operands) if matrix_operands else None
+        super().__init__(
+            operands=[a, b, c],
+            properties={"matrix_operands": operands},
+            result_types=[result_type or SSAValue.get(c).type],
+        )
+
+    def verify_(self) -> None:
+        types = (self.a.type, self.b.type, self.c.type, self.result.type)
+        rules.cm_20_mul_add_shapes(*types)
+        matrices = [t for t in types if isinstance(t, CooperativeMatrixType)]
+        rules.cm_21_operands(self.matrix_operands, matrices)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operands = [parser.parse_unresolved_operand()]
+        for _ in range(2):
+            parser.parse_punctuation(",")
+            operands.append(parser.parse_unresolved_operand())
+        properties: dict[str, Attribute] = {}
+        if parser.parse_optional_punctuation(","):
+            mask = CooperativeMatrixOperandsAttr.parse_parameter(parser)
+            properties["matrix_operands"] = CooperativeMatrixOperandsAttr(mask)
+        attributes = parser.parse_optional_attr_dict()
+        position = parser.pos
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        if len(types) == 2:
+            types.append(result)
+        return cls.create(
+            operands=parser.resolve_operands(operands, types, position),
+            properties=properties,
+            attributes=attributes,
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        if self.matrix_operands is not None:
+            printer.print_string(", ")
+            self.matrix_operands.print_parameter(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        types = list(self.operand_types)
+        if self.c.type == self.result.type:
+            types.pop()
+        printer.print_list(types, printer.print_attribute)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+
+@irdl_op_definition
+class CooperativeMatrixLengthOp(SPIRVOp):
+    """
+    How many components of a matrix of this type one invocation holds (CM-18).
+
+    `spirv.KHR.CooperativeMatrixLength : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>`
+    """
+
+    name = "spirv.KHR.CooperativeMatrixLength"
+    FIELDS: ClassVar[Mapping[str, str]] = {"type": "cooperative_matrix_type"}
+
+    cooperative_matrix_type = prop_def(TypeAttribute)
+    result = result_def()
+
+    traits = traits_def(NoMemoryEffect())
+
+    def __init__(self, cooperative_matrix_type: CooperativeMatrixType):
+        super().__init__(
+            properties={"cooperative_matrix_type": cooperative_matrix_type}, result_types=[i32]
+        )
+
+    def verify_(self) -> None:
+        rules.cm_17_length(self.result.type, self.cooperative_matrix_type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        properties = {"cooperative_matrix_type": parser.parse_type()}
+        return cls.create(properties=properties, attributes=attributes, result_types=[i32])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.cooperative_matrix_type)
+
+
+OPERATIONS: list[type[Operation]] = [
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixStoreOp,
+    CooperativeMatrixMulAddOp,
+    CooperativeMatrixLengthOp,
+]

@@ -1,0 +1,218 @@
+"""
+SPV_KHR_integer_dot_product: six instructions in two families.
+
+The syntax is MLIR's, which names the first vector's type only. Where the second one's differs, as
+the SU forms allow, it follows: `spirv.SUDot %a, %b : vector<4xsi8>, vector<4xui8> -> i32`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from enum import Enum
+from typing import ClassVar, Self
+
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Commutative, Pure
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import PackedVectorFormatAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
+
+
+class DotSignedness(Enum):
+    """How the components of the two vectors extend to the result's width (DOT-15)."""
+
+    SIGNED = "S"
+    UNSIGNED = "U"
+    MIXED = "SU"
+
+
+class IntegerDotOperation(SPIRVOp, ABC):
+    """
+    Both families: two vectors, or two packed scalars, and how the scalars are packed.
+
+    `SIGNEDNESS` says how components extend; `accumulator` exists in the saturating family only.
+    """
+
+    SIGNEDNESS: ClassVar[DotSignedness]
+    FIELDS: ClassVar[Mapping[str, str]] = {"packed_vector_format": "format"}
+
+    vector_1 = operand_def()
+    vector_2 = operand_def()
+    format = opt_prop_def(PackedVectorFormatAttr)
+    result = result_def()
+
+    def verify_(self) -> None:
+        vector_1, vector_2 = self.vector_1.type, self.vector_2.type
+        for vector in (vector_1, vector_2):
+            rules.dot_11_scalars(vector, self.format)
+            rules.dot_12_vectors(vector, self.format)
+        if self.SIGNEDNESS is DotSignedness.MIXED:
+            rules.dot_10_mixed_vectors(vector_1, vector_2)
+        else:
+            rules.dot_09_same_vectors(vector_1, vector_2)
+        if self.SIGNEDNESS is DotSignedness.UNSIGNED:
+            rules.dot_08_unsigned((vector_1, vector_2), self.result.type)
+        rules.dot_07_result_width(vector_1, self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        """`operands (, <format>)? attr-dict : type(vector_1) (, type(vector_2))? -> type`."""
+        count = 3 if issubclass(cls, DotAccumulateOperation) else 2
+        operands = [parser.parse_unresolved_operand()]
+        for _ in range(count - 1):
+            parser.parse_punctuation(",")
+            operands.append(parser.parse_unresolved_operand())
+        packed = None
+        if parser.parse_optional_punctuation(","):
+            packed = PackedVectorFormatAttr(PackedVectorFormatAttr.parse_parameter(parser))
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        first = second = parser.parse_type()
+        if parser.parse_optional_punctuation(","):
+            second = parser.parse_type()
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        types = (first, second, result)[:count]
+        values = [parser.resolve_operand(o, t) for o, t in zip(operands, types, strict=True)]
+        return cls.create(
+            operands=values,
+            properties={} if packed is None else {"format": packed},
+            attributes=attributes,
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        if self.format is not None:
+            printer.print_string(", ")
+            self.format.print_parameter(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.vector_1.type)
+        if self.vector_2.type != self.vector_1.type:
+            printer.print_string(", ")
+            printer.print_attribute(self.vector_2.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+
+def _packed(packed: PackedVectorFormat | PackedVectorFormatAttr | None) -> Attribute | None:
+    return PackedVectorFormatAttr(packed) if isinstance(packed, PackedVectorFormat) else packed
+
+
+class DotOperation(IntegerDotOperation, ABC):
+    """The low bits of the exact sum of the components' products."""
+
+    def __init__(
+        self,
+        vector_1: SSAValue | Operation,
+        vector_2: SSAValue | Operation,
+        result_type: Attribute,
+        format: PackedVectorFormat | PackedVectorFormatAttr | None = None,
+    ):
+        super().__init__(
+            operands=[vector_1, vector_2],
+            properties={"format": _packed(format)},
+            result_types=[result_type],
+        )
+
+
+class DotAccumulateOperation(IntegerDotOperation, ABC):
+    """A dot product added to an accumulator by a saturating addition."""
+
+    vector_1 = operand_def()
+    vector_2 = operand_def()
+    accumulator = operand_def()
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        vector_1: SSAValue | Operation,
+        vector_2: SSAValue | Operation,
+        accumulator: SSAValue | Operation,
+        format: PackedVectorFormat | PackedVectorFormatAttr | None = None,
+    ):
+        super().__init__(
+            operands=[vector_1, vector_2, accumulator],
+            properties={"format": _packed(format)},
+            result_types=[SSAValue.get(accumulator).type],
+        )
+
+    def verify_(self) -> None:
+        super().verify_()
+        rules.dot_13_accumulator(self.accumulator.type, self.result.type)
+
+
+@irdl_op_definition
+class SDotOp(DotOperation):
+    """Signed dot product: `spirv.SDot %a, %b, <PackedVectorFormat4x8Bit> : i32 -> i32`."""
+
+    name = "spirv.SDot"
+    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.SIGNED
+    traits = traits_def(Commutative(), Pure())
+
+
+@irdl_op_definition
+class UDotOp(DotOperation):
+    """Unsigned dot product: `spirv.UDot %a, %b : vector<4xi8> -> i32`."""
+
+    name = "spirv.UDot"
+    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.UNSIGNED
+    traits = traits_def(Commutative(), Pure())
+
+
+@irdl_op_definition
+class SUDotOp(DotOperation):
+    """Signed by unsigned: `spirv.SUDot %a, %b : vector<4xsi8>, vector<4xui8> -> i32`."""
+
+    name = "spirv.SUDot"
+    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.MIXED
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class SDotAccSatOp(DotAccumulateOperation):
+    """Signed, with saturation: `spirv.SDotAccSat %a, %b, %acc : vector<4xi8> -> i32`."""
+
+    name = "spirv.SDotAccSat"
+    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.SIGNED
+
+
+@irdl_op_definition
+class UDotAccSatOp(DotAccumulateOperation):
+    """Unsigned, with saturation: `spirv.UDotAccSat %a, %b, %acc : vector<4xi8> -> i32`."""
+
+    name = "spirv.UDotAccSat"
+    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.UNSIGNED
+
+
+@irdl_op_definition
+class SUDotAccSatOp(DotAccumulateOperation):
+    """Signed by unsigned, with signed saturation: `spirv.SUDotAccSat %a, %b, %acc : ... -> i32`."""
+
+    name = "spirv.SUDotAccSat"
+    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.MIXED
+
+
+OPERATIONS: list[type[Operation]] = [
+    SDotOp,
+    UDotOp,
+    SUDotOp,
+    SDotAccSatOp,
+    UDotAccSatOp,
+    SUDotAccSatOp,
+]

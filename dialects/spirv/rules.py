@@ -1,0 +1,572 @@
+"""
+The static rules of the four extensions, one function for each, named after the rule.
+
+A function takes what it checks, returns nothing where the rule holds, and otherwise raises a
+`VerifyException` that says the rule's id, what breaks it and what to do instead. Operations call
+the functions from their verifiers. Rules that need more than one operation are in
+`rules_module.py`. The ids are those of docs/rules.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BFloat16Type,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    SymbolRefAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import (
+    CooperativeMatrixLayoutAttr,
+    CooperativeMatrixOperandsAttr,
+    MemoryAccessAttr,
+    PackedVectorFormatAttr,
+    ScopeAttr,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixLayout,
+    CooperativeMatrixOperands,
+    CooperativeMatrixUse,
+    MemoryAccess,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.types import (
+    CooperativeMatrixType,
+    FloatType,
+    MatrixType,
+    PointerType,
+    Size,
+    known,
+)
+
+
+def refuse(rule: str, cause: str, remedy: str) -> NoReturn:
+    """Raise the rule's error: `CM-20: cause; remedy`."""
+    raise VerifyException(f"{rule}: {cause}; {remedy}")
+
+
+def element_of(type_: Attribute) -> Attribute:
+    """The scalar that a vector or a (cooperative) matrix is made of; itself for a scalar."""
+    if isinstance(type_, MatrixType):
+        type_ = type_.column_type
+    if isinstance(type_, VectorType | CooperativeMatrixType):
+        return type_.element_type
+    return type_
+
+
+def is_signed(type_: Attribute) -> bool:
+    """Whether SPIR-V's Signedness is 1. A signless integer is SPIR-V's Signedness 0."""
+    return isinstance(type_, IntegerType) and type_.signedness.data is Signedness.SIGNED
+
+
+def is_integer(type_: Attribute) -> bool:
+    """An integer of SPIR-V: `i1` is its Boolean."""
+    return isinstance(type_, IntegerType) and type_.width.data > 1
+
+
+def constant_integer(value: SSAValue) -> int | None:
+    """The number a value is known to be, from any constant operation; None if it is not."""
+    operation = value.owner
+    attribute = None
+    for name in ("value", "default_value"):
+        attribute = attribute or getattr(operation, name, None)
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else None
+
+
+# SPV_KHR_integer_dot_product
+
+
+def dot_07_result_width(vector: Attribute, result: Attribute) -> None:
+    """DOT-07: the result is an integer scalar at least as wide as the components."""
+    if not is_integer(result):
+        refuse(
+            "DOT-07",
+            f"the result of an integer dot product is an integer scalar, not {result}",
+            "use an integer type of at least the components' width",
+        )
+    width = component_width(vector)
+    if isinstance(result, IntegerType) and width is not None and result.width.data < width:
+        refuse(
+            "DOT-07",
+            f"the result {result} is narrower than the {width}-bit components of {vector}",
+            f"use an integer type of at least {width} bits",
+        )
+
+
+def dot_08_unsigned(vectors: Sequence[Attribute], result: Attribute) -> None:
+    """DOT-08: the U forms take and give Signedness 0."""
+    if is_signed(result):
+        refuse(
+            "DOT-08",
+            f"the result of an unsigned dot product has Signedness 0, not {result}",
+            "use a signless or unsigned integer, or the S form",
+        )
+    for vector in vectors:
+        if isinstance(vector, VectorType) and is_signed(vector.element_type):
+            refuse(
+                "DOT-08",
+                f"the components of an unsigned dot product have Signedness 0, unlike {vector}'s",
+                "use signless or unsigned components, or the S form",
+            )
+
+
+def dot_09_same_vectors(vector_1: Attribute, vector_2: Attribute) -> None:
+    """DOT-09: both vectors of an S or U form have one type."""
+    if vector_1 != vector_2:
+        refuse(
+            "DOT-09",
+            f"both vectors have the same type, not {vector_1} and {vector_2}",
+            "bitcast one of them, or use the SU form for operands of mixed signedness",
+        )
+
+
+def dot_10_mixed_vectors(vector_1: Attribute, vector_2: Attribute) -> None:
+    """DOT-10: an SU form takes two scalars, or two vectors of one shape, the second not signed."""
+    if isinstance(vector_1, VectorType) != isinstance(vector_2, VectorType):
+        refuse(
+            "DOT-10",
+            f"both operands are 32-bit scalars or both are vectors, not {vector_1} and {vector_2}",
+            "pack or unpack one of them",
+        )
+    if not isinstance(vector_1, VectorType) or not isinstance(vector_2, VectorType):
+        return
+    same_length = vector_1.get_shape() == vector_2.get_shape()
+    if not same_length or component_width(vector_1) != component_width(vector_2):
+        refuse(
+            "DOT-10",
+            f"the vectors have equal length and component width, not {vector_1} and {vector_2}",
+            "convert one of them to the other's shape",
+        )
+    if is_signed(vector_2.element_type):
+        refuse(
+            "DOT-10",
+            f"the components of Vector 2 have Signedness 0, not those of {vector_2}",
+            "use signless or unsigned components there, or swap the operands",
+        )
+
+
+def dot_11_scalars(vector: Attribute, packed: PackedVectorFormatAttr | None) -> None:
+    """DOT-11: a scalar operand is 32 bits wide and its Packed Vector Format is stated."""
+    if isinstance(vector, VectorType):
+        if not is_integer(vector.element_type):
+            refuse(
+                "DOT-11",
+                f"an operand is a vector of integers or a packed 32-bit integer, not {vector}",
+                "use integer components, or spirv.Dot for floating-point ones",
+            )
+        return
+    if not isinstance(vector, IntegerType) or vector.width.data != 32:
+        refuse(
+            "DOT-11",
+            f"a scalar operand packs its components in a 32-bit integer, not {vector}",
+            "use a 32-bit integer or a vector of integers",
+        )
+    if packed is None:
+        refuse(
+            "DOT-11",
+            f"scalar operands of type {vector} do not say how they pack their components",
+            "add <PackedVectorFormat4x8Bit>",
+        )
+
+
+def dot_12_vectors(vector: Attribute, packed: PackedVectorFormatAttr | None) -> None:
+    """DOT-12: vector operands carry no Packed Vector Format."""
+    if isinstance(vector, VectorType) and packed is not None:
+        refuse(
+            "DOT-12",
+            f"operands of type {vector} are not packed, but a Packed Vector Format is given",
+            "remove the format",
+        )
+
+
+def dot_13_accumulator(accumulator: Attribute, result: Attribute) -> None:
+    """DOT-13: the accumulator has the result's type."""
+    if accumulator != result:
+        refuse(
+            "DOT-13",
+            f"the accumulator has the type of the result {result}, not {accumulator}",
+            "convert the accumulator",
+        )
+
+
+def component_width(vector: Attribute) -> int | None:
+    """Bits of a component of a dot product's operand; a scalar packs 8-bit ones."""
+    if isinstance(vector, VectorType) and isinstance(vector.element_type, IntegerType):
+        return vector.element_type.width.data
+    return 8 if isinstance(vector, IntegerType) else None
+
+
+# SPV_KHR_cooperative_matrix
+
+
+def contains_cooperative_matrix(type_: Attribute) -> bool:
+    """Whether an object of the type holds a cooperative matrix; a pointer holds none."""
+    if isinstance(type_, CooperativeMatrixType):
+        return True
+    if isinstance(type_, PointerType) or not isinstance(type_, ParametrizedAttribute | ArrayAttr):
+        return False
+    inner = type_.data if isinstance(type_, ArrayAttr) else type_.parameters
+    return any(contains_cooperative_matrix(p) for p in inner)
+
+
+def cm_04_component_type(component: Attribute) -> None:
+    """CM-04: the component type is a scalar numerical type."""
+    if not is_integer(component) and not isinstance(component, FloatType):
+        refuse(
+            "CM-04",
+            "a cooperative matrix's component type must be a scalar numerical type, "
+            f"not {component}",
+            "use an integer or floating-point type",
+        )
+
+
+def cm_05_constant(what: str, value: int) -> None:
+    """CM-05: a known number of rows or columns is one a 32-bit integer holds, and not zero."""
+    if not 0 < value < 2**32:
+        refuse(
+            "CM-05",
+            f"a cooperative matrix's {what} are a 32-bit integer of at least 1, not {value}",
+            "state the number, or a specialization constant's @name",
+        )
+
+
+def cm_07_storage(type_: Attribute, storage: StorageClass) -> None:
+    """CM-07: objects that hold a cooperative matrix live in Function or Private storage."""
+    if storage in (StorageClass.Function, StorageClass.Private):
+        return
+    if contains_cooperative_matrix(type_):
+        refuse(
+            "CM-07",
+            f"{type_} holds a cooperative matrix, which {storage.name} storage cannot hold",
+            "use Function or Private storage, or keep the components in an array",
+        )
+
+
+def cm_08_one_constituent(result: Attribute, count: int) -> None:
+    """CM-08: a composite constant or construct of a cooperative matrix has one constituent."""
+    if isinstance(result, CooperativeMatrixType) and count != 1:
+        refuse(
+            "CM-08",
+            f"{result} is made from exactly one constituent, not {count}",
+            "give the one value that all components take",
+        )
+
+
+def cm_10_pointee(pointer: Attribute) -> None:
+    """CM-10: a load's or store's pointer has a scalar or vector pointee."""
+    if not isinstance(pointer, PointerType):
+        refuse(
+            "CM-10",
+            f"the matrix is addressed by a pointer, not {pointer}",
+            "point to the matrix's first element with spirv.AccessChain",
+        )
+    if not is_scalar_or_vector(pointer.pointee):
+        refuse(
+            "CM-10",
+            f"the pointee is a scalar or a vector, not {pointer.pointee}",
+            "point to the matrix's first element with spirv.AccessChain",
+        )
+
+
+def is_scalar_or_vector(type_: Attribute) -> bool:
+    """A numerical or Boolean scalar, or a vector of them."""
+    return isinstance(element_of(type_), IntegerType | FloatType) and not isinstance(
+        type_, MatrixType | CooperativeMatrixType
+    )
+
+
+def cm_11_layout(layout: Attribute, stride: SSAValue | None) -> None:
+    """CM-11: a known layout is row- or column-major, and both need a stride."""
+    if isinstance(layout, SymbolRefAttr):
+        return
+    if not isinstance(layout, CooperativeMatrixLayoutAttr) or layout.data not in (
+        CooperativeMatrixLayout.RowMajorKHR,
+        CooperativeMatrixLayout.ColumnMajorKHR,
+    ):
+        refuse(
+            "CM-11",
+            f"{layout} is not a layout of SPV_KHR_cooperative_matrix",
+            "use <RowMajor>, <ColumnMajor>, or a specialization constant's @name",
+        )
+    if stride is None:
+        refuse(
+            "CM-11",
+            f"the layout {layout.spell(layout.data)} needs a Stride, and there is none",
+            "add the number of pointee elements from one row (column) to the next",
+        )
+    if not is_integer(stride.type):
+        refuse("CM-11", f"the Stride is an integer scalar, not {stride.type}", "convert it")
+
+
+def cm_12_static_stride(stride: SSAValue | None, minimum: int) -> None:
+    """CM-12: a known stride is at least 1 for a store, at least 0 for a load."""
+    value = None if stride is None else constant_integer(stride)
+    if value is not None and value < minimum:
+        refuse(
+            "CM-12",
+            f"the Stride {value} is below {minimum}",
+            "give the distance between rows (columns) in elements of the pointee type",
+        )
+
+
+def cm_14_optional_operands(stride: SSAValue | None, memory: MemoryAccessAttr | None) -> None:
+    """CM-14: a memory operand is given only after a stride."""
+    if stride is None and memory is not None:
+        refuse(
+            "CM-14",
+            "a Memory Operand is given without a Stride before it",
+            "add the Stride or remove the Memory Operand",
+        )
+
+
+def cm_15_memory_operand(memory: MemoryAccessAttr | None, *, store: bool) -> None:
+    """CM-15: a load makes nothing available, a store makes nothing visible."""
+    wrong = MemoryAccess.MakePointerVisible if store else MemoryAccess.MakePointerAvailable
+    right = MemoryAccess.MakePointerAvailable if store else MemoryAccess.MakePointerVisible
+    if memory is not None and memory.data & wrong:
+        refuse(
+            "CM-15",
+            f"{wrong.name} is not for a {'store' if store else 'load'}",
+            f"use {right.name} here",
+        )
+
+
+def cm_17_length(result: Attribute, type_: Attribute) -> None:
+    """CM-17: the length of a cooperative matrix type is a 32-bit integer of Signedness 0."""
+    if not isinstance(type_, CooperativeMatrixType):
+        refuse(
+            "CM-17",
+            f"the length is that of a cooperative matrix type, not of {type_}",
+            "name a !spirv.coopmatrix type",
+        )
+    if not isinstance(result, IntegerType) or result.width.data != 32 or is_signed(result):
+        refuse(
+            "CM-17", f"the length is a 32-bit unsigned integer, not {result}", "make the result i32"
+        )
+
+
+def cm_19_conversion(operand: Attribute, result: Attribute, *, bitcast: bool = False) -> None:
+    """CM-19: a conversion keeps a cooperative matrix's scope, rows, columns and use."""
+    from_matrix = isinstance(operand, CooperativeMatrixType)
+    if from_matrix != isinstance(result, CooperativeMatrixType):
+        refuse(
+            "CM-19",
+            f"a cooperative matrix converts to another one only, not {operand} to {result}",
+            "convert the whole matrix, or its components one by one",
+        )
+    if not isinstance(operand, CooperativeMatrixType) or not isinstance(
+        result, CooperativeMatrixType
+    ):
+        return
+    for what in ("rows", "columns", "scope", "use"):
+        if getattr(operand, what) != getattr(result, what):
+            refuse(
+                "CM-19",
+                f"a conversion keeps the {what}, which {operand} and {result} do not share",
+                "convert the components only; store and load to change the rest",
+            )
+    components = (operand.element_type, result.element_type)
+    if bitcast and (
+        not all(map(is_integer, components))
+        or len({c.width.data for c in integers(components)}) != 1
+    ):
+        refuse(
+            "CM-19",
+            f"a bitcast of a cooperative matrix is between integers of one width, not {operand} "
+            f"to {result}",
+            "use a conversion instruction",
+        )
+
+
+def integers(types: Sequence[Attribute]) -> list[IntegerType]:
+    """The integer types among these."""
+    return [t for t in types if isinstance(t, IntegerType)]
+
+
+def cm_20_mul_add_shapes(a: Attribute, b: Attribute, c: Attribute, result: Attribute) -> None:
+    """CM-20: (MxK MatrixA) times (KxN MatrixB) plus (MxN accumulator), all of one scope."""
+    matrices: list[tuple[str, CooperativeMatrixType]] = []
+    for name, type_ in (("A", a), ("B", b), ("C", c), ("the result", result)):
+        if not isinstance(type_, CooperativeMatrixType):
+            refuse("CM-20", f"{name} is a cooperative matrix, not {type_}", "load it as one")
+        matrices.append((name, type_))
+    uses = (
+        CooperativeMatrixUse.MatrixAKHR,
+        CooperativeMatrixUse.MatrixBKHR,
+        CooperativeMatrixUse.MatrixAccumulatorKHR,
+        CooperativeMatrixUse.MatrixAccumulatorKHR,
+    )
+    for (name, matrix), use in zip(matrices, uses, strict=True):
+        if matrix.use.data != use:
+            refuse(
+                "CM-20",
+                f"the use of {name} is {matrix.use.spell(use)}, not "
+                f"{matrix.use.spell(matrix.use.data)}",
+                "load it with the use it is meant for",
+            )
+        if matrix.scope != matrices[0][1].scope:
+            refuse(
+                "CM-20",
+                f"A, B, C and the result have one scope, but {name} is {matrix}",
+                "use the scope of A everywhere",
+            )
+    (_, ma), (_, mb), (_, mc), (_, mr) = matrices
+    agree = (
+        ("K", "A's columns", ma.columns, "B's rows", mb.rows),
+        ("M", "A's rows", ma.rows, "C's rows", mc.rows),
+        ("N", "B's columns", mb.columns, "C's columns", mc.columns),
+        ("M", "A's rows", ma.rows, "the result's rows", mr.rows),
+        ("N", "B's columns", mb.columns, "the result's columns", mr.columns),
+    )
+    for letter, first, size, second, other in agree:
+        if size != other:
+            refuse(
+                "CM-20",
+                f"{letter} is {spell_size(size)} by {first} and {spell_size(other)} by {second}",
+                "A is MxK, B is KxN, C and the result are MxN",
+            )
+
+
+def spell_size(size: Size) -> str:
+    """A size as the textual syntax has it."""
+    number = known(size)
+    return str(size) if number is None else str(number)
+
+
+def cm_21_operands(
+    operands: CooperativeMatrixOperandsAttr | None, types: Sequence[CooperativeMatrixType]
+) -> None:
+    """CM-21: signedness bits are for integer matrices, saturation for an integer result."""
+    if operands is None:
+        return
+    bits = CooperativeMatrixOperands
+    of = (
+        (bits.MatrixASignedComponentsKHR, "A", types[0]),
+        (bits.MatrixBSignedComponentsKHR, "B", types[1]),
+        (bits.MatrixCSignedComponentsKHR, "C", types[2]),
+        (bits.MatrixResultSignedComponentsKHR, "the result", types[3]),
+        (bits.SaturatingAccumulationKHR, "the result", types[3]),
+    )
+    for bit, name, type_ in of:
+        if operands.data & bit and not is_integer(type_.element_type):
+            refuse(
+                "CM-21",
+                f"{operands.spell(bit)} is for integers, but the components of {name} are "
+                f"{type_.element_type}",
+                f"remove {operands.spell(bit)}",
+            )
+
+
+def cm_26_arithmetic(types: Sequence[Attribute], *, floating: bool) -> None:
+    """CM-26: F instructions take floating-point matrices, the others integer ones, of one type."""
+    matrices = [t for t in types if isinstance(t, CooperativeMatrixType)]
+    if not matrices:
+        return
+    if any(t != types[0] for t in types):
+        refuse(
+            "CM-26",
+            "arithmetic on cooperative matrices has one type throughout, not "
+            + " and ".join(dict.fromkeys(map(str, types))),
+            "convert the operands first",
+        )
+    component = matrices[0].element_type
+    if is_integer(component) == floating:
+        refuse(
+            "CM-26",
+            f"the instruction takes {'floating-point' if floating else 'integer'} components, "
+            f"not {component}",
+            "use the instruction for the component type",
+        )
+
+
+# SPV_KHR_subgroup_rotate
+
+
+def rot_03_value(value: Attribute, result: Attribute) -> None:
+    """ROT-03: the value and the result are one scalar or vector type."""
+    if not is_scalar_or_vector(value):
+        refuse(
+            "ROT-03",
+            f"a scalar or vector of floats, integers or Booleans rotates, not {value}",
+            "rotate its components",
+        )
+    if value != result:
+        refuse(
+            "ROT-03",
+            f"the result has the type of the value {value}, not {result}",
+            "convert the result afterwards",
+        )
+
+
+def rot_04_scope(scope: ScopeAttr) -> None:
+    """ROT-04: values rotate within a workgroup or a subgroup."""
+    if scope.data not in (Scope.Workgroup, Scope.Subgroup):
+        refuse(
+            "ROT-04",
+            f"the Execution scope is Workgroup or Subgroup, not {scope.spell(scope.data)}",
+            "use <Subgroup>",
+        )
+
+
+def rot_05_unsigned(what: str, type_: Attribute) -> None:
+    """ROT-05: Delta and ClusterSize are integer scalars of Signedness 0."""
+    if not is_integer(type_) or is_signed(type_):
+        refuse(
+            "ROT-05",
+            f"{what} is an integer scalar of Signedness 0, not {type_}",
+            "use a signless or unsigned integer",
+        )
+
+
+def rot_06_cluster_size(cluster_size: SSAValue | None) -> None:
+    """ROT-06: ClusterSize is a constant; a known one is a power of two."""
+    if cluster_size is None:
+        return
+    if not is_constant(cluster_size):
+        refuse(
+            "ROT-06",
+            "ClusterSize comes from a constant instruction",
+            "use spirv.Constant or spirv.mlir.referenceof",
+        )
+    value = constant_integer(cluster_size)
+    if value is not None and (value < 1 or value & (value - 1)):
+        refuse("ROT-06", f"ClusterSize is a power of two, not {value}", "use 1, 2, 4, 8, ...")
+
+
+CONSTANT_OPERATIONS = frozenset(
+    {
+        "arith.constant",
+        "spirv.Constant",
+        "spirv.mlir.referenceof",
+        "spirv.SpecConstantOperation",
+    }
+)
+"""Operations whose result is a SPIR-V constant instruction's, now or after lowering."""
+
+
+def is_constant(value: SSAValue) -> bool:
+    """Whether a constant instruction gives the value."""
+    return isinstance(value.owner, Operation) and value.owner.name in CONSTANT_OPERATIONS
+
+
+# SPV_KHR_bfloat16
+
+
+def bf_09_no_arithmetic(types: Sequence[Attribute]) -> None:
+    """BF-09: arithmetic other than dot products and MulAdd does not take bfloat16."""
+    for type_ in types:
+        if isinstance(element_of(type_), BFloat16Type):
+            refuse(
+                "BF-09",
+                f"there is no elementwise arithmetic on bfloat16, as in {type_}",
+                "convert to f32 with spirv.FConvert, compute, and convert back",
+            )
