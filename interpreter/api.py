@@ -1,0 +1,83 @@
+"""
+The three ways in: a host function, a host function as reference, and one entry point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter.options import Options
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def _options(options: Options | None, subgroup_size: int | None) -> Options:
+    if options is None:
+        return Options(subgroup_size=32 if subgroup_size is None else subgroup_size)
+    return options
+
+
+def interpret(
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    function: str = "main",
+    subgroup_size: int | None = None,
+    *,
+    options: Options | None = None,
+) -> list[Array]:
+    """
+    Run `func.func @function` on `inputs` and return its results.
+
+    An input has the shape of the argument's tensor type and its element type (bfloat16 and float8 are
+    `ml_dtypes`' dtypes); integers of either signedness are taken for the argument's width. The
+    inputs are not changed. `subgroup_size` (32 if not given) is short for the option of that name.
+
+    Raises `InterpreterError` for a wrong input, an operation without semantics, an access outside a
+    buffer.
+    """
+    raise NotImplementedError
+
+
+def reference(
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    function: str = "main",
+    *,
+    options: Options | None = None,
+) -> list[Array]:
+    """
+    Run a host function purely on tensors: what a compiled program is compared with.
+
+    A contraction of floats is accumulated in binary64 and rounded once to the result's type, the
+    centre of what any order of accumulation may give; integers are exact modulo 2^N. A launch raises
+    `InterpreterError`.
+    """
+    raise NotImplementedError
+
+
+def dispatch(
+    spirv_module: Operation,
+    entry: str,
+    grid: tuple[int, int, int],
+    buffers: MutableMapping[tuple[int, int], Array],
+    spec_constants: Mapping[int, int | float | bool] | None = None,
+    push_constants: bytes = b"",
+    subgroup_size: int | None = None,
+    *,
+    options: Options | None = None,
+) -> None:
+    """
+    Run the entry point `entry` of a `spirv.module` on `grid` workgroups.
+
+    `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, changed in place;
+    `spec_constants` maps SpecId to the value that replaces the default.
+
+    Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, an operation
+    without semantics, an access outside a buffer.
+    """
+    raise NotImplementedError

@@ -1,0 +1,65 @@
+"""
+The choices that a run leaves to its caller: subgroup size, memory, and what SPIR-V leaves open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from xdsl_spirv.interpreter.errors import InterpreterError
+
+Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
+"""How binary32 becomes bfloat16 (BF-07)."""
+
+Mapping: TypeAlias = Literal["row-major", "column-major", "opaque"]
+"""
+Which invocation holds which component of a cooperative matrix (CM-18).
+
+`row-major` and `column-major` deal the components out to the lanes in turn, in that order; `opaque`
+deals them out in a fixed pseudo-random order, which no sensible program can depend on.
+"""
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """
+    How much memory the values and the Workgroup memory of the workgroups in flight may take.
+
+    Workgroups run in chunks of as many as fit, at least one. Small chunks also keep the values in
+    the processor's caches: the default is a compromise measured on tiled matrix multiplications.
+    """
+
+    bytes: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        if self.bytes <= 0:
+            raise InterpreterError(
+                f"a memory budget of {self.bytes} bytes is not positive",
+                "MemoryBudget",
+                "give the bytes that the values of all workgroups in flight may take",
+            )
+
+
+@dataclass(frozen=True)
+class Options:
+    """
+    The subgroup's size and the choices among what the specifications leave open.
+
+    `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's; `component_mapping`
+    is CM-18's; `memory` bounds the workgroups that are in flight together.
+    """
+
+    subgroup_size: int = 32
+    bfloat16_rounding: Rounding = "nearest-even"
+    component_mapping: Mapping = "row-major"
+    memory: MemoryBudget = field(default_factory=MemoryBudget)
+
+    def __post_init__(self) -> None:
+        size = self.subgroup_size
+        if not 1 <= size <= 128 or size & (size - 1):
+            raise InterpreterError(
+                f"a subgroup of {size} invocations does not exist",
+                "Options.subgroup_size",
+                "use a power of two from 1 to 128",
+            )
