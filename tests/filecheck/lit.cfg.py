@@ -1,0 +1,57 @@
+"""
+How the FileCheck tests run: the environment's tools first on PATH, MLIR's own if there is one.
+
+Substitutions: `XDSL_ROUNDTRIP` parses and prints twice, through the generic form, and checks the
+custom form; `XDSL_GENERIC_ROUNDTRIP` checks the generic form (prefix CHECK-GENERIC);
+`MLIR_ROUNDTRIP` and `MLIR_GENERIC_ROUNDTRIP` send the custom and the generic form through
+`mlir-opt`. A test with one of the latter says `// REQUIRES: mlir-opt`.
+
+`XDSL_SPIRV_REQUIRE_TOOLS=1` makes a missing tool an error.
+"""
+# pyright: basic
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import lit.formats
+
+# Defined by lit, which executes this file.
+config = globals()["config"]
+lit_config = globals()["lit_config"]
+
+MLIR_VERSION = "22"
+
+config.name = "xdsl-spirv"
+config.suffixes = [".mlir"]
+config.excludes = ["Output"]
+config.test_source_root = str(Path(__file__).parent)
+config.test_format = lit.formats.ShTest()
+config.environment["PATH"] = os.pathsep.join(
+    [str(Path(sys.executable).parent), config.environment["PATH"]]
+)
+
+mlir_opt = shutil.which(f"mlir-opt-{MLIR_VERSION}") or os.environ.get("MLIR_OPT")
+if mlir_opt:
+    config.available_features.add("mlir-opt")
+elif os.environ.get("XDSL_SPIRV_REQUIRE_TOOLS"):
+    lit_config.fatal(f"mlir-opt-{MLIR_VERSION} is not installed (Debian: mlir-22-tools)")
+else:
+    lit_config.note(f"mlir-opt-{MLIR_VERSION} is not installed: tests that need it are skipped")
+
+if shutil.which("spirv-val", path=config.environment["PATH"]):
+    config.available_features.add("spirv-val")
+
+_OPT = "xdsl-opt --split-input-file"
+_MLIR = f"{mlir_opt} --split-input-file"
+for name, command in {
+    "XDSL_GENERIC_ROUNDTRIP": f"{_OPT} --print-op-generic %s"
+    f" | {_OPT} --print-op-generic | filecheck %s --check-prefix=CHECK-GENERIC",
+    "XDSL_ROUNDTRIP": f"{_OPT} --print-op-generic %s | {_OPT} | filecheck %s",
+    "MLIR_GENERIC_ROUNDTRIP": f"{_OPT} --print-op-generic %s"
+    f" | {_MLIR} --mlir-print-op-generic | {_OPT} | filecheck %s",
+    "MLIR_ROUNDTRIP": f"{_OPT} %s | {_MLIR} | {_OPT} | filecheck %s",
+}.items():
+    config.substitutions.append((rf"\b{name}\b", command))
+config.substitutions.append((r"(?<![\w/-])mlir-opt(?![\w-])", mlir_opt or "mlir-opt"))
