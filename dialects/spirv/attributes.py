@@ -33,8 +33,10 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
     the two differ.
     """
 
-    ENUM: ClassVar[type[IntEnum] | type[IntFlag]]
+    ENUM: ClassVar[type[IntEnum | IntFlag]]
     SPELLING: ClassVar[Mapping[str, str]] = {}
+    RULE: ClassVar[str] = ""
+    """The rule of docs/rules.md that says which enumerants there are."""
 
     @classmethod
     def parse_enumerant(cls, parser: AttrParser) -> EnumT:
@@ -58,7 +60,8 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
                 return cls.ENUM.__members__[name]  # pyright: ignore[reportReturnType]
         if issubclass(cls.ENUM, IntFlag) and text == "None":
             return cls.ENUM(0)  # pyright: ignore[reportReturnType]
-        parser.raise_error(f"{text!r} is not a {cls.ENUM.__name__}", start, parser.pos)
+        rule = cls.RULE and f"{cls.RULE}: "
+        parser.raise_error(f"{rule}{text!r} is not a {cls.ENUM.__name__}", start, parser.pos)
 
     @classmethod
     def spell(cls, value: IntEnum | IntFlag) -> str:
@@ -216,6 +219,8 @@ class PackedVectorFormatAttr(EnumerationAttr[enums.PackedVectorFormat]):
 
     name = "spirv.packed_vector_format"
     ENUM = enums.PackedVectorFormat
+    SPELLING = {"PackedVectorFormat4x8Bit": "PackedVectorFormat4x8Bit"}
+    RULE = "DOT-11"
 
 
 @irdl_attr_definition
@@ -224,6 +229,7 @@ class CooperativeMatrixUseAttr(EnumerationAttr[enums.CooperativeMatrixUse]):
 
     name = "spirv.coop_matrix_use_khr"
     ENUM = enums.CooperativeMatrixUse
+    RULE = "CM-06"
     SPELLING = {
         "MatrixAKHR": "MatrixA",
         "MatrixBKHR": "MatrixB",
@@ -237,6 +243,7 @@ class CooperativeMatrixLayoutAttr(EnumerationAttr[enums.CooperativeMatrixLayout]
 
     name = "spirv.coop_matrix_layout_khr"
     ENUM = enums.CooperativeMatrixLayout
+    RULE = "CM-11"
     SPELLING = {"RowMajorKHR": "RowMajor", "ColumnMajorKHR": "ColumnMajor"}
 
 
@@ -246,6 +253,7 @@ class CooperativeMatrixOperandsAttr(EnumerationAttr[enums.CooperativeMatrixOpera
 
     name = "spirv.cooperative_matrix_operands_khr"
     ENUM = enums.CooperativeMatrixOperands
+    RULE = "CM-22"
     SPELLING = {
         "NoneKHR": "None",
         "MatrixASignedComponentsKHR": "ASigned",

@@ -10,7 +10,6 @@ the functions from their verifiers. Rules that need more than one operation are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -22,7 +21,6 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import (
     CooperativeMatrixLayoutAttr,
@@ -39,6 +37,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     Scope,
     StorageClass,
 )
+from xdsl_spirv.dialects.spirv.rules_types import is_integer, refuse
 from xdsl_spirv.dialects.spirv.types import (
     CooperativeMatrixType,
     FloatType,
@@ -47,11 +46,6 @@ from xdsl_spirv.dialects.spirv.types import (
     Size,
     known,
 )
-
-
-def refuse(rule: str, cause: str, remedy: str) -> NoReturn:
-    """Raise the rule's error: `CM-20: cause; remedy`."""
-    raise VerifyException(f"{rule}: {cause}; {remedy}")
 
 
 def element_of(type_: Attribute) -> Attribute:
@@ -66,11 +60,6 @@ def element_of(type_: Attribute) -> Attribute:
 def is_signed(type_: Attribute) -> bool:
     """Whether SPIR-V's Signedness is 1. A signless integer is SPIR-V's Signedness 0."""
     return isinstance(type_, IntegerType) and type_.signedness.data is Signedness.SIGNED
-
-
-def is_integer(type_: Attribute) -> bool:
-    """An integer of SPIR-V: `i1` is its Boolean."""
-    return isinstance(type_, IntegerType) and type_.width.data > 1
 
 
 def constant_integer(value: SSAValue) -> int | None:
@@ -216,27 +205,6 @@ def contains_cooperative_matrix(type_: Attribute) -> bool:
         return False
     inner = type_.data if isinstance(type_, ArrayAttr) else type_.parameters
     return any(contains_cooperative_matrix(p) for p in inner)
-
-
-def cm_04_component_type(component: Attribute) -> None:
-    """CM-04: the component type is a scalar numerical type."""
-    if not is_integer(component) and not isinstance(component, FloatType):
-        refuse(
-            "CM-04",
-            "a cooperative matrix's component type must be a scalar numerical type, "
-            f"not {component}",
-            "use an integer or floating-point type",
-        )
-
-
-def cm_05_constant(what: str, value: int) -> None:
-    """CM-05: a known number of rows or columns is one a 32-bit integer holds, and not zero."""
-    if not 0 < value < 2**32:
-        refuse(
-            "CM-05",
-            f"a cooperative matrix's {what} are a 32-bit integer of at least 1, not {value}",
-            "state the number, or a specialization constant's @name",
-        )
 
 
 def cm_07_storage(type_: Attribute, storage: StorageClass) -> None:

@@ -12,13 +12,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     FlatSymbolRefAttrConstr,
     FloatAttr,
     IntAttr,
-    IntegerType,
     NoneAttr,
-    StringAttr,
     SymbolRefAttr,
     VectorType,
     _FloatType,  # pyright: ignore[reportPrivateUsage]
@@ -36,6 +33,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     StorageClassAttr,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Decoration, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.rules_types import cm_04_component_type, cm_05_constant
 
 __all__ = ["FloatAttr"]
 
@@ -278,12 +276,8 @@ class CooperativeMatrixType(ParametrizedAttribute, TypeAttribute):
             printer.print_string(f", {self.use.spell(self.use.data)}")
 
     def verify(self) -> None:
-        integer = isinstance(self.element_type, IntegerType) and self.element_type.width.data > 1
-        if not integer and not isinstance(self.element_type, _FloatType):
-            raise VerifyException(
-                "CM-04: a cooperative matrix's component type must be a scalar numerical type, "
-                f"not {self.element_type}"
-            )
-        for what, dim in (("rows", self.rows), ("columns", self.columns)):
-            if known(dim) == 0:
-                raise VerifyException(f"CM-05: a cooperative matrix must have at least 1 {what}")
+        cm_04_component_type(self.element_type)
+        for what, size in (("rows", self.rows), ("columns", self.columns)):
+            number = known(size)
+            if number is not None:
+                cm_05_constant(what, number)

@@ -1,0 +1,47 @@
+"""
+The static rules that a cooperative matrix type checks itself, and how every rule refuses.
+
+Apart from `rules.py`, which knows the types, so that the types can import this.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from xdsl.dialects.builtin import (
+    IntegerType,
+    _FloatType,  # pyright: ignore[reportPrivateUsage]
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+
+def refuse(rule: str, cause: str, remedy: str) -> NoReturn:
+    """Raise the rule's error: `CM-20: cause; remedy`."""
+    raise VerifyException(f"{rule}: {cause}; {remedy}")
+
+
+def is_integer(type_: Attribute) -> bool:
+    """An integer of SPIR-V: `i1` is its Boolean."""
+    return isinstance(type_, IntegerType) and type_.width.data > 1
+
+
+def cm_04_component_type(component: Attribute) -> None:
+    """CM-04: the component type is a scalar numerical type."""
+    if not is_integer(component) and not isinstance(component, _FloatType):
+        refuse(
+            "CM-04",
+            "a cooperative matrix's component type must be a scalar numerical type, "
+            f"not {component}",
+            "use an integer or floating-point type",
+        )
+
+
+def cm_05_constant(what: str, value: int) -> None:
+    """CM-05: a known number of rows or columns is one a 32-bit integer holds, and not zero."""
+    if not 0 < value < 2**32:
+        refuse(
+            "CM-05",
+            f"a cooperative matrix's {what} are a 32-bit integer of at least 1, not {value}",
+            "state the number, or a specialization constant's @name",
+        )
