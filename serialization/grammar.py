@@ -273,6 +273,11 @@ class Grammar:
         """Vendor and tool of the upper half of a module's generator word, None if unregistered."""
         return self._further["generators"].get(str(tool))
 
+    def generator_tool(self, name: str) -> int | None:
+        """The tool that `generator` gives this name, None if there is none."""
+        rows: Mapping[str, str] = self._further["generators"]
+        return next((int(tool) for tool, known in rows.items() if known == name), None)
+
     def extended_names(self, instruction_set: str) -> tuple[str, ...]:
         return tuple(self._extended_rows(instruction_set))
 

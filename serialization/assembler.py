@@ -1,0 +1,177 @@
+"""
+Reads the assembly of Khronos' tools: what `spirv-as` reads, with the words it writes.
+
+Text is a sequence of tokens; line ends mean nothing but the end of a comment. An instruction starts
+at its name (`OpIAdd`) or at `%result =` before it. `!<integer>` puts a word where an operand or a
+name is expected; what follows in its instruction is then read by its looks alone. Numeric ids keep
+their numbers and names get the free ones, in the order of their first use
+(`preserve_numeric_ids=False` numbers every id so, as `spirv-as` does unless told otherwise).
+
+The header is read from the leading comments that the disassemblers write, so that disassembling and
+assembling is the identity; without them the module is of the grammar's version.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xdsl_spirv.serialization.assembly_operands import Encoder, Ids, OperandError
+from xdsl_spirv.serialization.binary import HEADER_WORDS, ByteOrder, Header, RawModule
+from xdsl_spirv.serialization.files import write_atomically
+from xdsl_spirv.serialization.grammar import Version, grammar
+from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError
+from xdsl_spirv.serialization.words import GENERATOR, MAX_ID_BOUND
+
+_TOKEN = re.compile(r'(?:"(?:\\[\s\S]|[^"\\])*"|[^\s;"])+|;[^\n]*|"')
+_INSTRUCTION = re.compile(r"Op[A-Z]")
+_HEADER = {
+    "version": re.compile(r"; Version: ([0-9]{1,3})\.([0-9]{1,3})\s*"),
+    "generator": re.compile(r"; Generator: (.*); ([0-9]{1,5})\s*"),
+    "bound": re.compile(r"; Bound: ([0-9]{1,10})\s*"),
+    "schema": re.compile(r"; Schema: ([0-9]{1,10})\s*"),
+    "order": re.compile(r"; Byte order: (big|little)\s*"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """One instruction's tokens: the positions of result (-1 if none), name, and end."""
+
+    result: int
+    name: int
+    end: int
+
+
+def assemble(
+    text: str, *, version: Version | None = None, preserve_numeric_ids: bool = True
+) -> RawModule:
+    """
+    The module of an assembly text; `version` wins over the header comments.
+
+    Raises `SPIRVAssemblyError` with line and column.
+    """
+    return _Assembler(text, preserve_numeric_ids).module(version)
+
+
+def assemble_file(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    version: Version | None = None,
+    preserve_numeric_ids: bool = True,
+) -> bytes:
+    """
+    Assembles a file; with `output` the binary is also written there, all of it or nothing.
+
+    Raises `SPIRVAssemblyError` and `OSError`.
+    """
+    text = Path(source).read_bytes().decode("utf-8", "surrogateescape")
+    data = assemble(text, version=version, preserve_numeric_ids=preserve_numeric_ids).encode()
+    if output is not None:
+        write_atomically(output, data)
+    return data
+
+
+class _Assembler:
+    def __init__(self, text: str, preserve_numeric_ids: bool):
+        self.text = text
+        self.tokens: list[str] = [t for t in _TOKEN.findall(text) if t[0] != ";"]
+        ids = Ids(_numeric_ids(self.tokens) if preserve_numeric_ids else None)
+        self.encoder = Encoder(ids, "OpSwitch" in text)
+
+    def module(self, version: Version | None) -> RawModule:
+        words = array("I")
+        for statement in self._statements():
+            words.extend(self._words(statement))
+        bound = self.encoder.ids.bound
+        if bound > MAX_ID_BOUND:
+            raise self._error(f"{bound} ids exceed SPIR-V's limit of {MAX_ID_BOUND}", 0)
+        header, byte_order = _read_header(self.text, bound)
+        if version is not None:
+            header = Header(version, header.generator, header.bound, header.schema)
+        return RawModule.of_words(np.asarray(array("I", header.words()) + words), byte_order)
+
+    def _statements(self) -> Iterator[_Statement]:
+        tokens = self.tokens
+        count = len(tokens)
+        starts = [i for i, token in enumerate(tokens) if token[:2] == "Op" and token[2:3].isupper()]
+        starts = [
+            i - 2 if i > 1 and tokens[i - 1] == "=" and tokens[i - 2][0] == "%" else i
+            for i in starts
+        ]
+        if count and (not starts or starts[0] > 0):
+            starts.insert(0, 0)
+        for start, end in zip(starts, [*starts[1:], count], strict=True):
+            has_result = tokens[start][0] == "%"
+            if not has_result:
+                yield _Statement(-1, start, end)
+                continue
+            if end - start < 2 or tokens[start + 1] != "=":
+                raise self._error("'=' is expected behind a result id", min(start + 1, count - 1))
+            if end - start < 3:
+                raise self._error("an instruction is expected behind '='", start + 1)
+            yield _Statement(start, start + 2, end)
+
+    def _words(self, statement: _Statement) -> list[int]:
+        tokens = self.tokens
+        name = tokens[statement.name]
+        result = tokens[statement.result] if statement.result >= 0 else None
+        arguments = tokens[statement.name + 1 : statement.end]
+        try:
+            if name[0] == "!" and result is None:
+                return self.encoder.verbatim([name, *arguments], 0)
+            if name.startswith("OpUnknown("):
+                return self.encoder.unknown(name, arguments, result)
+            return self.encoder.instruction(name, arguments, result)
+        except OperandError as error:
+            place = statement.result if error.token < -1 else statement.name + 1 + error.token
+            raise self._error(error.cause, min(place, len(tokens) - 1)) from None
+
+    def _error(self, cause: str, token: int) -> SPIRVAssemblyError:
+        """An error at a token, whose place in the text is looked for only now."""
+        places = (m.start() for m in _TOKEN.finditer(self.text) if m[0][0] != ";")
+        start = next((p for i, p in enumerate(places) if i == token), len(self.text))
+        line = self.text.count("\n", 0, start) + 1
+        return SPIRVAssemblyError(cause, line, start - (self.text.rfind("\n", 0, start) + 1) + 1)
+
+
+def _numeric_ids(tokens: list[str]) -> set[int]:
+    return {int(t[1:]) for t in tokens if t[0] == "%" and len(t) < 12 and t[1:].isdecimal()}
+
+
+def _read_header(text: str, least_bound: int) -> tuple[Header, ByteOrder]:
+    found: dict[str, re.Match[str]] = {}
+    for line in text.lstrip().split("\n", HEADER_WORDS + 2)[: HEADER_WORDS + 2]:
+        if not line.startswith(";"):
+            break
+        for key, pattern in _HEADER.items():
+            match = pattern.fullmatch(line)
+            if match:
+                found[key] = match
+    version = grammar().version
+    if "version" in found:
+        version = (int(found["version"][1]) & 0xFF, int(found["version"][2]) & 0xFF)
+    generator = GENERATOR
+    if "generator" in found:
+        tool = _tool(found["generator"][1])
+        generator = tool << 16 | int(found["generator"][2]) & 0xFFFF
+    bound = int(found["bound"][1]) if "bound" in found else 0
+    schema = int(found["schema"][1]) & 0xFFFFFFFF if "schema" in found else 0
+    bound = least_bound if bound > MAX_ID_BOUND else max(least_bound, bound)
+    order: ByteOrder = "big" if "order" in found and found["order"][1] == "big" else "little"
+    return Header(version, generator, bound, schema), order
+
+
+def _tool(name: str) -> int:
+    """The registered number of a generator's name, 0 if there is none."""
+    unknown = re.fullmatch(r"Unknown\(([0-9]{1,5})\)", name)
+    if unknown:
+        return int(unknown[1]) & 0xFFFF
+    return grammar().generator_tool(name) or 0

@@ -1,0 +1,347 @@
+"""
+Prints a module as the assembly of Khronos' tools, so that assembling gives the same words back.
+
+The text is what `spirv-dis` prints, to the character, wherever it prints anything. What it refuses
+(unknown opcodes, enumerants and extended instructions, strings and numbers with stray bits) stands
+in the text as the words themselves, `!0x...`, which every assembler of the language copies.
+The header is in the leading comments, from which our assembler takes it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from xdsl_spirv.serialization.binary import RawInstruction, RawModule, decode
+from xdsl_spirv.serialization.files import write_atomically
+from xdsl_spirv.serialization.friendly_names import friendly_names
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.literals import FLOAT32, format_number
+from xdsl_spirv.serialization.operands import RawOperand, Spec, enum_table, plan
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownError
+
+INDENT = 15
+"""The column of the instruction's name."""
+
+MAX_TEXT_RATIO = 40
+"""
+Friendly names are given up when they make the text longer than this many times the binary.
+
+Only hostile modules do: every use of a name repeats it, and names may be long.
+"""
+
+FREE_TEXT = 1 << 16
+"""No text of up to this many characters is too long."""
+
+
+def disassemble(
+    module: RawModule,
+    *,
+    raw_ids: bool = False,
+    header: bool = True,
+    indent: bool = True,
+    offsets: bool = False,
+    tolerant: bool = False,
+) -> str:
+    """
+    The module's assembly text.
+
+    `raw_ids` prints `%12` where names are the default; `offsets` adds each instruction's place in
+    bytes. Raises `SPIRVDecodeError` at an instruction that the grammar contradicts, unless
+    `tolerant`, which prints its words and the error in a comment.
+    """
+    names: Mapping[int, str] = {} if raw_ids else friendly_names(module)
+    printer = _Printer(module, names, INDENT if indent else 0, offsets, tolerant)
+    limit = max(FREE_TEXT, MAX_TEXT_RATIO * 4 * len(module.words))
+    text = _joined(_header(module) if header else [], printer.lines(), None if raw_ids else limit)
+    if text is not None:
+        return text
+    return disassemble(
+        module, raw_ids=True, header=header, indent=indent, offsets=offsets, tolerant=tolerant
+    )
+
+
+def disassemble_file(
+    source: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, **options: bool
+) -> str:
+    """
+    Disassembles a file; with `output` the text is also written there, all of it or nothing.
+
+    `options` are those of `disassemble`. Raises `SPIRVDecodeError` and `OSError`.
+    """
+    text = disassemble(decode(Path(source).read_bytes()), **options)
+    if output is not None:
+        write_atomically(output, text.encode("utf-8", "surrogateescape"))
+    return text
+
+
+def _joined(header: list[str], lines: Iterator[str], limit: int | None) -> str | None:
+    """All lines, or None if they are longer than `limit`."""
+    kept = header
+    length = 0
+    for line in lines:
+        kept.append(line)
+        length += len(line) + 1
+        if limit is not None and length > limit:
+            return None
+    kept.append("")
+    return "\n".join(kept)
+
+
+def _header(module: RawModule) -> list[str]:
+    header = module.header
+    tool = header.generator >> 16
+    name = grammar().generator(tool) or f"Unknown({tool})"
+    lines = [
+        "; SPIR-V",
+        f"; Version: {header.version[0]}.{header.version[1]}",
+        f"; Generator: {name}; {header.generator & 0xFFFF}",
+        f"; Bound: {header.bound}",
+        f"; Schema: {header.schema}",
+    ]
+    if module.byte_order == "big":
+        lines.append("; Byte order: big")
+    return lines
+
+
+class _Ids(dict[int, str]):
+    """Id -> `%name`; raises `KeyError` for what is no id of the module."""
+
+    def __init__(self, names: Mapping[int, str], bound: int):
+        super().__init__()
+        self._names = names
+        self._bound = bound
+
+    def __missing__(self, key: int) -> str:
+        if not 0 < key < self._bound:
+            raise KeyError(key)
+        text = self[key] = f"%{self._names.get(key, key)}"
+        return text
+
+
+class _Integers(dict[int, str]):
+    def __missing__(self, key: int) -> str:
+        return str(key)
+
+
+_INTEGERS = _Integers()
+
+Columns = tuple[Mapping[int, str] | None, ...]
+"""How to print each word of the simple instructions of an opcode; None stands for an id."""
+
+
+class _Shape:
+    """How to print an instruction whose operands are one word each."""
+
+    def __init__(self, opcode: int):
+        specs = plan(opcode)
+        entry = grammar().by_opcode(opcode)
+        self.known = specs is not None
+        self.name = entry.name if entry else ""
+        self.result = next((i for i, s in enumerate(specs or ()) if s.kind == "IdResult"), None)
+        self.columns: list[Mapping[int, str] | None] = []
+        self.tail = 0
+        """Words of one repetition behind the columns; 0 if there is none."""
+        self.least = sum(not s.quantifier for s in specs or ())
+        for spec in specs or ():
+            if spec.quantifier == "*":
+                self.tail = _tail_width(spec)
+            simple = _simple(spec)
+            if spec.quantifier == "*" or not simple:
+                break
+            self.columns.append(simple[0])
+
+
+def _simple(spec: Spec) -> tuple[Mapping[int, str] | None] | None:
+    if spec.form == "id":
+        return (None,)
+    if spec.form == "integer":
+        return (_INTEGERS,)
+    if spec.form == "value":
+        table = enum_table(spec.kind)
+        return ({v: n for v, n in table.names.items() if v not in table.parameters},)
+    return None
+
+
+def _tail_width(spec: Spec) -> int:
+    if spec.form == "id":
+        return 1
+    if spec.form == "pair" and all(part.form == "id" for part in spec.parts):
+        return 2
+    return 0
+
+
+@cache
+def _shape(opcode: int) -> _Shape:
+    return _Shape(opcode)
+
+
+class _Printer:
+    def __init__(
+        self,
+        module: RawModule,
+        names: Mapping[int, str],
+        indent: int,
+        offsets: bool,
+        tolerant: bool,
+    ):
+        self.module = module
+        self.ids = _Ids(names, module.header.bound)
+        self.margin = " " * indent
+        self.offsets = offsets
+        self.tolerant = tolerant
+        self.symbols = module.symbols
+        self._formats: Mapping[str, Callable[[RawOperand], str]] = {
+            "LiteralString": lambda o: quote(str(o.value)),
+            "LiteralFloat": lambda o: format_number(int(o.value), FLOAT32),
+            "LiteralContextDependentNumber": _number,
+            "LiteralInteger": _number,
+            "LiteralExtInstInteger": _number,
+            "LiteralSpecConstantOpInteger": lambda o: _opcode_name(int(o.value)),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """
+        One line an instruction.
+
+        An assembler takes a word behind an instruction that could have one more operand for that
+        operand. So such instructions wait for what follows them, and are words themselves if a
+        line that starts with a word does.
+        """
+        held: list[tuple[RawInstruction, str]] = []
+        for instruction in self.module:
+            text, verbatim = self._instruction(instruction)
+            if not verbatim and _takes_more(instruction.opcode):
+                held.append((instruction, text))
+                continue
+            for before, line in held:
+                yield self._raw(before) if verbatim else line
+            held.clear()
+            yield text
+        for _, line in held:
+            yield line
+
+    def _finish(self, text: str, instruction: RawInstruction) -> str:
+        return f"{text} ; 0x{4 * instruction.offset:08x}" if self.offsets else text
+
+    def _instruction(self, instruction: RawInstruction) -> tuple[str, bool]:
+        """The line, and whether it starts with a word instead of a name."""
+        shape = _shape(instruction.opcode)
+        words = instruction.words
+        try:
+            columns = len(shape.columns)
+            count = len(words) - 1
+            tail = count - columns
+            if shape.least <= count and (tail <= 0 or (shape.tail and not tail % shape.tail)):
+                ids = self.ids
+                parts = [
+                    ids[word] if column is None else column[word]
+                    for column, word in zip(shape.columns, words[1:], strict=False)
+                ]
+                if tail > 0:
+                    parts += [ids[word] for word in words[1 + columns :]]
+                return self._finish(self._line(shape, parts), instruction), False
+        except KeyError:
+            pass  # Whatever it is, the slow way says it precisely.
+        return self._slow(instruction, shape)
+
+    def _line(self, shape: _Shape, parts: list[str]) -> str:
+        if shape.result is None:
+            return " ".join((self.margin + shape.name, *parts))
+        result = parts.pop(shape.result)
+        return " ".join((f"{result} = {shape.name}".rjust(self._width(shape)), *parts))
+
+    def _width(self, shape: _Shape) -> int:
+        return len(self.margin) + len(shape.name) if self.margin else 0
+
+    def _slow(self, instruction: RawInstruction, shape: _Shape) -> tuple[str, bool]:
+        try:
+            operands = self.symbols.operands(instruction)
+        except SPIRVUnknownError:
+            if not shape.known:
+                return self._finish(self._raw(instruction), instruction), True
+            return self._finish(self._partly(instruction, shape), instruction), False
+        except SPIRVDecodeError as error:
+            if not self.tolerant:
+                raise
+            return f"{self._raw(instruction)} ; {_comment(error)}", True
+        parts = [self._operand(o) for o in operands]
+        for place, operand in enumerate(operands):
+            if operand.kind == "LiteralExtInstInteger":
+                parts[place] = self._extended(operands[place - 1], operand, instruction.index)
+        return self._finish(self._line(shape, parts), instruction), False
+
+    def _operand(self, operand: RawOperand) -> str:
+        kind = operand.kind
+        form = self._formats.get(kind)
+        if form is not None:
+            return form(operand)
+        value = int(operand.value)
+        if kind.startswith("Id"):
+            return self.ids[value]
+        return _enumerants(kind, value)
+
+    def _extended(self, imported: RawOperand, operand: RawOperand, index: int) -> str:
+        """An extended instruction's name, its number in a set that is unknown."""
+        known = self.symbols.instruction_set(int(imported.value), index)
+        if known is None:
+            return str(operand.value)
+        entry = grammar().by_extended_opcode(known, int(operand.value))
+        return str(operand.value) if entry is None else entry.name
+
+    def _raw(self, instruction: RawInstruction) -> str:
+        return self.margin + " ".join(f"!0x{word:08x}" for word in instruction.words)
+
+    def _partly(self, instruction: RawInstruction, shape: _Shape) -> str:
+        """A known instruction with unknown operands: its name and ids, then words."""
+        first = 0 if shape.result is None else shape.result + 1
+        words = instruction.words[1:]
+        parts = [self.ids[word] for word in words[:first]]
+        return self._line(shape, parts + [f"!0x{word:08x}" for word in words[first:]])
+
+
+@cache
+def _takes_more(opcode: int) -> bool:
+    """Whether an assembler would take a word behind such an instruction for an operand."""
+    specs = plan(opcode)
+    if not specs:
+        return False
+    last = specs[-1]
+    if last.form in ("value", "mask"):
+        return bool(last.quantifier or enum_table(last.kind).parameters)
+    return bool(last.quantifier) or last.form in ("extended", "opcode")
+
+
+def _number(operand: RawOperand) -> str:
+    if operand.number is None:
+        return str(operand.value)
+    return format_number(int(operand.value), operand.number)
+
+
+def _opcode_name(opcode: int) -> str:
+    entry = grammar().by_opcode(opcode)
+    return str(opcode) if entry is None else entry.name.removeprefix("Op")
+
+
+@cache
+def _enumerants(kind: str, value: int) -> str:
+    """An enumerant's name, or a mask's, joined by `|` from the lowest bit."""
+    names = enum_table(kind).names
+    if value in names:
+        return names[value]
+    return "|".join(names[1 << i] for i in range(value.bit_length()) if value >> i & 1)
+
+
+def quote(text: str) -> str:
+    """A string literal; only the quote and the backslash are escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _comment(error: SPIRVDecodeError) -> str:
+    return str(error).replace("\n", " ")
+
+
+__all__: Sequence[str] = ["disassemble", "disassemble_file", "quote"]

@@ -1,0 +1,219 @@
+"""
+Readable ids for the disassembler: the names that `spirv-dis` gives without `--raw-id`.
+
+An id is called by its OpName, else by its built-in, else after the type or constant it declares
+(`%v4float`, `%_ptr_Function_float`, `%uint_4`), else by its number. Characters that ids cannot have
+become `_`, a second use of a name gets `_0`, `_1`, ... . Ids get their names in the module's order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import numpy as np
+
+from xdsl_spirv.serialization.binary import RawInstruction, RawModule
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.literals import format_number
+from xdsl_spirv.serialization.operands import RawOperand, enum_table, opcode_of
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+
+MAX_DERIVED_LENGTH = 256
+"""A type within types within types is called by its number beyond this many characters."""
+
+_GL_BUILT_INS = {
+    "SampleId": "gl_SampleID",
+    "NumWorkgroups": "gl_NumWorkGroups",
+    "WorkgroupSize": "gl_WorkGroupSize",
+    "WorkgroupId": "gl_WorkGroupID",
+    "LocalInvocationId": "gl_LocalInvocationID",
+    "GlobalInvocationId": "gl_GlobalInvocationID",
+} | {
+    name: f"gl_{name}"
+    for name in (
+        "Position PointSize ClipDistance CullDistance VertexId InstanceId PrimitiveId "
+        "InvocationId Layer ViewportIndex TessLevelOuter TessLevelInner TessCoord PatchVertices "
+        "FragCoord PointCoord FrontFacing SamplePosition SampleMask FragDepth HelperInvocation "
+        "LocalInvocationIndex VertexIndex InstanceIndex BaseInstance"
+    ).split()
+}
+_PLAIN_BUILT_INS = frozenset(
+    (
+        "WorkDim GlobalSize EnqueuedWorkgroupSize GlobalOffset GlobalLinearId SubgroupSize "
+        "SubgroupMaxSize NumSubgroups NumEnqueuedSubgroups SubgroupId SubgroupLocalInvocationId "
+        "SubgroupEqMaskKHR SubgroupGeMaskKHR SubgroupGtMaskKHR SubgroupLeMaskKHR SubgroupLtMaskKHR"
+    ).split()
+)
+_FIXED = {
+    "OpTypeVoid": "void",
+    "OpTypeBool": "bool",
+    "OpConstantTrue": "true",
+    "OpConstantFalse": "false",
+    "OpTypeEvent": "Event",
+    "OpTypeDeviceEvent": "DeviceEvent",
+    "OpTypeReserveId": "ReserveId",
+    "OpTypeQueue": "Queue",
+    "OpTypePipeStorage": "PipeStorage",
+    "OpTypeNamedBarrier": "NamedBarrier",
+}
+_INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
+_FLOATS = {16: "half", 32: "float", 64: "double"}
+_ENCODINGS = {"BFloat16KHR": "bfloat16", "Float8E4M3EXT": "fp8e4m3", "Float8E5M2EXT": "fp8e5m2"}
+
+Describe = Callable[["_Namer", list[RawOperand]], str]
+
+
+def friendly_names(module: RawModule) -> Mapping[int, str]:
+    """
+    A name for every id that an instruction of the module defines or names.
+
+    Raises `SPIRVDecodeError` for no module: what cannot be read has its number for a name.
+    """
+    return _Namer(module).names
+
+
+def _sanitize(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name.encode("utf-8", "surrogateescape").decode("latin-1"))
+
+
+class _Namer:
+    def __init__(self, module: RawModule):
+        self._module = module
+        self._clear()
+        self._visit_all(_describers())
+        if any(re.fullmatch(r"[0-9]+(_[0-9]+)*", name) for name in self._used):
+            # A name that looks like a number takes it from the id that has that number.
+            self._clear()
+            self._visit_all(_describers() | dict.fromkeys(_results() - _describers().keys(), None))
+
+    def _clear(self) -> None:
+        self.names: dict[int, str] = {}
+        self._used: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def _visit_all(self, describers: Mapping[int, Describe | None]) -> None:
+        module = self._module
+        for index in np.flatnonzero(np.isin(module.opcodes, list(describers))).tolist():
+            instruction = module[index]
+            try:
+                self._visit(instruction, describers[instruction.opcode])
+            except SPIRVDecodeError:
+                continue
+
+    def _visit(self, instruction: RawInstruction, describe: Describe | None) -> None:
+        opcode, words = instruction.opcode, instruction.words
+        if describe is None:
+            position = 2 if opcode in _typed() else 1
+            if len(words) > position:
+                self.save(words[position], str(words[position]))
+            return
+        if opcode == opcode_of("OpDecorate"):
+            if words[2:3] == [grammar().kind("Decoration")["BuiltIn"].value]:
+                self._decorated(instruction.operands)
+            return
+        operands = instruction.operands
+        if opcode == opcode_of("OpName"):
+            self.save(int(operands[0].value), str(operands[1].value))
+        else:
+            result = next(int(o.value) for o in operands if o.kind == "IdResult")
+            self.save(result, describe(self, operands))
+
+    def _decorated(self, operands: list[RawOperand]) -> None:
+        if len(operands) < 3 or operands[2].kind != "BuiltIn":
+            return
+        name = enum_table("BuiltIn").names[int(operands[2].value)]
+        if name in _GL_BUILT_INS:
+            self.save(int(operands[0].value), _GL_BUILT_INS[name])
+        elif name in _PLAIN_BUILT_INS:
+            self.save(int(operands[0].value), name)
+
+    def save(self, key: int, suggested: str) -> None:
+        if key in self.names:
+            return
+        base = name = _sanitize(suggested) or "_"
+        if name in self._used:
+            number = self._next.get(base, 0)
+            while (name := f"{base}_{number}") in self._used:
+                number += 1
+            self._next[base] = number + 1
+        self._used.add(name)
+        self.names[key] = name
+
+    def of(self, operand: RawOperand) -> str:
+        return self.names.get(int(operand.value), str(operand.value))
+
+    def derived(self, prefix: str, *operands: RawOperand) -> str:
+        """`prefix` and the names of the operands; the first operand's own number if too long."""
+        name = prefix + "_".join(self.of(o) for o in operands)
+        return name if len(name) <= MAX_DERIVED_LENGTH else f"{prefix}{operands[0].value}"
+
+
+@cache
+def _typed() -> frozenset[int]:
+    """Opcodes whose second operand is the result; that of the other `_results` is the first."""
+    entries = map(grammar().instruction, grammar().instruction_names)
+    return frozenset(e.opcode for e in entries if e.has_result_type and e.has_result)
+
+
+@cache
+def _results() -> frozenset[int]:
+    entries = map(grammar().instruction, grammar().instruction_names)
+    return frozenset(e.opcode for e in entries if e.has_result)
+
+
+@cache
+def _describers() -> dict[int, Describe | None]:
+    return {opcode_of(name): describe for name, describe in _DESCRIBE.items()}
+
+
+def _integer(_: _Namer, operands: list[RawOperand]) -> str:
+    width, signed = int(operands[1].value), operands[2].value
+    root = _INTEGERS.get(width)
+    sign = "" if signed else "u"
+    return f"{sign}{root}" if root else f"{sign or 'i'}{width}"
+
+
+def _float(_: _Namer, operands: list[RawOperand]) -> str:
+    width = int(operands[1].value)
+    if len(operands) > 2:
+        encoding = enum_table("FPEncoding").names[int(operands[2].value)]
+        if encoding in _ENCODINGS:
+            return _ENCODINGS[encoding]
+    return _FLOATS.get(width, f"fp{width}")
+
+
+def _enumerant(operand: RawOperand) -> str:
+    return enum_table(operand.kind).names[int(operand.value)]
+
+
+def _constant(namer: _Namer, operands: list[RawOperand]) -> str:
+    number = operands[2].number
+    assert number is not None  # The operand of a constant is typed, or its reading has failed.
+    text = format_number(int(operands[2].value), number).replace("-", "n")
+    return f"{namer.of(operands[0])}_{text}"
+
+
+def _fixed(name: str) -> Describe:
+    return lambda _, __: name
+
+
+_DESCRIBE: dict[str, Describe] = {
+    "OpName": _fixed(""),
+    "OpDecorate": _fixed(""),
+    **{opcode: _fixed(name) for opcode, name in _FIXED.items()},
+    "OpTypeInt": _integer,
+    "OpTypeFloat": _float,
+    "OpTypeVector": lambda n, o: n.derived(f"v{o[2].value}", o[1]),
+    "OpTypeMatrix": lambda n, o: n.derived(f"mat{o[2].value}", o[1]),
+    "OpTypeArray": lambda n, o: n.derived("_arr_", o[1], o[2]),
+    "OpTypeRuntimeArray": lambda n, o: n.derived("_runtimearr_", o[1]),
+    "OpTypeNodePayloadArrayAMDX": lambda n, o: n.derived("_payloadarr_", o[1]),
+    "OpTypePointer": lambda n, o: n.derived(f"_ptr_{_enumerant(o[1])}_", o[2]),
+    "OpTypeUntypedPointerKHR": lambda _, o: f"_ptr_{_enumerant(o[1])}",
+    "OpTypePipe": lambda _, o: f"Pipe{_enumerant(o[1])}",
+    "OpTypeOpaque": lambda _, o: f"Opaque_{o[1].value}",
+    "OpTypeStruct": lambda _, o: f"_struct_{o[0].value}",
+    "OpConstant": _constant,
+}

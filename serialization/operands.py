@@ -1,0 +1,415 @@
+"""
+What an instruction's words mean, by the grammar alone.
+
+An instruction's operands come out flat and in order, an enumerant's parameters behind it, as
+assembly prints them. Three things cannot be read off the instruction: how wide a number is
+(OpConstant's type, OpSwitch's selector), which set an OpExtInst calls, and both look back to a
+declaration by id. `Symbols` finds those declarations in one vectorised pass; a declaration counts
+only for instructions behind it, and of two for one id the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from xdsl_spirv.serialization.grammar import Category, Operand, grammar
+from xdsl_spirv.serialization.literals import NumberType, literal_type, value_of
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownError
+
+if TYPE_CHECKING:
+    from xdsl_spirv.serialization.binary import RawInstruction, RawModule
+
+
+class RawOperand(NamedTuple):
+    """One operand, or one parameter of an enumerant."""
+
+    kind: str
+    """The grammar's operand kind: `IdRef`, `LiteralString`, `StorageClass`, ..."""
+    value: int | str
+    """An id, an enumeration's value, a string, or a number's bits."""
+    word: int
+    """Its place in the instruction's words."""
+    number: NumberType | None = None
+    """The type of a number whose width depends on the context."""
+
+
+class Spec(NamedTuple):
+    """How to read one operand of the grammar."""
+
+    form: str
+    """A literal's, `id`, `value` or `mask` of an enumeration, or `pair`."""
+    kind: str
+    quantifier: str
+    name: str
+    parts: tuple[Spec, ...] = ()
+    """The two halves of a pair."""
+
+
+class EnumTable(NamedTuple):
+    """An enumeration by value: names to print, and the parameters that follow."""
+
+    names: Mapping[int, str]
+    parameters: Mapping[int, tuple[Spec, ...]]
+
+
+_LITERAL_FORMS = {
+    "LiteralInteger": "integer",
+    "LiteralString": "string",
+    "LiteralFloat": "float",
+    "LiteralContextDependentNumber": "number",
+    "LiteralExtInstInteger": "extended",
+    "LiteralSpecConstantOpInteger": "opcode",
+}
+_CATEGORY_FORMS = {
+    Category.ID: "id",
+    Category.VALUE: "value",
+    Category.BITS: "mask",
+    Category.COMPOSITE: "pair",
+}
+
+
+def _spec(operand: Operand) -> Spec:
+    kind = grammar().kind(operand.kind)
+    name = operand.name or operand.kind
+    if kind.category is Category.LITERAL:
+        return Spec(_LITERAL_FORMS[operand.kind], operand.kind, operand.quantifier, name)
+    parts = tuple(_spec(Operand(base, "", name, "")) for base in kind.bases)
+    return Spec(_CATEGORY_FORMS[kind.category], operand.kind, operand.quantifier, name, parts)
+
+
+@cache
+def enum_table(kind: str) -> EnumTable:
+    """An enumeration of the grammar; the first name of a value is the one that is printed."""
+    facts = grammar().kind(kind)
+    names: dict[int, str] = {}
+    parameters: dict[int, tuple[Spec, ...]] = {}
+    for name in facts.names:
+        enumerant = facts[name]
+        if enumerant.value in names:
+            continue
+        names[enumerant.value] = name
+        if enumerant.parameters:
+            parameters[enumerant.value] = tuple(_spec(p) for p in enumerant.parameters)
+    return EnumTable(names, parameters)
+
+
+@cache
+def plan(opcode: int) -> tuple[Spec, ...] | None:
+    """How to read an instruction's operands, None if the opcode is unknown."""
+    entry = grammar().by_opcode(opcode)
+    return None if entry is None else tuple(_spec(o) for o in entry.operands)
+
+
+@cache
+def extended_plan(instruction_set: str, number: int) -> tuple[Spec, ...] | None:
+    """How to read the operands of an extended instruction behind its number."""
+    entry = grammar().by_extended_opcode(instruction_set, number)
+    return None if entry is None else tuple(_spec(o) for o in entry.operands)
+
+
+@cache
+def nested_plan(opcode: int) -> tuple[Spec, ...] | None:
+    """How to read the operands of OpSpecConstantOp's operation, None if it can be none."""
+    entry = grammar().by_opcode(opcode)
+    if entry is None or not entry.has_result_type or not entry.has_result:
+        return None
+    specs = tuple(_spec(o) for o in entry.inputs)
+    return None if any(s.form in ("number", "extended", "opcode") for s in specs) else specs
+
+
+@cache
+def opcode_of(name: str) -> int:
+    """An opcode by its instruction's name."""
+    return grammar().instruction(name).opcode
+
+
+T = TypeVar("T")
+
+
+def _seen(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
+    """An entry that an instruction before `index` made."""
+    declared, found = table[key]
+    if declared >= index:
+        raise KeyError(key)
+    return found
+
+
+class Symbols:
+    """The declarations of a module that give other instructions' operands their form."""
+
+    def __init__(self, module: RawModule):
+        self.module = module
+        self.numbers: dict[int, tuple[int, NumberType | None]] = {}
+        """Scalar type -> instruction index, what it is (None where literals are undefined)."""
+        self.sets: dict[int, tuple[int, str | None]] = {}
+        """Imported set -> instruction index, the grammar's name for it (None if unknown)."""
+        self._value_types: dict[int, tuple[int, int]] | None = None
+
+    @classmethod
+    def of(cls, module: RawModule) -> Symbols:
+        symbols = cls(module)
+        wanted = [opcode_of(n) for n in ("OpTypeInt", "OpTypeFloat", "OpExtInstImport")]
+        for index in np.flatnonzero(np.isin(module.opcodes, wanted)).tolist():
+            symbols._declare(module[index])
+        return symbols
+
+    def _declare(self, instruction: RawInstruction) -> None:
+        try:
+            operands = self.operands(instruction)
+        except SPIRVDecodeError:
+            return  # It is reported when its own operands are asked for.
+        values = [operand.value for operand in operands]
+        result = int(values[0])
+        if instruction.opcode == opcode_of("OpExtInstImport"):
+            known = grammar().extended_set(str(values[1]))
+            self.sets.setdefault(result, (instruction.index, known))
+            return
+        number = scalar_type(instruction.opcode, [int(v) for v in values[1:]])
+        self.numbers.setdefault(result, (instruction.index, number))
+
+    @property
+    def value_types(self) -> dict[int, tuple[int, int]]:
+        """Result id -> instruction index, type id; made only for modules with an OpSwitch."""
+        if self._value_types is None:
+            self._value_types = _value_types(self.module)
+        return self._value_types
+
+    def number_type(self, type_id: int, index: int) -> NumberType | None:
+        """
+        The scalar type of this id as instruction `index` sees it.
+
+        None if its literals have no defined form; raises `KeyError` if the id is no scalar type.
+        """
+        return _seen(self.numbers, type_id, index)
+
+    def selector_type(self, value: int, index: int) -> NumberType | None:
+        """The type of an OpSwitch's selector, as `number_type`."""
+        return self.number_type(_seen(self.value_types, value, index), index)
+
+    def instruction_set(self, set_id: int, index: int) -> str | None:
+        """The set imported under an id, None if it is unknown; `KeyError` if there is none."""
+        return _seen(self.sets, set_id, index)
+
+    def operands(self, instruction: RawInstruction) -> list[RawOperand]:
+        """Raises `SPIRVDecodeError`, as `RawInstruction.operands`."""
+        specs = plan(instruction.opcode)
+        if specs is None:
+            raise SPIRVUnknownError(
+                "the opcode is not in the grammar",
+                instruction.offset,
+                instruction.index,
+                instruction.opcode,
+            )
+        return _Reader(self, instruction, self.module.header.bound).read_all(specs)
+
+
+def scalar_type(opcode: int, values: list[int]) -> NumberType | None:
+    """What OpTypeInt or OpTypeFloat with these literals declares, None if it has no literals."""
+    width, *rest = values
+    is_float = opcode == opcode_of("OpTypeFloat")
+    encoding = enum_table("FPEncoding").names[rest[0]] if is_float and rest else None
+    try:
+        return literal_type(width, is_float, bool(not is_float and rest[0]), encoding)
+    except ValueError:
+        return None
+
+
+@cache
+def _typed_opcodes() -> np.ndarray:
+    """Whether an opcode has a result type and a result."""
+    table = np.zeros(1 << 16, dtype=bool)
+    for name in grammar().instruction_names:
+        entry = grammar().instruction(name)
+        table[entry.opcode] = entry.has_result_type and entry.has_result
+    return table
+
+
+def _value_types(module: RawModule) -> dict[int, tuple[int, int]]:
+    starts, words = module.starts, module.words
+    lengths = words[starts] >> 16
+    indices = np.flatnonzero(_typed_opcodes()[module.opcodes] & (lengths > 2))
+    types, results = words[starts[indices] + 1], words[starts[indices] + 2]
+    _, first = np.unique(results, return_index=True)
+    rows = zip(results[first].tolist(), indices[first].tolist(), types[first].tolist(), strict=True)
+    return {result: (index, type_id) for result, index, type_id in rows}
+
+
+class _Reader:
+    """Reads one instruction's operands from left to right."""
+
+    def __init__(self, symbols: Symbols, instruction: RawInstruction, bound: int):
+        self.symbols = symbols
+        self.instruction = instruction
+        self.words = instruction.words
+        self.bound = bound
+        self.at = 1
+        self.end = len(self.words)
+        self.out: list[RawOperand] = []
+        self.readers: Mapping[str, Callable[[Spec], None]] = {
+            "id": self._id,
+            "integer": self._integer,
+            "float": self._integer,
+            "string": self._string,
+            "number": self._number,
+            "extended": self._extended,
+            "opcode": self._opcode,
+            "value": self._value,
+            "mask": self._mask,
+            "pair": self._pair,
+        }
+
+    def read_all(self, specs: tuple[Spec, ...]) -> list[RawOperand]:
+        self._read(specs)
+        if self.at < self.end:
+            left = self.end - self.at
+            raise self._error(f"{left} words are left behind the last operand")
+        return self.out
+
+    def _error(self, cause: str) -> SPIRVDecodeError:
+        return self.instruction.error(cause, self.at)
+
+    def _unknown(self, cause: str) -> SPIRVUnknownError:
+        at = self.instruction
+        return SPIRVUnknownError(cause, at.offset + self.at, at.index, at.opcode, at.name)
+
+    def _read(self, specs: tuple[Spec, ...]) -> None:
+        for spec in specs:
+            read = self.readers[spec.form]
+            if not spec.quantifier:
+                self._need(spec, 1)
+                read(spec)
+            elif spec.quantifier == "?":
+                if self.at < self.end:
+                    read(spec)
+            else:
+                while self.at < self.end:
+                    read(spec)
+
+    def _need(self, spec: Spec, words: int) -> None:
+        if self.end - self.at < words:
+            count = self.end
+            raise self._error(f"the instruction ends after {count} words, before its {spec.name}")
+
+    def _take(self, spec: Spec) -> int:
+        """One word, as an operand."""
+        word = self.words[self.at]
+        self.out.append(RawOperand(spec.kind, word, self.at))
+        self.at += 1
+        return word
+
+    def _id(self, spec: Spec) -> None:
+        word = self.words[self.at]
+        if not 0 < word < self.bound:
+            raise self._error(f"{spec.name} is {word}: ids are from 1 to {self.bound - 1}")
+        self._take(spec)
+
+    def _integer(self, spec: Spec) -> None:
+        self._take(spec)
+
+    def _string(self, spec: Spec) -> None:
+        start = self.at
+        for end in range(start, self.end):
+            data = self.words[end].to_bytes(4, "little")
+            zero = data.find(b"\0")
+            if zero >= 0:
+                break
+        else:
+            raise self._error(f"{spec.name} is a string without a zero byte at its end")
+        if any(data[zero:]):
+            raise self._unknown(f"{spec.name} is a string that ends in other bytes than zeros")
+        length = 4 * (end - start) + zero
+        limit = self.symbols.module.limits.string_bytes
+        if length > limit:
+            raise self._error(f"{spec.name} is a string of {length} bytes: the limit is {limit}")
+        raw = b"".join(w.to_bytes(4, "little") for w in self.words[start : end + 1])
+        text = raw[:length].decode("utf-8", "surrogateescape")
+        self.out.append(RawOperand(spec.kind, text, start))
+        self.at = end + 1
+
+    def _literal(self, spec: Spec, number: NumberType) -> None:
+        self._need(spec, number.words)
+        value = value_of(self.words[self.at : self.at + number.words], number)
+        if value is None:
+            raise self._unknown(f"{spec.name} has bits outside its type's {number.width}")
+        self.out.append(RawOperand(spec.kind, value, self.at, number))
+        self.at += number.words
+
+    def _number(self, spec: Spec) -> None:
+        type_id = self.words[1]
+        try:
+            number = self.symbols.number_type(type_id, self.instruction.index)
+        except KeyError:
+            raise self._error(
+                f"{spec.name} is of type %{type_id}, which no scalar type before it declares"
+            ) from None
+        if number is None:
+            raise self._unknown(f"{spec.name} is of type %{type_id}, which has no literals")
+        self._literal(spec, number)
+
+    def _extended(self, spec: Spec) -> None:
+        set_id = int(self.out[-1].value)
+        try:
+            known = self.symbols.instruction_set(set_id, self.instruction.index)
+        except KeyError:
+            raise self._error(f"no OpExtInstImport before it imports %{set_id}") from None
+        number = self.words[self.at]
+        specs = None if known is None else extended_plan(known, number)
+        if known is not None and specs is None:
+            raise self._unknown(f"{known} has no instruction {number} in the grammar")
+        self._take(spec)
+        if specs is not None:
+            self._read(specs)
+            if self.at < self.end:
+                raise self._error(f"{self.end - self.at} words are left behind the last operand")
+
+    def _opcode(self, spec: Spec) -> None:
+        specs = nested_plan(self.words[self.at])
+        if specs is None:
+            raise self._unknown(f"{spec.name} {self.words[self.at]} is no operation on constants")
+        self._take(spec)
+        self._read(specs)
+
+    def _value(self, spec: Spec) -> None:
+        table = enum_table(spec.kind)
+        word = self.words[self.at]
+        if word not in table.names:
+            raise self._unknown(f"{word} is no {spec.kind} of the grammar")
+        self._take(spec)
+        if word in table.parameters:
+            self._read(table.parameters[word])
+
+    def _mask(self, spec: Spec) -> None:
+        table = enum_table(spec.kind)
+        word = self.words[self.at]
+        bits = [1 << i for i in range(word.bit_length()) if word >> i & 1]
+        for bit in bits or [0]:
+            if bit not in table.names:
+                raise self._unknown(f"bit 0x{bit:x} is no {spec.kind} of the grammar")
+        self._take(spec)
+        for bit in bits:
+            if bit in table.parameters:
+                self._read(table.parameters[bit])
+
+    def _pair(self, spec: Spec) -> None:
+        first, second = spec.parts
+        if first.form == "integer" and self.instruction.opcode == opcode_of("OpSwitch"):
+            self._case(first)
+        else:
+            self.readers[first.form](first)
+        self._need(second, 1)
+        self.readers[second.form](second)
+
+    def _case(self, spec: Spec) -> None:
+        """A case of OpSwitch, as wide as the selector."""
+        selector = self.words[1]
+        try:
+            number = self.symbols.selector_type(selector, self.instruction.index)
+        except KeyError:
+            raise self._error(f"the selector %{selector} is no number defined before") from None
+        if number is None or number.is_float:
+            raise self._error(f"the selector %{selector} is no integer")
+        self._literal(spec, number)

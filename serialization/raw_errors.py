@@ -1,0 +1,54 @@
+"""
+What is said when bytes are no SPIR-V, or text is no assembly: the cause, then the place.
+
+These stand apart from `errors.py` because the raw layer works without xDSL.
+"""
+
+from __future__ import annotations
+
+
+class SPIRVDecodeError(ValueError):
+    """
+    Bytes that are not a SPIR-V module.
+
+    `word` is the offset in 32-bit words from the start of the module, `index` counts instructions
+    from 0 (-1 in the header), `opcode` is the instruction's (None in the header).
+    """
+
+    def __init__(
+        self,
+        cause: str,
+        word: int,
+        index: int = -1,
+        opcode: int | None = None,
+        name: str | None = None,
+    ):
+        self.cause = cause
+        self.word = word
+        self.index = index
+        self.opcode = opcode
+        place = f"at word {word}"
+        if opcode is not None:
+            called = "" if name is None else f" {name}"
+            place += f", instruction {index}, opcode {opcode}{called}"
+        super().__init__(f"{cause} ({place})")
+
+
+class SPIRVUnknownError(SPIRVDecodeError):
+    """
+    An instruction of sound length whose words the grammar does not explain.
+
+    An unknown opcode, enumerant or extended instruction, a mask with unknown bits, or an encoding
+    that writes the same content in another way (nonzero padding). The raw layer and the text carry
+    such an instruction verbatim.
+    """
+
+
+class SPIRVAssemblyError(ValueError):
+    """Text that is not SPIR-V assembly; `line` and `column` count from 1."""
+
+    def __init__(self, cause: str, line: int, column: int):
+        self.cause = cause
+        self.line = line
+        self.column = column
+        super().__init__(f"{line}:{column}: {cause}")
