@@ -1,9 +1,9 @@
 """
 The types that SPIR-V adds to MLIR's builtin integers, floats and vectors.
 
-A size that SPIR-V takes from a constant instruction (an array's length; a cooperative matrix's rows,
-columns and scope) is either known here or a reference to a specialization constant of the module,
-written `@name` in the place of the number. That is an extension of MLIR's syntax.
+A size that SPIR-V takes from a constant instruction (an array's length; a cooperative matrix's
+rows, columns and scope) is either known here or a reference to a specialization constant of the
+module, written `@name` in the place of the number. That is an extension of MLIR's syntax.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     FlatSymbolRefAttrConstr,
-    FloatAttr,
     IntAttr,
     NoneAttr,
+    StringAttr,
     SymbolRefAttr,
     VectorType,
     _FloatType,  # pyright: ignore[reportPrivateUsage]
@@ -34,8 +35,6 @@ from xdsl_spirv.dialects.spirv.attributes import (
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Decoration, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.rules_types import cm_04_component_type, cm_05_constant
-
-__all__ = ["FloatAttr"]
 
 FloatType: TypeAlias = _FloatType
 """Any builtin floating-point type, bf16 and the 8-bit ones included."""
@@ -120,7 +119,7 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class ArrayType(ParametrizedAttribute, TypeAttribute):
-    """OpTypeArray: `!spirv.array<4 x f32, stride=4>`; the stride is ArrayStride in bytes, 0 if none."""
+    """OpTypeArray: `!spirv.array<4 x f32, stride=4>`; ArrayStride in bytes, 0 where undecorated."""
 
     name = "spirv.array"
     length: Size = param_def(SIZE)
@@ -207,10 +206,212 @@ class MemberDecorationAttr(ParametrizedAttribute):
     name = "spirv.member_decoration"
     member: IntAttr
     decoration: DecorationAttr
-    value: Attribute
+    value: IntAttr | NoneAttr
 
-    def __init__(self, member: int, decoration: Decoration, value: Attribute | None = None):
-        super().__init__(IntAttr(member), DecorationAttr(decoration), value or NoneAttr())
+    def __init__(self, member: int, decoration: Decoration, value: int | None = None):
+        super().__init__(IntAttr(member), DecorationAttr(decoration), _optional_literal(value))
+
+    @property
+    def text(self) -> str:
+        """`NonWritable`, or `MatrixStride=16`."""
+        return _decoration_text(self.decoration, self.value)
+
+
+@irdl_attr_definition
+class StructDecorationAttr(ParametrizedAttribute):
+    """One decoration of a struct as a whole (`Block`), with its literal if it takes one."""
+
+    name = "spirv.struct_decoration"
+    decoration: DecorationAttr
+    value: IntAttr | NoneAttr
+
+    def __init__(self, decoration: Decoration, value: int | None = None):
+        super().__init__(DecorationAttr(decoration), _optional_literal(value))
+
+    @property
+    def text(self) -> str:
+        """`Block`."""
+        return _decoration_text(self.decoration, self.value)
+
+
+def _optional_literal(value: int | None) -> IntAttr | NoneAttr:
+    return NoneAttr() if value is None else IntAttr(value)
+
+
+def _decoration_text(decoration: DecorationAttr, value: IntAttr | NoneAttr) -> str:
+    literal = f"={value.data}" if isinstance(value, IntAttr) else ""
+    return decoration.spell(decoration.data) + literal
+
+
+def _parse_decoration(parser: AttrParser) -> tuple[Decoration, int | None]:
+    """`NonWritable` or `MatrixStride=16`."""
+    decoration = DecorationAttr.parse_enumerant(parser)
+    if not parser.parse_optional_punctuation("="):
+        return decoration, None
+    return decoration, parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+
+@irdl_attr_definition
+class StructType(ParametrizedAttribute, TypeAttribute):
+    """
+    OpTypeStruct: `!spirv.struct<(f32 [0], i32 [4, NonWritable]), Block>`.
+
+    A name before the members makes an identified struct, `!spirv.struct<node, (f32, ...)>`; inside
+    its own members `!spirv.struct<node>` refers to it. Offsets are in bytes, one for each member or
+    none at all. Decorations are kept in the order of their values, as MLIR does.
+    """
+
+    name = "spirv.struct"
+    identifier: StringAttr
+    members: ArrayAttr[Attribute] | NoneAttr
+    offsets: ArrayAttr[IntAttr]
+    member_decorations: ArrayAttr[MemberDecorationAttr]
+    decorations: ArrayAttr[StructDecorationAttr]
+
+    def __init__(
+        self,
+        members: Sequence[Attribute] | None,
+        offsets: Sequence[int] = (),
+        member_decorations: Sequence[MemberDecorationAttr] = (),
+        decorations: Sequence[StructDecorationAttr | Decoration] = (),
+        identifier: str = "",
+    ):
+        whole = [StructDecorationAttr(d) if isinstance(d, Decoration) else d for d in decorations]
+        super().__init__(
+            StringAttr(identifier),
+            NoneAttr() if members is None else ArrayAttr(members),
+            ArrayAttr([IntAttr(offset) for offset in offsets]),
+            ArrayAttr(sorted(member_decorations, key=lambda d: (d.member.data, d.decoration.data))),
+            ArrayAttr(sorted(whole, key=lambda d: d.decoration.data)),
+        )
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether this only names an enclosing identified struct."""
+        return isinstance(self.members, NoneAttr)
+
+    @property
+    def member_types(self) -> tuple[Attribute, ...]:
+        """The members' types, with references to this struct replaced by this struct."""
+        if isinstance(self.members, NoneAttr):
+            return ()
+        if not self.identifier.data:
+            return self.members.data
+        return tuple(_resolve(member, self) for member in self.members)
+
+    def offset(self, member: int) -> int | None:
+        """The explicit byte offset of a member, None where the struct has no layout."""
+        return self.offsets.data[member].data if self.offsets.data else None
+
+    def decorations_of(self, member: int) -> tuple[MemberDecorationAttr, ...]:
+        """The decorations of a member, Offset excluded."""
+        return tuple(d for d in self.member_decorations if d.member.data == member)
+
+    def has_decoration(self, decoration: Decoration) -> bool:
+        """Whether the struct as a whole carries the decoration."""
+        return any(d.decoration.data == decoration for d in self.decorations)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            identifier = parser.parse_optional_identifier() or ""
+            if identifier and not parser.parse_optional_punctuation(","):
+                return cls(None, identifier=identifier).parameters
+            start = parser.pos
+            members = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: cls._parse_member(parser)
+            )
+            decorations: list[StructDecorationAttr] = []
+            while parser.parse_optional_punctuation(","):
+                decorations.append(StructDecorationAttr(*_parse_decoration(parser)))
+        offsets = [offset for _, offset, _ in members if offset is not None]
+        if offsets and len(offsets) != len(members):
+            parser.raise_error(
+                "give an offset for every member of the struct, or for none", start, parser.pos
+            )
+        return cls(
+            [member for member, _, _ in members],
+            offsets,
+            [MemberDecorationAttr(i, *d) for i, (_, _, own) in enumerate(members) for d in own],
+            decorations,
+            identifier,
+        ).parameters
+
+    @staticmethod
+    def _parse_member(
+        parser: AttrParser,
+    ) -> tuple[Attribute, int | None, list[tuple[Decoration, int | None]]]:
+        """`f32`, `f32 [0]`, `f32 [NonWritable]` or `f32 [0, NonWritable]`."""
+        member = parser.parse_type()
+        offset: int | None = None
+        decorations: list[tuple[Decoration, int | None]] = []
+        if parser.parse_optional_punctuation("["):
+            offset = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+            if offset is None:
+                decorations.append(_parse_decoration(parser))
+            while parser.parse_optional_punctuation(","):
+                decorations.append(_parse_decoration(parser))
+            parser.parse_punctuation("]")
+        return member, offset, decorations
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.identifier.data)
+            if isinstance(self.members, NoneAttr):
+                return
+            if self.identifier.data:
+                printer.print_string(", ")
+            with printer.in_parens():
+                for index, member in enumerate(self.members):
+                    printer.print_string(", " if index else "")
+                    self._print_member(printer, index, member)
+            for decoration in self.decorations:
+                printer.print_string(f", {decoration.text}")
+
+    def _print_member(self, printer: Printer, index: int, member: Attribute) -> None:
+        printer.print_attribute(member)
+        offset = self.offset(index)
+        notes = [] if offset is None else [str(offset)]
+        notes += [d.text for d in self.decorations_of(index)]
+        if notes:
+            printer.print_string(f" [{', '.join(notes)}]")
+
+    def verify(self) -> None:
+        if isinstance(self.members, NoneAttr):
+            if not self.identifier.data:
+                raise VerifyException("a struct without a name must list its members")
+            return
+        count = len(self.members)
+        if self.offsets.data and len(self.offsets) != count:
+            raise VerifyException(
+                f"a struct of {count} members has {len(self.offsets)} offsets: "
+                "give an offset for every member, or for none"
+            )
+        for decoration in self.member_decorations:
+            if decoration.member.data >= count:
+                raise VerifyException(
+                    f"a struct of {count} members has no member {decoration.member.data} to "
+                    f"decorate with {decoration.text}"
+                )
+        for index, member in enumerate(self.members):
+            if isinstance(member, RuntimeArrayType) and index != count - 1:
+                raise VerifyException(
+                    f"a runtime array must be the last member of a struct, not member {index}"
+                )
+
+
+def _resolve(type: Attribute, struct: StructType) -> Attribute:
+    """`type` with references to the identified `struct` replaced by the struct."""
+    if isinstance(type, StructType):
+        same = type.is_reference and type.identifier == struct.identifier
+        return struct if same else type
+    if isinstance(type, PointerType):
+        return PointerType(_resolve(type.pointee, struct), type.storage_class)
+    if isinstance(type, ArrayType):
+        return ArrayType(type.length, _resolve(type.element_type, struct), type.stride.data)
+    if isinstance(type, RuntimeArrayType):
+        return RuntimeArrayType(_resolve(type.element_type, struct), type.stride.data)
+    return type
 
 
 @irdl_attr_definition
@@ -218,7 +419,8 @@ class CooperativeMatrixType(ParametrizedAttribute, TypeAttribute):
     """
     OpTypeCooperativeMatrixKHR: `!spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>`.
 
-    Rows, columns and scope may each be a specialization constant: `<@M x @N x f16, @scope, MatrixA>`.
+    Rows, columns and scope may each be a specialization constant's symbol:
+    `!spirv.coopmatrix<@M x @N x f16, @scope, MatrixA>`.
     SPV_KHR_cooperative_matrix, 3.42.6.
     """
 
