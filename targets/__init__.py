@@ -1,0 +1,256 @@
+"""
+What a device can do is data: one JSON file a device, read once into typed records.
+
+A pass never asks for a device by name; it reads numbers from a `Target`. A new device is a new file
+here, or any path given in the place of a name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+ELEMENT_TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+"""Element types of a cooperative-matrix property: integers say their signedness."""
+
+
+class TargetError(ValueError):
+    """A target that does not exist, or whose file does not follow the schema."""
+
+
+@dataclass(frozen=True)
+class CooperativeMatrixProperty:
+    """One line of a device's list: result (m x n) = a (m x k) * b (k x n) + c."""
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    result: str
+    saturating: bool
+    scope: str
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.m, self.n, self.k
+
+    @property
+    def types(self) -> tuple[str, str, str, str]:
+        return self.a, self.b, self.c, self.result
+
+    def __str__(self) -> str:
+        return f"{self.m}x{self.n}x{self.k} {self.a} x {self.b} + {self.c} -> {self.result}"
+
+
+@dataclass(frozen=True)
+class ScheduleCandidate:
+    """A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose."""
+
+    tile: tuple[int, int]
+    subgroups: tuple[int, int]
+    k_bytes: int
+    accumulator_bits: int | None
+
+
+@dataclass(frozen=True)
+class Residency:
+    """Workgroups that share a compute unit do so within this many bytes for this many subgroups."""
+
+    memory_bytes: int
+    subgroups: int
+
+    def bytes_for(self, subgroups: int) -> int:
+        """Workgroup memory up to which workgroups of so many subgroups keep a unit full."""
+        return self.memory_bytes * min(subgroups, self.subgroups) // self.subgroups
+
+
+@dataclass(frozen=True)
+class Target:
+    """
+    One device. Sizes are in bytes, counts in invocations or workgroups.
+
+    `subgroup_size` is the size that kernels for it are compiled for; `compute_units` is how many
+    workgroups run side by side.
+    """
+
+    name: str
+    description: str
+    provenance: Mapping[str, str]
+    spirv_version: str
+    vulkan_version: str
+    subgroup_size: int
+    subgroup_size_range: tuple[int, int]
+    max_invocations: int
+    max_workgroup_size: tuple[int, ...]
+    workgroup_memory_bytes: int
+    residency: Residency
+    max_grid: tuple[int, ...]
+    compute_units: int
+    storage_buffer_max_bytes: int
+    push_constant_bytes: int
+    cooperative_matrix_alignment: int
+    cooperative_matrix: tuple[CooperativeMatrixProperty, ...]
+    features: frozenset[str]
+    schedules: tuple[ScheduleCandidate, ...]
+
+    def properties_for(self, types: tuple[str, str, str]) -> list[CooperativeMatrixProperty]:
+        """The non-saturating lines whose A, B and result (= C) types are these, best first."""
+        return [
+            p
+            for p in self.cooperative_matrix
+            if not p.saturating and p.types == (*types, types[2]) and p.scope == "Subgroup"
+        ]
+
+
+def names() -> list[str]:
+    """The devices described in this package."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.json"))
+
+
+@cache
+def load(name_or_path: str) -> Target:
+    """
+    The device of that name, or described by the JSON file at that path.
+
+    Raises `TargetError` where there is none (the message lists the known names) or where the file
+    does not follow the schema (the message names the field).
+    """
+    path = Path(__file__).parent / f"{name_or_path}.json"
+    if not path.is_file():
+        path = Path(name_or_path)
+    if not path.is_file():
+        raise TargetError(
+            f"there is no target {name_or_path!r}: known targets are {', '.join(names())}; "
+            "a path of a target file may stand in the place of a name"
+        )
+    try:
+        data = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise TargetError(f"{path}: not JSON: {error}") from error
+    try:
+        return _target(_Fields(data, ""))
+    except TargetError as error:
+        raise TargetError(f"{path}: {error}") from error
+
+
+class _Fields:
+    """A JSON object whose fields are taken one by one, with their type checked."""
+
+    def __init__(self, data: Any, where: str):
+        if not isinstance(data, dict):
+            raise TargetError(f"{where or 'the file'} is not a JSON object")
+        self.data: dict[str, Any] = data
+        self.where = where
+
+    def _name(self, key: str) -> str:
+        return f"{self.where}.{key}" if self.where else key
+
+    def _take(self, key: str, kind: type, default: Any = None) -> Any:
+        value = self.data.get(key, default)
+        if value is None:
+            raise TargetError(f"{self._name(key)} is missing")
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise TargetError(f"{self._name(key)} is {value!r}, not of type {kind.__name__}")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return self._take(key, str, default)
+
+    def element_type(self, key: str) -> str:
+        name = self.text(key)
+        if name not in ELEMENT_TYPES:
+            raise TargetError(
+                f"{self._name(key)} is {name!r}, not one of {', '.join(ELEMENT_TYPES)}"
+            )
+        return name
+
+    def flag(self, key: str) -> bool:
+        return self._take(key, bool)
+
+    def positive(self, key: str) -> int:
+        value: int = self._take(key, int)
+        if value < 1:
+            raise TargetError(f"{self._name(key)} is {value}, not at least 1")
+        return value
+
+    def positives(self, key: str, length: int) -> tuple[int, ...]:
+        values: list[Any] = self._take(key, list)
+        if len(values) != length or any(type(v) is not int or v < 1 for v in values):
+            raise TargetError(f"{self._name(key)} is {values}, not {length} positive integers")
+        return tuple(values)
+
+    def fields(self, key: str) -> _Fields:
+        return _Fields(self._take(key, dict), self._name(key))
+
+    def objects(self, key: str) -> list[_Fields]:
+        values: list[Any] = self._take(key, list)
+        return [_Fields(v, f"{self._name(key)}[{i}]") for i, v in enumerate(values)]
+
+    def texts(self, key: str) -> list[str]:
+        values: list[Any] = self._take(key, list)
+        if any(not isinstance(v, str) for v in values):
+            raise TargetError(f"{self._name(key)} is not a list of strings")
+        return values
+
+
+def _property(fields: _Fields) -> CooperativeMatrixProperty:
+    return CooperativeMatrixProperty(
+        m=fields.positive("m"),
+        n=fields.positive("n"),
+        k=fields.positive("k"),
+        a=fields.element_type("a"),
+        b=fields.element_type("b"),
+        c=fields.element_type("c"),
+        result=fields.element_type("result"),
+        saturating=fields.flag("saturating"),
+        scope=fields.text("scope"),
+    )
+
+
+def _candidate(fields: _Fields) -> ScheduleCandidate:
+    bits = fields.positive("accumulator_bits") if "accumulator_bits" in fields.data else None
+    rows, columns = fields.positives("tile", 2)
+    grid_rows, grid_columns = fields.positives("subgroups", 2)
+    return ScheduleCandidate(
+        (rows, columns), (grid_rows, grid_columns), fields.positive("k_bytes"), bits
+    )
+
+
+def _target(fields: _Fields) -> Target:
+    version = fields.positive("schema_version")
+    if version != SCHEMA_VERSION:
+        raise TargetError(f"schema_version is {version}; this program reads {SCHEMA_VERSION}")
+    provenance = fields.fields("provenance")
+    subgroup, workgroup = fields.fields("subgroup_size"), fields.fields("workgroup")
+    residency = fields.fields("residency")
+    return Target(
+        name=fields.text("name"),
+        description=fields.text("description", ""),
+        provenance={key: provenance.text(key) for key in ("kind", "date", "how")},
+        spirv_version=fields.text("spirv_version"),
+        vulkan_version=fields.text("vulkan_version"),
+        subgroup_size=subgroup.positive("default"),
+        subgroup_size_range=(subgroup.positive("min"), subgroup.positive("max")),
+        max_invocations=workgroup.positive("max_invocations"),
+        max_workgroup_size=workgroup.positives("max_size", 3),
+        workgroup_memory_bytes=workgroup.positive("memory_bytes"),
+        residency=Residency(residency.positive("memory_bytes"), residency.positive("subgroups")),
+        max_grid=fields.fields("grid").positives("max_count", 3),
+        compute_units=fields.positive("compute_units"),
+        storage_buffer_max_bytes=fields.positive("storage_buffer_max_bytes"),
+        push_constant_bytes=fields.positive("push_constant_bytes"),
+        cooperative_matrix_alignment=fields.fields("cooperative_matrix_alignment").positive(
+            "max_bytes"
+        ),
+        cooperative_matrix=tuple(_property(p) for p in fields.objects("cooperative_matrix")),
+        features=frozenset(fields.texts("features")),
+        schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
+    )

@@ -1,0 +1,383 @@
+"""
+How a contraction is to be computed, as data in the IR, and the few operations that a kernel needs
+between `linalg` and `spirv`.
+
+A schedule is an attribute on the contraction. It says everything that the lowering may not decide
+by itself; what a target can do with it is checked by `passes/schedule/fit.py`, not here. Each
+operand has a path of its own, because the best kernels treat A and B differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FixedBitwidthType,
+    IndexType,
+    IntAttr,
+    MemRefType,
+    StringAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Block, Dialect, Operation, ParametrizedAttribute, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import NoMemoryEffect, NoTerminator, RecursiveMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.types import PointerType
+
+SCHEDULE = "schedule"
+"""The name under which an operation carries its schedule."""
+
+INSTRUCTIONS = ("coopmat",)
+RASTERS = ("rows", "columns")
+
+
+def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
+    return ArrayAttr(IntAttr(v) for v in values)
+
+
+def _parse_integers(parser: AttrParser, count: int) -> ArrayAttr[IntAttr]:
+    start = parser.pos
+    values = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    if len(values) != count:
+        parser.raise_error(f"expected {count} integers, found {len(values)}", start, parser.pos)
+    return _integers(values)
+
+
+def _parse_choice(parser: AttrParser, choices: Sequence[str]) -> StringAttr:
+    start = parser.pos
+    word = parser.parse_identifier()
+    if word not in choices:
+        parser.raise_error(f"{word!r} is not one of {', '.join(choices)}", start, parser.pos)
+    return StringAttr(word)
+
+
+@irdl_attr_definition
+class StagedAttr(ParametrizedAttribute):
+    """
+    The operand's tile is copied into Workgroup memory and read from there.
+
+    `padding` is how many elements lie unused after each row of the copy, `vector` how many elements
+    one invocation moves at a time, `buffers` how many copies there are.
+    """
+
+    name = "schedule.staged"
+    padding: IntAttr
+    vector: IntAttr
+    buffers: IntAttr
+
+    def __init__(self, padding: int = 0, vector: int = 1, buffers: int = 1):
+        super().__init__(IntAttr(padding), IntAttr(vector), IntAttr(buffers))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        values = {"padding": 0, "vector": 1, "buffers": 1}
+
+        def parse_field() -> None:
+            key = _parse_choice(parser, tuple(values)).data
+            parser.parse_punctuation("=")
+            values[key] = parser.parse_integer(allow_boolean=False)
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
+        return [IntAttr(value) for value in values.values()]
+
+    def print_parameters(self, printer: Printer) -> None:
+        fields = [f"padding = {self.padding.data}", f"vector = {self.vector.data}"]
+        if self.buffers.data != 1:
+            fields.append(f"buffers = {self.buffers.data}")
+        printer.print_string(f"<{', '.join(fields)}>")
+
+    def verify(self) -> None:
+        if self.padding.data < 0:
+            raise VerifyException(f"padding is {self.padding.data}, must be at least 0")
+        for name, value in (("vector", self.vector.data), ("buffers", self.buffers.data)):
+            if value < 1:
+                raise VerifyException(f"{name} is {value}, must be at least 1")
+
+
+@irdl_attr_definition
+class InstructionAttr(ParametrizedAttribute):
+    """What multiplies: `coopmat 16x16x16` is a cooperative-matrix MulAdd of M x N x K."""
+
+    name = "schedule.instruction"
+    kind: StringAttr
+    shape: ArrayAttr[IntAttr]
+
+    def __init__(self, kind: str, shape: Sequence[int]):
+        super().__init__(StringAttr(kind), _integers(shape))
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        m, n, k = (size.data for size in self.shape)
+        return m, n, k
+
+    @classmethod
+    def parse_bare(cls, parser: AttrParser) -> InstructionAttr:
+        kind = _parse_choice(parser, INSTRUCTIONS).data
+        sizes: list[int] = []
+        for last in (False, False, True):
+            sizes.append(parser.parse_shape_dimension(allow_dynamic=False))
+            if not last:
+                parser.parse_shape_delimiter()
+        return cls(kind, sizes)
+
+    def print_bare(self, printer: Printer) -> None:
+        printer.print_string(f"{self.kind.data} {'x'.join(str(s) for s in self.sizes)}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return cls.parse_bare(parser).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            self.print_bare(printer)
+
+    def verify(self) -> None:
+        if len(self.shape) != 3 or any(size.data < 1 for size in self.shape):
+            raise VerifyException("an instruction's shape is three positive numbers, M x N x K")
+
+
+@irdl_attr_definition
+class ContractionAttr(ParametrizedAttribute):
+    """
+    The schedule of a contraction.
+
+    `workgroup_tile` is the M x N part of the result that a workgroup computes and the K depth it
+    stages at a time; `subgroups` is the grid (rows, columns) into which its subgroups divide the
+    tile; `stages` is how many K tiles are in flight; `raster` says along which dimension of the
+    result neighbouring workgroups lie.
+    """
+
+    name = "schedule.contraction"
+    workgroup_tile: ArrayAttr[IntAttr]
+    subgroups: ArrayAttr[IntAttr]
+    instruction: InstructionAttr
+    a: StagedAttr
+    b: StagedAttr
+    stages: IntAttr
+    raster: StringAttr
+
+    def __init__(
+        self,
+        workgroup_tile: Sequence[int],
+        subgroups: Sequence[int],
+        instruction: InstructionAttr,
+        a: StagedAttr,
+        b: StagedAttr,
+        stages: int = 1,
+        raster: str = "rows",
+    ):
+        super().__init__(
+            _integers(workgroup_tile),
+            _integers(subgroups),
+            instruction,
+            a,
+            b,
+            IntAttr(stages),
+            StringAttr(raster),
+        )
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """Workgroup tile: M, N, K."""
+        m, n, k = (size.data for size in self.workgroup_tile)
+        return m, n, k
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Subgroups of a workgroup: rows, columns."""
+        rows, columns = (size.data for size in self.subgroups)
+        return rows, columns
+
+    @property
+    def subgroup_count(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def fragments(self) -> tuple[int, int, int]:
+        """Instructions a subgroup issues for one K tile: along M, N and K."""
+        (tile_m, tile_n, tile_k), (rows, columns) = self.tile, self.grid
+        m, n, k = self.instruction.sizes
+        return tile_m // rows // m, tile_n // columns // n, tile_k // k
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        names = ("workgroup_tile", "subgroups", "instruction", "a", "b", "stages", "raster")
+        found: dict[str, Attribute] = {"stages": IntAttr(1), "raster": StringAttr("rows")}
+        start = parser.pos
+
+        def parse_field() -> None:
+            key = _parse_choice(parser, names).data
+            parser.parse_punctuation("=")
+            match key:
+                case "workgroup_tile":
+                    found[key] = _parse_integers(parser, 3)
+                case "subgroups":
+                    found[key] = _parse_integers(parser, 2)
+                case "instruction":
+                    found[key] = InstructionAttr.parse_bare(parser)
+                case "stages":
+                    found[key] = IntAttr(parser.parse_integer(allow_boolean=False))
+                case "raster":
+                    found[key] = _parse_choice(parser, RASTERS)
+                case _:
+                    parser.parse_keyword("staged")
+                    found[key] = StagedAttr.new(StagedAttr.parse_parameters(parser))
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
+        missing = [name for name in names if name not in found]
+        if missing:
+            parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
+        return [found[name] for name in names]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"workgroup_tile = {list(self.tile)}, ")
+            printer.print_string(f"subgroups = {list(self.grid)}, instruction = ")
+            self.instruction.print_bare(printer)
+            printer.print_string(", a = staged")
+            self.a.print_parameters(printer)
+            printer.print_string(", b = staged")
+            self.b.print_parameters(printer)
+            if self.stages.data != 1:
+                printer.print_string(f", stages = {self.stages.data}")
+            printer.print_string(f", raster = {self.raster.data}")
+
+    def verify(self) -> None:
+        if any(size.data < 1 for size in (*self.workgroup_tile, *self.subgroups)):
+            raise VerifyException("workgroup_tile and subgroups must be positive")
+        if self.stages.data < 1:
+            raise VerifyException(f"stages is {self.stages.data}, must be at least 1")
+        rows, columns = self.grid
+        m, n, k = self.instruction.sizes
+        needs = (("M", m * rows), ("N", n * columns), ("K", k))
+        for (dimension, unit), size in zip(needs, self.tile, strict=True):
+            if size % unit:
+                raise VerifyException(
+                    f"workgroup_tile {dimension} = {size} is not a multiple of {unit} "
+                    f"(subgroups x instruction): {max(unit, size // unit * unit)} would be"
+                )
+
+
+@irdl_op_definition
+class CollectiveOp(IRDLOperation):
+    """
+    A part of a kernel that all workgroups of the dispatch compute together, once.
+
+    Its body is `linalg` on the kernel's buffers; how workgroups and invocations divide it is what
+    the schedule says and the lowering works out.
+    """
+
+    name = "schedule.collective"
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    assembly_format = "attr-dict-with-keyword $body"
+
+    def __init__(self, body: Region | Sequence[Operation]):
+        super().__init__(regions=[body if isinstance(body, Region) else Region(Block(body))])
+
+
+@irdl_op_definition
+class ElementPtrOp(IRDLOperation):
+    """
+    The pointer to an element of a row-major memref.
+
+    `schedule.element_ptr %m[%i, %j] : memref<64x40xf16, #spirv.storage_class<Workgroup>>
+    -> !spirv.ptr<f16, Workgroup>`
+    """
+
+    name = "schedule.element_ptr"
+    memref = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    result = result_def(PointerType)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = "$memref `[` $indices `]` attr-dict `:` type($memref) `->` type($result)"
+
+    def __init__(self, memref: SSAValue, indices: Sequence[SSAValue]):
+        assert isinstance(memref.type, MemRefType)
+        space = memref.type.memory_space
+        assert isinstance(space, StorageClassAttr)
+        super().__init__(
+            operands=[memref, indices],
+            result_types=[PointerType(memref.type.element_type, space)],
+        )
+
+    def verify_(self) -> None:
+        memref, pointer = self.memref.type, self.result.type
+        assert isinstance(memref, MemRefType)
+        assert isinstance(pointer, PointerType)
+        if len(self.indices) != memref.get_num_dims():
+            raise VerifyException(
+                f"{len(self.indices)} indices for a memref of {memref.get_num_dims()} dimensions"
+            )
+        if pointer != PointerType(memref.element_type, memref.memory_space):  # pyright: ignore[reportArgumentType]
+            raise VerifyException(f"{pointer} does not point to an element of {memref}")
+
+
+def bit_width(element_type: Attribute) -> int:
+    """Bits of a fixed-size element: an integer, a float, or a vector of one."""
+    if isinstance(element_type, VectorType):
+        return prod(element_type.get_shape()) * bit_width(element_type.element_type)
+    assert isinstance(element_type, FixedBitwidthType)
+    return element_type.bitwidth
+
+
+@irdl_op_definition
+class VectorViewOp(IRDLOperation):
+    """
+    The same memory, its rows read as vectors: the last dimension shrinks as the element grows.
+
+    `schedule.vector_view %m : memref<64x48xf16, ...> to memref<64x6xvector<4xi32>, ...>`
+    """
+
+    name = "schedule.vector_view"
+    memref = operand_def(MemRefType)
+    result = result_def(MemRefType)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = "$memref attr-dict `:` type($memref) `to` type($result)"
+
+    def __init__(self, memref: SSAValue, element_type: VectorType):
+        source = memref.type
+        assert isinstance(source, MemRefType)
+        *outer, last = source.get_shape()
+        last = last * bit_width(source.element_type) // bit_width(element_type)
+        view = MemRefType(element_type, [*outer, last], source.layout, source.memory_space)
+        super().__init__(operands=[memref], result_types=[view])
+
+    def verify_(self) -> None:
+        source, view = self.memref.type, self.result.type
+        assert isinstance(source, MemRefType)
+        assert isinstance(view, MemRefType)
+        same = source.get_shape()[:-1] == view.get_shape()[:-1]
+        bits = [t.get_shape()[-1] * bit_width(t.element_type) for t in (source, view)]
+        if not same or bits[0] != bits[1] or source.memory_space != view.memory_space:
+            raise VerifyException(f"rows of {source} cannot be viewed as rows of {view}")
+
+
+Schedule = Dialect(
+    "schedule",
+    [CollectiveOp, ElementPtrOp, VectorViewOp],
+    [StagedAttr, InstructionAttr, ContractionAttr],
+)
