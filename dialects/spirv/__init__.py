@@ -1,0 +1,45 @@
+"""
+The `spirv` dialect: SPIR-V for compute, in MLIR's textual syntax.
+
+A family of instructions is one module here, which lists its operations in `OPERATIONS` (and
+attributes of its own, if any, in `ATTRIBUTES`); the dialect is their concatenation.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from xdsl.ir import Attribute, Dialect, Operation
+
+_FAMILIES = (
+    "attributes",
+    "types",
+    "abi",
+    "structure",
+    "constants",
+    "memory",
+    "control_flow",
+    "arithmetic",
+    "logic",
+    "bit",
+    "conversion",
+    "composite",
+    "group",
+    "atomic",
+    "barrier",
+    "glsl",
+    "cooperative_matrix",
+    "dot_product",
+    "rotate",
+)
+
+OPERATIONS: list[type[Operation]] = []
+ATTRIBUTES: list[type[Attribute]] = []
+for _family in _FAMILIES:
+    _name = f"xdsl_spirv.dialects.spirv.{_family}"
+    if find_spec(_name) is None:
+        continue
+    _module = import_module(_name)
+    OPERATIONS.extend(getattr(_module, "OPERATIONS", []))
+    ATTRIBUTES.extend(getattr(_module, "ATTRIBUTES", []))
+
+SPIRV = Dialect("spirv", OPERATIONS, ATTRIBUTES)

@@ -12,10 +12,10 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
-from typing import ClassVar, Generic
+from typing import ClassVar, Generic, cast
 
 from typing_extensions import TypeVar
-from xdsl.ir import Data
+from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -43,7 +43,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
         """One enumerant's name, or several joined by `|` for a mask."""
         value = cls._parse_one(parser)
         while issubclass(cls.ENUM, IntFlag) and parser.parse_optional_punctuation("|"):
-            value = value | cls._parse_one(parser)
+            value = cast(EnumT, value | cls._parse_one(parser))
         return value
 
     @classmethod
@@ -262,3 +262,54 @@ class CooperativeMatrixOperandsAttr(EnumerationAttr[enums.CooperativeMatrixOpera
         "MatrixResultSignedComponentsKHR": "ResultSigned",
         "SaturatingAccumulationKHR": "AccSat",
     }
+
+
+@irdl_attr_definition
+class BuiltInAttr(EnumerationAttr[enums.BuiltIn]):
+    """BuiltIn, SPIR-V 3.21."""
+
+    name = "spirv.built_in"
+    ENUM = enums.BuiltIn
+
+
+@irdl_attr_definition
+class LinkageTypeAttr(EnumerationAttr[enums.LinkageType]):
+    """Linkage Type, SPIR-V 3.17."""
+
+    name = "spirv.linkage_type"
+    ENUM = enums.LinkageType
+
+
+@irdl_attr_definition
+class FPRoundingModeAttr(EnumerationAttr[enums.FPRoundingMode]):
+    """FP Rounding Mode, SPIR-V 3.16."""
+
+    name = "spirv.fp_rounding_mode"
+    ENUM = enums.FPRoundingMode
+
+
+ATTRIBUTES: list[type[Attribute]] = [
+    ScopeAttr,
+    StorageClassAttr,
+    MemorySemanticsAttr,
+    MemoryAccessAttr,
+    GroupOperationAttr,
+    SelectionControlAttr,
+    LoopControlAttr,
+    FunctionControlAttr,
+    AddressingModelAttr,
+    MemoryModelAttr,
+    ExecutionModelAttr,
+    ExecutionModeAttr,
+    DecorationAttr,
+    CapabilityAttr,
+    FPFastMathModeAttr,
+    PackedVectorFormatAttr,
+    CooperativeMatrixUseAttr,
+    CooperativeMatrixLayoutAttr,
+    CooperativeMatrixOperandsAttr,
+    BuiltInAttr,
+    LinkageTypeAttr,
+    FPRoundingModeAttr,
+]
+"""Every enumeration attribute."""

@@ -1,0 +1,493 @@
+"""
+What a module needs, what a target offers, and how an entry point is launched, as attributes.
+
+These are MLIR's own attributes in MLIR's spelling. None is an instruction: the version, capability
+and extension triple becomes the header and the first instructions of a binary; the others speak to
+passes. A parameter that has its default value is not printed, as in MLIR.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntAttr,
+    IntegerAttr,
+    NoneAttr,
+    StringAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Data, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import (
+    CapabilityAttr,
+    EnumerationAttr,
+    LinkageTypeAttr,
+    ScopeAttr,
+    StorageClassAttr,
+)
+from xdsl_spirv.dialects.spirv.enums import Capability, LinkageType, Scope, StorageClass
+
+VENDORS = (
+    "AMD",
+    "Apple",
+    "ARM",
+    "Broadcom",
+    "Imagination",
+    "Intel",
+    "NVIDIA",
+    "Qualcomm",
+    "SwiftShader",
+    "Unknown",
+)
+DEVICE_TYPES = ("Other", "IntegratedGPU", "DiscreteGPU", "CPU", "Unknown")
+CLIENT_APIS = ("Metal", "OpenCL", "Vulkan", "WebGPU", "Unknown")
+
+
+@irdl_attr_definition
+class VersionAttr(Data[tuple[int, int]]):
+    """A version of SPIR-V, major and minor: `#spirv.version<v1.6>`."""
+
+    name = "spirv.version"
+
+    @classmethod
+    def parse_version(cls, parser: AttrParser) -> tuple[int, int]:
+        """`v1.6`, one word to the lexer."""
+        start = parser.pos
+        text = parser.parse_identifier("expected a version such as v1.6")
+        major, dot, minor = text.removeprefix("v").partition(".")
+        if not (text.startswith("v") and dot and major.isdecimal() and minor.isdecimal()):
+            parser.raise_error(f"{text!r} is not a version such as v1.6", start, parser.pos)
+        return int(major), int(minor)
+
+    @property
+    def text(self) -> str:
+        """`v1.6`."""
+        return f"v{self.data[0]}.{self.data[1]}"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[int, int]:
+        with parser.in_angle_brackets():
+            return cls.parse_version(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text}>")
+
+
+@irdl_attr_definition
+class ExtensionAttr(Data[str]):
+    """The name of an extension, such as SPV_KHR_cooperative_matrix."""
+
+    name = "spirv.ext"
+
+    @classmethod
+    def parse_extension(cls, parser: AttrParser) -> str:
+        """`SPV_KHR_cooperative_matrix`."""
+        start = parser.pos
+        text = parser.parse_identifier("expected an extension's name")
+        if not text.startswith("SPV_"):
+            parser.raise_error(
+                f"{text!r} is not an extension's name: those begin with SPV_", start, parser.pos
+            )
+        return text
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return cls.parse_extension(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class VerCapExtAttr(ParametrizedAttribute):
+    """Version, capabilities and extensions: `#spirv.vce<v1.6, [Shader], [SPV_KHR_bfloat16]>`."""
+
+    name = "spirv.vce"
+    version: VersionAttr
+    capabilities: ArrayAttr[CapabilityAttr]
+    extensions: ArrayAttr[ExtensionAttr]
+
+    def __init__(
+        self,
+        version: tuple[int, int],
+        capabilities: Sequence[Capability] = (),
+        extensions: Sequence[str] = (),
+    ):
+        super().__init__(
+            VersionAttr(version),
+            ArrayAttr([CapabilityAttr(c) for c in capabilities]),
+            ArrayAttr([ExtensionAttr(e) for e in extensions]),
+        )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        square = parser.Delimiter.SQUARE
+        with parser.in_angle_brackets():
+            version = VersionAttr.parse_version(parser)
+            parser.parse_punctuation(",")
+            capabilities = parser.parse_comma_separated_list(
+                square, lambda: CapabilityAttr.parse_enumerant(parser)
+            )
+            parser.parse_punctuation(",")
+            extensions = parser.parse_comma_separated_list(
+                square, lambda: ExtensionAttr.parse_extension(parser)
+            )
+        return cls(version, capabilities, extensions).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        capabilities = ", ".join(c.spell(c.data) for c in self.capabilities)
+        extensions = ", ".join(e.data for e in self.extensions)
+        printer.print_string(f"<{self.version.text}, [{capabilities}], [{extensions}]>")
+
+
+Kind: TypeAlias = Literal["integer", "boolean", "sizes", "attribute", "type", "string"]
+"""How the value of one `name = value` is read."""
+
+
+class KeyedAttr(ParametrizedAttribute, ABC):
+    """
+    An attribute written as `<name = value, ...>`, in any order, defaults left out.
+
+    `KEYS` maps every parameter, in the order of declaration, to how its value is read; `DEFAULTS`
+    has the parameters that may be missing.
+    """
+
+    KEYS: ClassVar[Mapping[str, Kind | type[EnumerationAttr[Any]]]]
+    DEFAULTS: ClassVar[Mapping[str, Attribute]] = {}
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        start = parser.pos
+        values: dict[str, Attribute] = {}
+
+        def entry() -> None:
+            key = parser.parse_identifier(f"expected a parameter of {cls.name}")
+            if key not in cls.KEYS or key in values:
+                what = "given twice" if key in values else f"not one of {', '.join(cls.KEYS)}"
+                parser.raise_error(f"{cls.name}: parameter {key} is {what}", start, parser.pos)
+            parser.parse_punctuation("=")
+            values[key] = _parse_value(parser, cls.KEYS[key])
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, entry)
+        if missing := [key for key in cls.KEYS if key not in values and key not in cls.DEFAULTS]:
+            parser.raise_error(f"{cls.name} needs {', '.join(missing)}", start, parser.pos)
+        return [values.get(key, cls.DEFAULTS.get(key, NoneAttr())) for key in cls.KEYS]
+
+    def print_parameters(self, printer: Printer) -> None:
+        shown = [
+            (key, value)
+            for key, value in zip(self.KEYS, self.parameters, strict=True)
+            if value != self.DEFAULTS.get(key)
+        ]
+        with printer.in_angle_brackets():
+            for index, (key, value) in enumerate(shown):
+                printer.print_string(f"{', ' if index else ''}{key} = ")
+                _print_value(printer, value)
+
+
+def _parse_value(parser: AttrParser, kind: Kind | type[EnumerationAttr[Any]]) -> Attribute:
+    if isinstance(kind, type):
+        return kind(kind.parse_parameter(parser))
+    match kind:
+        case "integer":
+            return IntAttr(parser.parse_integer(allow_boolean=False))
+        case "boolean":
+            return IntegerAttr.from_bool(parser.parse_boolean())
+        case "string":
+            return StringAttr(parser.parse_str_literal())
+        case "sizes":
+            sizes = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+            )
+            return DenseArrayBase.from_list(i32, sizes)
+        case "type":
+            return parser.parse_type()
+        case "attribute":
+            return parser.parse_attribute()
+
+
+def _print_value(printer: Printer, value: Attribute) -> None:
+    if isinstance(value, IntAttr):
+        printer.print_string(str(value.data))
+    elif isinstance(value, DenseArrayBase):
+        printer.print_string(f"[{', '.join(str(size) for size in value.get_values())}]")
+    elif isinstance(value, EnumerationAttr):
+        value.print_parameter(printer)
+    else:
+        printer.print_attribute(value)
+
+
+def _optional_integer(value: int | None) -> IntAttr | NoneAttr:
+    return NoneAttr() if value is None else IntAttr(value)
+
+
+@irdl_attr_definition
+class LinkageAttributesAttr(KeyedAttr):
+    """A symbol of another module, or for one: `<linkage_name = "f", linkage_type = <Import>>`."""
+
+    name = "spirv.linkage_attributes"
+    linkage_name: StringAttr
+    linkage_type: LinkageTypeAttr
+    KEYS = {"linkage_name": "string", "linkage_type": LinkageTypeAttr}
+
+    def __init__(self, linkage_name: str, linkage_type: LinkageType):
+        super().__init__(StringAttr(linkage_name), LinkageTypeAttr(linkage_type))
+
+
+@irdl_attr_definition
+class EntryPointABIAttr(KeyedAttr):
+    """
+    How a kernel is launched: `#spirv.entry_point_abi<workgroup_size = [32, 1, 1]>`.
+
+    On a function, under the name `spirv.entry_point_abi`.
+    """
+
+    name = "spirv.entry_point_abi"
+    workgroup_size: DenseArrayBase | NoneAttr
+    subgroup_size: IntAttr | NoneAttr
+    target_width: IntAttr | NoneAttr
+    KEYS = {"workgroup_size": "sizes", "subgroup_size": "integer", "target_width": "integer"}
+    DEFAULTS = {
+        "workgroup_size": NoneAttr(),
+        "subgroup_size": NoneAttr(),
+        "target_width": NoneAttr(),
+    }
+
+    def __init__(
+        self,
+        workgroup_size: Sequence[int] | None = None,
+        subgroup_size: int | None = None,
+        target_width: int | None = None,
+    ):
+        super().__init__(
+            NoneAttr() if workgroup_size is None else DenseArrayBase.from_list(i32, workgroup_size),
+            _optional_integer(subgroup_size),
+            _optional_integer(target_width),
+        )
+
+    def verify(self) -> None:
+        if isinstance(self.workgroup_size, DenseArrayBase) and len(self.workgroup_size) != 3:
+            raise VerifyException(
+                "a workgroup size has 3 numbers (x, y, z), "
+                f"not {len(self.workgroup_size)}: write 1 for an unused dimension"
+            )
+
+
+@irdl_attr_definition
+class InterfaceVarABIAttr(ParametrizedAttribute):
+    """Descriptor set, binding, storage class: `#spirv.interface_var_abi<(0, 1), StorageBuffer>`."""
+
+    name = "spirv.interface_var_abi"
+    descriptor_set: IntAttr
+    binding: IntAttr
+    storage_class: StorageClassAttr | NoneAttr
+
+    def __init__(
+        self, descriptor_set: int, binding: int, storage_class: StorageClass | None = None
+    ):
+        super().__init__(
+            IntAttr(descriptor_set),
+            IntAttr(binding),
+            NoneAttr() if storage_class is None else StorageClassAttr(storage_class),
+        )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            with parser.in_parens():
+                descriptor_set = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                parser.parse_punctuation(",")
+                binding = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            storage_class = None
+            if parser.parse_optional_punctuation(","):
+                storage_class = StorageClassAttr.parse_enumerant(parser)
+        return cls(descriptor_set, binding, storage_class).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<({self.descriptor_set.data}, {self.binding.data})")
+        if isinstance(self.storage_class, StorageClassAttr):
+            printer.print_string(f", {self.storage_class.spell(self.storage_class.data)}")
+        printer.print_string(">")
+
+
+@irdl_attr_definition
+class CooperativeMatrixPropertiesAttr(KeyedAttr):
+    """One row of a device's cooperative matrix properties, as VkCooperativeMatrixPropertiesKHR."""
+
+    name = "spirv.coop_matrix_props_khr"
+    m_size: IntAttr
+    n_size: IntAttr
+    k_size: IntAttr
+    a_type: Attribute
+    b_type: Attribute
+    c_type: Attribute
+    result_type: Attribute
+    acc_sat: IntegerAttr
+    scope: ScopeAttr
+    KEYS = {
+        "m_size": "integer",
+        "n_size": "integer",
+        "k_size": "integer",
+        "a_type": "type",
+        "b_type": "type",
+        "c_type": "type",
+        "result_type": "type",
+        "acc_sat": "boolean",
+        "scope": ScopeAttr,
+    }
+
+    def __init__(
+        self,
+        sizes: tuple[int, int, int],
+        types: tuple[Attribute, Attribute, Attribute, Attribute],
+        acc_sat: bool = False,
+        scope: Scope = Scope.Subgroup,
+    ):
+        super().__init__(
+            *(IntAttr(size) for size in sizes),
+            *types,
+            IntegerAttr.from_bool(acc_sat),
+            ScopeAttr(scope),
+        )
+
+
+@irdl_attr_definition
+class ResourceLimitsAttr(KeyedAttr):
+    """A device's limits; what is not given has Vulkan's smallest allowed value."""
+
+    name = "spirv.resource_limits"
+    max_compute_shared_memory_size: IntAttr
+    max_compute_workgroup_invocations: IntAttr
+    max_compute_workgroup_size: ArrayAttr[IntegerAttr]
+    subgroup_size: IntAttr
+    min_subgroup_size: IntAttr | NoneAttr
+    max_subgroup_size: IntAttr | NoneAttr
+    cooperative_matrix_properties_khr: ArrayAttr[CooperativeMatrixPropertiesAttr]
+    cooperative_matrix_properties_nv: ArrayAttr[Attribute]
+    KEYS = {
+        "max_compute_shared_memory_size": "integer",
+        "max_compute_workgroup_invocations": "integer",
+        "max_compute_workgroup_size": "attribute",
+        "subgroup_size": "integer",
+        "min_subgroup_size": "integer",
+        "max_subgroup_size": "integer",
+        "cooperative_matrix_properties_khr": "attribute",
+        "cooperative_matrix_properties_nv": "attribute",
+    }
+    DEFAULTS = {
+        "max_compute_shared_memory_size": IntAttr(16384),
+        "max_compute_workgroup_invocations": IntAttr(128),
+        "max_compute_workgroup_size": ArrayAttr([IntegerAttr(n, i32) for n in (128, 128, 64)]),
+        "subgroup_size": IntAttr(32),
+        "min_subgroup_size": NoneAttr(),
+        "max_subgroup_size": NoneAttr(),
+        "cooperative_matrix_properties_khr": ArrayAttr[Attribute]([]),
+        "cooperative_matrix_properties_nv": ArrayAttr[Attribute]([]),
+    }
+
+    def __init__(self, **limits: Attribute):
+        super().__init__(*(limits.get(key, self.DEFAULTS[key]) for key in self.KEYS))
+
+
+@irdl_attr_definition
+class TargetEnvAttr(ParametrizedAttribute):
+    """
+    A target: `#spirv.target_env<#spirv.vce<...>, api=Vulkan, NVIDIA:DiscreteGPU, #spirv...>`.
+
+    Client API, vendor, device type and device id may be missing; the limits may not.
+    """
+
+    name = "spirv.target_env"
+    triple: VerCapExtAttr
+    client_api: StringAttr
+    vendor: StringAttr
+    device_type: StringAttr
+    device_id: IntAttr | NoneAttr
+    resource_limits: ResourceLimitsAttr
+
+    def __init__(
+        self,
+        triple: VerCapExtAttr,
+        resource_limits: ResourceLimitsAttr,
+        client_api: str = "Unknown",
+        vendor: str = "Unknown",
+        device_type: str = "Unknown",
+        device_id: int | None = None,
+    ):
+        super().__init__(
+            triple,
+            StringAttr(client_api),
+            StringAttr(vendor),
+            StringAttr(device_type),
+            _optional_integer(device_id),
+            resource_limits,
+        )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        api = vendor = device_type = "Unknown"
+        device_id = None
+        with parser.in_angle_brackets():
+            triple = _parse_typed(parser, VerCapExtAttr)
+            parser.parse_punctuation(",")
+            if parser.parse_optional_keyword("api"):
+                parser.parse_punctuation("=")
+                api = parser.parse_keyword_in(CLIENT_APIS)
+                parser.parse_punctuation(",")
+            if name := parser.parse_optional_keyword_in(VENDORS):
+                vendor = name
+                if parser.parse_optional_punctuation(":"):
+                    device_type = parser.parse_keyword_in(DEVICE_TYPES)
+                if parser.parse_optional_punctuation(":"):
+                    device_id = parser.parse_integer(allow_boolean=False)
+                parser.parse_punctuation(",")
+            limits = _parse_typed(parser, ResourceLimitsAttr)
+        return cls(triple, limits, api, vendor, device_type, device_id).parameters
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.triple)
+            if self.client_api.data != "Unknown":
+                printer.print_string(f", api={self.client_api.data}")
+            if self.vendor.data != "Unknown":
+                printer.print_string(f", {self.vendor.data}")
+                if self.device_type.data != "Unknown":
+                    printer.print_string(f":{self.device_type.data}")
+                if isinstance(self.device_id, IntAttr):
+                    printer.print_string(f":{self.device_id.data}")
+            printer.print_string(", ")
+            printer.print_attribute(self.resource_limits)
+
+
+AttributeT = TypeVar("AttributeT", bound=Attribute)
+
+
+def _parse_typed(parser: AttrParser, attribute: type[AttributeT]) -> AttributeT:
+    start = parser.pos
+    value = parser.parse_attribute()
+    if not isinstance(value, attribute):
+        parser.raise_error(f"expected #{attribute.name}<...>", start, parser.pos)
+    return value
+
+
+ATTRIBUTES: list[type[Attribute]] = [
+    VersionAttr,
+    ExtensionAttr,
+    VerCapExtAttr,
+    LinkageAttributesAttr,
+    EntryPointABIAttr,
+    InterfaceVarABIAttr,
+    CooperativeMatrixPropertiesAttr,
+    ResourceLimitsAttr,
+    TargetEnvAttr,
+]
