@@ -1,0 +1,519 @@
+"""
+Constants and specialization constants.
+
+One `spirv.Constant` stands for OpConstantTrue, OpConstantFalse, OpConstant and OpConstantComposite;
+its value and type say which. A composite's value is a `dense` literal or an array of its
+constituents' values; a cooperative matrix has one constituent, which is every component's value, so
+its value is that scalar.
+
+A specialization constant is a symbol of the module; `spirv.mlir.referenceof` makes an SSA value of
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    FlatSymbolRefAttrConstr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+    TensorType,
+    VectorType,
+)
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Operation,
+    Region,
+    SSAValue,
+    TypeAttribute,
+    TypedAttribute,
+)
+from xdsl.irdl import (
+    irdl_op_definition,
+    lazy_traits_def,
+    operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    ConstantLike,
+    HasParent,
+    IsTerminator,
+    Pure,
+    SymbolOpInterface,
+    SymbolTable,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.dense import DenseLiteral
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    MatrixType,
+    RuntimeArrayType,
+    StructType,
+    known,
+)
+
+
+def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
+    """
+    The types of a composite's constituents in order; None where `composite` is not a composite.
+
+    A cooperative matrix has one constituent (CM-08); an array of specialized length has none that
+    can be listed and gives its element type once.
+    """
+    match composite:
+        case VectorType():
+            return [composite.element_type] * composite.get_shape()[0]
+        case ArrayType():
+            return [composite.element_type] * (known(composite.length) or 1)
+        case MatrixType():
+            return [composite.column_type] * composite.columns.data
+        case StructType():
+            return composite.member_types
+        case CooperativeMatrixType():
+            return [composite.element_type]
+        case _:
+            return None
+
+
+@irdl_op_definition
+class ConstantOp(SPIRVOp):
+    """OpConstant(True, False), OpConstantComposite: `spirv.Constant dense<0.0> : vector<2xf32>`."""
+
+    name = "spirv.Constant"
+    value = prop_def(Attribute)
+    result = result_def()
+    traits = traits_def(Pure(), ConstantLike())
+
+    def __init__(self, value: Attribute, result_type: Attribute | None = None):
+        """`result_type` is needed where the value has no type, or another (a matrix's splat)."""
+        if result_type is None:
+            if not isinstance(value, TypedAttribute):
+                raise ValueError("spirv.Constant: an array of values needs a result_type")
+            result_type = value.get_type()
+        super().__init__(properties={"value": value}, result_types=[result_type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        attributes = parser.parse_optional_attr_dict()
+        literal = DenseLiteral.parse_optional(parser)
+        if literal is None:
+            value = parser.parse_attribute()
+            needs_type = not isinstance(value, TypedAttribute)
+            result_type = None if needs_type else value.get_type()
+        else:
+            parser.parse_punctuation(":")
+            type = parser.parse_type()
+            value = literal.attribute(parser, type)
+            result_type = None if isinstance(type, TensorType) else type
+        if result_type is None:
+            parser.parse_punctuation(":")
+            result_type = parser.parse_type()
+        op = cls(value, result_type)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" ")
+        type = self.result.type
+        if isinstance(type, CooperativeMatrixType):
+            printer.print_string("dense<")
+            _print_scalar(printer, self.value)
+            printer.print_string(">")
+        else:
+            printer.print_attribute(self.value)
+            if isinstance(self.value, TypedAttribute) and self.value.get_type() == type:
+                return
+        printer.print_string(" : ")
+        printer.print_attribute(type)
+
+    def verify_(self) -> None:
+        verify_constant(self.value, self.result.type)
+
+
+def _print_scalar(printer: Printer, value: Attribute) -> None:
+    """A number without its type."""
+    if isinstance(value, FloatAttr):
+        printer.print_float(value.value.data, value.type)
+    elif isinstance(value, IntegerAttr):
+        printer.print_int(value.value.data)
+
+
+def verify_constant(value: Attribute, type: Attribute) -> None:
+    """Raises VerifyException unless `value` is a value of `type`."""
+    if isinstance(value, IntegerAttr | FloatAttr):
+        if value.type != (type.element_type if isinstance(type, CooperativeMatrixType) else type):
+            raise VerifyException(
+                f"a value of type {value.type} cannot be a constant of type {type}"
+            )
+        return
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        _verify_dense(value, type)
+        return
+    if not isinstance(value, ArrayAttr):
+        raise VerifyException(
+            f"{value} cannot be a constant's value: write a number, a dense literal or an array"
+        )
+    types = constituent_types(type)
+    if types is None or isinstance(type, CooperativeMatrixType | RuntimeArrayType):
+        raise VerifyException(f"a list of values cannot be a constant of type {type}")
+    if isinstance(type, ArrayType) and known(type.length) is None:
+        raise VerifyException("an array of specialized length cannot list its values")
+    if len(types) != len(value):
+        raise VerifyException(f"{type} has {len(types)} constituents, but {len(value)} are given")
+    for constituent, expected in zip(value, types, strict=True):
+        verify_constant(constituent, expected)
+
+
+def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
+    """A vector's `dense` has the vector's type; an array's is a tensor of the array's shape."""
+    if value.get_type() == type and isinstance(type, VectorType):
+        return
+    shape: list[int | None] = []
+    element = type
+    while isinstance(element, ArrayType):
+        shape.append(known(element.length))
+        element = element.element_type
+    if isinstance(element, VectorType):
+        shape.extend(element.get_shape())
+        element = element.get_element_type()
+    if not isinstance(type, ArrayType) or element != value.get_element_type():
+        raise VerifyException(
+            f"{value.get_type()} cannot be the value of a constant of type {type}"
+        )
+    if tuple(shape) != value.get_shape():
+        raise VerifyException(
+            f"a dense value of shape {list(value.get_shape())} cannot fill {type}: "
+            f"its shape is {shape}"
+        )
+
+
+@irdl_op_definition
+class ConstantNullOp(SPIRVOp):
+    """OpConstantNull, the zero of any type: `spirv.ConstantNull : !spirv.coopmatrix<...>`."""
+
+    name = "spirv.ConstantNull"
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, result_type: Attribute):
+        super().__init__(result_types=[result_type])
+
+
+@irdl_op_definition
+class UndefOp(SPIRVOp):
+    """OpUndef: `spirv.Undef : f32`."""
+
+    name = "spirv.Undef"
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, result_type: Attribute):
+        super().__init__(result_types=[result_type])
+
+
+@irdl_op_definition
+class SpecConstantOp(SPIRVOp):
+    """OpSpecConstant(True, False): `spirv.SpecConstant @m spec_id(5) = 16 : i32`."""
+
+    name = "spirv.SpecConstant"
+    sym_name = prop_def(SymbolNameConstraint())
+    default_value = prop_def(Attribute)
+    traits = traits_def(SymbolOpInterface())
+
+    def __init__(
+        self,
+        sym_name: str,
+        default_value: IntegerAttr | FloatAttr,
+        spec_id: int | None = None,
+    ):
+        super().__init__(
+            properties={"sym_name": StringAttr(sym_name), "default_value": default_value},
+            attributes={} if spec_id is None else {"spec_id": IntegerAttr(spec_id, 64)},
+        )
+
+    @property
+    def spec_id(self) -> int | None:
+        """The SpecId decoration's literal."""
+        value = self.attributes.get("spec_id")
+        return value.value.data if isinstance(value, IntegerAttr) else None
+
+    @property
+    def type(self) -> Attribute:
+        """The type of the constant."""
+        value = self.default_value
+        return value.get_type() if isinstance(value, TypedAttribute) else value
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SpecConstantOp:
+        name = parser.parse_symbol_name().data
+        spec_id = None
+        if parser.parse_optional_keyword("spec_id"):
+            with parser.in_parens():
+                spec_id = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation("=")
+        start = parser.pos
+        value = parser.parse_attribute()
+        if not isinstance(value, IntegerAttr | FloatAttr):
+            parser.raise_error(
+                "a specialization constant is a number or a boolean", start, parser.pos
+            )
+        op = cls(name, value, spec_id)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        if self.spec_id is not None:
+            printer.print_string(f" spec_id({self.spec_id})")
+        printer.print_op_attributes(self.attributes, reserved_attr_names=("spec_id",))
+        printer.print_string(" = ")
+        printer.print_attribute(self.default_value)
+
+    def verify_(self) -> None:
+        if not isinstance(self.default_value, IntegerAttr | FloatAttr):
+            raise VerifyException(
+                f"a specialization constant's default is a number, not {self.default_value}"
+            )
+        spec_id = self.attributes.get("spec_id")
+        if spec_id is None:
+            return
+        if not isinstance(spec_id, IntegerAttr) or spec_id.value.data < 0:
+            raise VerifyException("spec_id must be a number from 0 on")
+
+
+@irdl_op_definition
+class SpecConstantCompositeOp(SPIRVOp):
+    """
+    OpSpecConstantComposite: `spirv.SpecConstantComposite @v (@x, @y) : vector<2xi32>`.
+
+    Of a cooperative matrix it has one constituent (CM-08).
+    """
+
+    name = "spirv.SpecConstantComposite"
+    sym_name = prop_def(SymbolNameConstraint())
+    type = prop_def(TypeAttribute)
+    constituents = prop_def(ArrayAttr[SymbolRefAttr])
+    traits = traits_def(SymbolOpInterface())
+
+    def __init__(self, sym_name: str, constituents: Sequence[str], type: TypeAttribute):
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(sym_name),
+                "type": type,
+                "constituents": ArrayAttr([SymbolRefAttr(name) for name in constituents]),
+            }
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SpecConstantCompositeOp:
+        name = parser.parse_symbol_name().data
+        constituents = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_symbol_name
+        )
+        parser.parse_punctuation(":")
+        op = cls(name, [constituent.data for constituent in constituents], parser.parse_type())
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string(" (")
+        printer.print_list(self.constituents, printer.print_attribute)
+        printer.print_string(") : ")
+        printer.print_attribute(self.type)
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        types = constituent_types(self.type)
+        if types is None:
+            raise VerifyException(f"{self.type} is not a composite type")
+        if len(types) != len(self.constituents):
+            rule = "CM-08: " if isinstance(self.type, CooperativeMatrixType) else ""
+            raise VerifyException(
+                f"{rule}{self.type} has {len(types)} constituents, "
+                f"but {len(self.constituents)} are given"
+            )
+        if self.parent_op() is None:
+            return
+        for symbol, expected in zip(self.constituents, types, strict=True):
+            if (found := type_of_constant(self, symbol)) != expected:
+                raise VerifyException(f"{symbol} has type {found}, but {expected} is needed here")
+
+
+def type_of_constant(user: Operation, symbol: SymbolRefAttr) -> Attribute:
+    """
+    The type of the specialization constant that `symbol` names, looked up from `user`.
+
+    Raises VerifyException if there is none.
+    """
+    constant = find_symbol(user, symbol)
+    if not isinstance(constant, SpecConstantOp | SpecConstantCompositeOp):
+        raise VerifyException(
+            f"{symbol} is not a specialization constant of the module: "
+            f"declare spirv.SpecConstant {symbol} beside it"
+        )
+    return constant.type
+
+
+def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
+    """The operation that `symbol` names, from the nearest symbol table around `user`."""
+    table = user
+    while not table.has_trait(SymbolTable):
+        if (parent := table.parent_op()) is None:
+            return None
+        table = parent
+    return SymbolTable.lookup_symbol(table, symbol)
+
+
+@irdl_op_definition
+class ReferenceOfOp(SPIRVOp):
+    """The value of a specialization constant: `spirv.mlir.referenceof @m : i32`."""
+
+    name = "spirv.mlir.referenceof"
+    spec_const = prop_def(FlatSymbolRefAttrConstr)
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$spec_const attr-dict `:` type($result)"
+
+    def __init__(self, spec_const: str | SymbolRefAttr, result_type: Attribute):
+        if isinstance(spec_const, str):
+            spec_const = SymbolRefAttr(spec_const)
+        super().__init__(properties={"spec_const": spec_const}, result_types=[result_type])
+
+    def verify_(self) -> None:
+        if self.parent_op() is None:
+            return
+        found = type_of_constant(self, self.spec_const)
+        if found != self.result.type:
+            raise VerifyException(
+                f"{self.spec_const} has type {found}, but the result is declared {self.result.type}"
+            )
+
+
+SPECIALIZABLE = frozenset(
+    f"spirv.{name}"
+    for name in (
+        "SConvert UConvert FConvert SNegate Not IAdd ISub IMul UDiv SDiv UMod SRem SMod "
+        "ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical BitwiseOr BitwiseXor BitwiseAnd "
+        "VectorShuffle CompositeExtract CompositeInsert LogicalOr LogicalAnd LogicalNot "
+        "LogicalEqual LogicalNotEqual Select IEqual INotEqual ULessThan SLessThan UGreaterThan "
+        "SGreaterThan ULessThanEqual SLessThanEqual UGreaterThanEqual SGreaterThanEqual"
+    ).split()
+)
+"""The operations that OpSpecConstantOp may hold with the Shader capability (SPIR-V 3.49.6)."""
+
+
+@irdl_op_definition
+class YieldOp(SPIRVOp):
+    """The end of a `spirv.SpecConstantOperation`; not an instruction."""
+
+    name = "spirv.mlir.yield"
+    operand = operand_def()
+    traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(SpecConstantOperationOp)))
+    assembly_format = "attr-dict $operand `:` type($operand)"
+
+    def __init__(self, operand: SSAValue | Operation):
+        super().__init__(operands=[operand])
+
+
+@irdl_op_definition
+class SpecConstantOperationOp(SPIRVOp):
+    """
+    OpSpecConstantOp: `spirv.SpecConstantOperation wraps "spirv.IAdd"(%a, %b) : (i32, i32) -> i32`.
+
+    The region holds the wrapped operation, in its generic form, and a `spirv.mlir.yield`.
+    """
+
+    name = "spirv.SpecConstantOperation"
+    result = result_def()
+    body = region_def("single_block")
+    traits = traits_def(Pure())
+
+    def __init__(self, wrapped: Operation):
+        body = Region(Block([wrapped, YieldOp(wrapped.results[0])]))
+        super().__init__(result_types=[wrapped.results[0].type], regions=[body])
+
+    @property
+    def wrapped(self) -> Operation:
+        """The operation that specialization evaluates."""
+        first = self.body.block.first_op
+        if first is None:
+            raise VerifyException("spirv.SpecConstantOperation wraps no operation")
+        return first
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SpecConstantOperationOp:
+        parser.parse_keyword("wraps")
+        start = parser.pos
+        wrapped = parser.parse_operation()
+        if len(wrapped.results) != 1:
+            parser.raise_error(f"{wrapped.name} does not have one result", start, parser.pos)
+        return cls(wrapped)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" wraps ")
+        printer.print_op_with_default_format(self.wrapped)
+
+    def verify_(self) -> None:
+        operations = list(self.body.block.ops)
+        if len(operations) != 2 or not isinstance(operations[-1], YieldOp):
+            raise VerifyException(
+                "a spirv.SpecConstantOperation holds one operation and a spirv.mlir.yield"
+            )
+        wrapped = operations[0]
+        if wrapped.name not in SPECIALIZABLE:
+            raise VerifyException(f"{wrapped.name} cannot be evaluated at specialization")
+        for operand in wrapped.operands:
+            if not isinstance(operand.owner, SPECIALIZATION_OPERANDS):
+                raise VerifyException(
+                    "an operand of a spirv.SpecConstantOperation must be a constant, "
+                    "a specialization constant or another spirv.SpecConstantOperation"
+                )
+        if operations[-1].operands[0].type != self.result.type:
+            raise VerifyException(
+                f"the operation yields {operations[-1].operands[0].type}, "
+                f"but the result is declared {self.result.type}"
+            )
+
+
+CONSTANT_INSTRUCTIONS = (
+    ConstantOp,
+    ConstantNullOp,
+    ReferenceOfOp,
+    SpecConstantOperationOp,
+)
+"""The operations whose result is the result of a constant instruction."""
+
+SPECIALIZATION_OPERANDS = (*CONSTANT_INSTRUCTIONS, UndefOp)
+
+OPERATIONS: list[type[Operation]] = [
+    ConstantOp,
+    ConstantNullOp,
+    UndefOp,
+    SpecConstantOp,
+    SpecConstantCompositeOp,
+    ReferenceOfOp,
+    SpecConstantOperationOp,
+    YieldOp,
+]

@@ -1,0 +1,148 @@
+"""
+`dense<...>` literals as `spirv.Constant` reads them.
+
+xDSL's own parser takes only builtin shaped types (not a cooperative matrix) and reads a hexadecimal
+element of a float type as a number instead of a bit pattern, so that an infinity becomes
+4286578688.0. This one keeps the elements' text until the type is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    VectorType,
+)
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+
+Element = bool | int | float
+
+
+@dataclass(frozen=True)
+class DenseLiteral:
+    """A literal before its type is known; a splat's shape is None, raw bytes have no elements."""
+
+    start: int
+    end: int
+    shape: tuple[int, ...] | None
+    elements: Sequence[tuple[Element, bool]]
+    raw: bytes | None = None
+
+    @classmethod
+    def parse_optional(cls, parser: Parser) -> DenseLiteral | None:
+        """`dense<...>`, or nothing."""
+        start = parser.pos
+        if not parser.parse_optional_keyword("dense"):
+            return None
+        with parser.in_angle_brackets():
+            text = parser.parse_optional_str_literal()
+            if text is not None:
+                return cls(start, parser.pos, None, (), _bytes(parser, text, start))
+            elements: list[tuple[Element, bool]] = []
+            shape = _parse_elements(parser, elements)
+        return cls(start, parser.pos, shape, elements)
+
+    def attribute(self, parser: Parser, type: Attribute) -> Attribute:
+        """The attribute of this literal at `type`: a scalar for a cooperative matrix."""
+        try:
+            return self._attribute(type)
+        except (VerifyException, ValueError, OverflowError) as error:
+            parser.raise_error(str(error), self.start, self.end)
+
+    def _attribute(self, type: Attribute) -> Attribute:
+        if isinstance(type, CooperativeMatrixType):
+            if self.shape is not None or self.raw is not None:
+                raise VerifyException(
+                    "CM-08: a constant cooperative matrix has one value for all its components: "
+                    "write dense<0.0>, say"
+                )
+            return _scalar(self.elements[0], type.element_type)
+        if not isinstance(type, VectorType | TensorType):
+            raise VerifyException(
+                f"a dense value is for a vector, a tensor or a cooperative matrix, not for {type}"
+            )
+        element_type = type.get_element_type()
+        if not isinstance(element_type, IntegerType | AnyFloat):
+            raise VerifyException(f"a dense value cannot have components of type {element_type}")
+        count = math.prod(type.get_shape())
+        if self.raw is not None:
+            size = element_type.compile_time_size
+            raw = self.raw * count if len(self.raw) == size else self.raw
+            if len(raw) != size * count:
+                raise VerifyException(
+                    f"{len(raw)} bytes cannot fill {count} components of {element_type}"
+                )
+            return DenseIntOrFPElementsAttr(type, BytesAttr(raw))
+        if self.shape is not None and self.shape != type.get_shape():
+            raise VerifyException(
+                f"a dense value of shape {list(self.shape)} cannot be of type {type}"
+            )
+        data = b"".join(_pack(element, element_type) for element in self.elements)
+        return DenseIntOrFPElementsAttr(type, BytesAttr(data if self.shape else data * count))
+
+
+def _bytes(parser: Parser, text: str, start: int) -> bytes:
+    try:
+        return bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        parser.raise_error("a dense value's string must be hexadecimal", start, parser.pos)
+
+
+def _parse_elements(parser: Parser, elements: list[tuple[Element, bool]]) -> tuple[int, ...] | None:
+    """Appends the elements in order; returns the shape, None of a single element."""
+    start = parser.pos
+    parts = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: _parse_elements(parser, elements)
+    )
+    if parts is None:
+        elements.append(_parse_element(parser))
+        return None
+    if any(part != parts[0] for part in parts):
+        parser.raise_error("the rows of a dense value differ in length", start, parser.pos)
+    return (len(parts), *((parts[0] or ()) if parts else ()))
+
+
+def _parse_element(parser: Parser) -> tuple[Element, bool]:
+    """A number and whether it was written in hexadecimal."""
+    boolean = parser.parse_optional_boolean()
+    if boolean is not None:
+        return boolean, False
+    start = parser.pos
+    value = parser.parse_number()
+    return value, "0x" in parser.lexer.input.content[start : parser.pos]
+
+
+def _scalar(element: tuple[Element, bool], type: Attribute) -> IntegerAttr | FloatAttr:
+    value, hexadecimal = element
+    if isinstance(type, AnyFloat):
+        if hexadecimal:
+            raw = int(value).to_bytes(type.compile_time_size, "little")
+            return FloatAttr(next(type.iter_unpack(raw)), type)
+        if not isinstance(value, float):
+            raise VerifyException(f"{value} is not a value of {type}: write {value}.0")
+        return FloatAttr(value, type)
+    if not isinstance(type, IntegerType):
+        raise VerifyException(f"a dense value cannot have components of type {type}")
+    if isinstance(value, float):
+        raise VerifyException(f"{value} is not a value of {type}: write an integer")
+    return IntegerAttr(int(value), type)
+
+
+def _pack(element: tuple[Element, bool], type: IntegerType | AnyFloat) -> bytes:
+    scalar = _scalar(element, type)
+    if isinstance(scalar, FloatAttr):
+        return scalar.type.pack([scalar.value.data])
+    return IntegerType.pack(type, [scalar.value.data]) if isinstance(type, IntegerType) else b""
