@@ -392,12 +392,15 @@ class _Writer:
             self.at += 1
             return
         try:
-            number = grammar().instruction(token, known).opcode
-        except KeyError:
+            number = int(token) if token.isdecimal() else grammar().instruction(token, known).opcode
+        except (KeyError, ValueError):
             raise self._fail(f"{known} has no instruction '{token[:60]}'") from None
+        specs = extended_plan(known, number)
+        if specs is None:
+            raise self._fail(f"{known} has no instruction {number}")
         self.words.append(number)
         self.at += 1
-        self._write(extended_plan(known, number) or ())
+        self._write(specs)
         if self.at < len(self.arguments) and self.arguments[self.at][0] != "!":
             raise self._fail(f"'{self.arguments[self.at][:60]}' is behind the last operand")
 

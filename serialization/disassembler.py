@@ -32,6 +32,21 @@ Friendly names are given up when they make the text longer than this many times 
 Only hostile modules do: every use of a name repeats it, and names may be long.
 """
 
+NUMBERED_SETS = frozenset(
+    (
+        "NonSemantic.DebugPrintf",
+        "NonSemantic.DebugBreak",
+    )
+)
+"""
+Instruction sets whose instructions are printed by number.
+
+Older assemblers know no names in these sets, and newer ones take both.
+"""
+
+UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
+"""Enumerations that `spirv-as` has names for but cannot read."""
+
 FREE_TEXT = 1 << 16
 """No text of up to this many characters is too long."""
 
@@ -267,11 +282,37 @@ class _Printer:
             if not self.tolerant:
                 raise
             return f"{self._raw(instruction)} ; {_comment(error)}", True
-        parts = [self._operand(o) for o in operands]
-        for place, operand in enumerate(operands):
+        portable = self._portable(instruction, operands)
+        parts = [self._operand(o) for o in operands[:portable]]
+        if portable < len(operands):
+            parts += self._words_behind(instruction, operands[portable:])
+        for place, operand in enumerate(operands[:portable]):
             if operand.kind == "LiteralExtInstInteger":
                 parts[place] = self._extended(operands[place - 1], operand, instruction.index)
         return self._finish(self._line(shape, parts), instruction), False
+
+    def _portable(self, instruction: RawInstruction, operands: list[RawOperand]) -> int:
+        """How many operands `spirv-as` can read as they are printed."""
+        for place, operand in enumerate(operands):
+            if operand.kind in UNREADABLE_KINDS:
+                return place
+            if operand.kind == "MemoryAccess" and int(operand.value).bit_count() > 1:
+                # It reads a mask of several names only where it is optional.
+                specs = plan(instruction.opcode) or ()
+                if any(s.kind == "MemoryAccess" and not s.quantifier for s in specs):
+                    return place
+        return len(operands)
+
+    def _words_behind(self, instruction: RawInstruction, operands: list[RawOperand]) -> list[str]:
+        """Operands as words and ids, which an assembler reads behind a word."""
+        places = [o.word for o in operands] + [len(instruction.words)]
+        parts: list[str] = []
+        for operand, end in zip(operands, places[1:], strict=True):
+            if operand.kind.startswith("Id") and parts:
+                parts.append(self.ids[int(operand.value)])
+            else:
+                parts += [f"!0x{w:08x}" for w in instruction.words[operand.word : end]]
+        return parts
 
     def _operand(self, operand: RawOperand) -> str:
         kind = operand.kind
@@ -286,7 +327,7 @@ class _Printer:
     def _extended(self, imported: RawOperand, operand: RawOperand, index: int) -> str:
         """An extended instruction's name, its number in a set that is unknown."""
         known = self.symbols.instruction_set(int(imported.value), index)
-        if known is None:
+        if known is None or known in NUMBERED_SETS:
             return str(operand.value)
         entry = grammar().by_extended_opcode(known, int(operand.value))
         return str(operand.value) if entry is None else entry.name

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xdsl_spirv.serialization.binary import RawInstruction, RawModule
 from xdsl_spirv.serialization.grammar import grammar
@@ -23,29 +24,28 @@ from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
 MAX_DERIVED_LENGTH = 256
 """A type within types within types is called by its number beyond this many characters."""
 
-_GL_BUILT_INS = {
-    "SampleId": "gl_SampleID",
+_GL_NAMES = (
+    "Position PointSize ClipDistance CullDistance Layer ViewportIndex TessLevelOuter "
+    "TessLevelInner TessCoord PatchVertices FragCoord PointCoord FrontFacing SamplePosition "
+    "SampleMask FragDepth HelperInvocation LocalInvocationIndex VertexIndex InstanceIndex "
+    "BaseInstance"
+)
+_GL_IDS = (
+    "VertexId InstanceId PrimitiveId InvocationId SampleId LocalInvocationId GlobalInvocationId"
+)
+_OWN_NAMES = (
+    "WorkDim GlobalSize EnqueuedWorkgroupSize GlobalOffset GlobalLinearId SubgroupSize "
+    "SubgroupMaxSize NumSubgroups NumEnqueuedSubgroups SubgroupId SubgroupLocalInvocationId"
+)
+_BUILT_INS = {
+    **{name: f"gl_{name}" for name in _GL_NAMES.split()},
+    **{name: f"gl_{name.removesuffix('Id')}ID" for name in _GL_IDS.split()},
+    **{name: name for name in _OWN_NAMES.split()},
+    **{f"Subgroup{which}Mask": f"Subgroup{which}MaskKHR" for which in "Eq Ge Gt Le Lt".split()},
     "NumWorkgroups": "gl_NumWorkGroups",
     "WorkgroupSize": "gl_WorkGroupSize",
     "WorkgroupId": "gl_WorkGroupID",
-    "LocalInvocationId": "gl_LocalInvocationID",
-    "GlobalInvocationId": "gl_GlobalInvocationID",
-} | {
-    name: f"gl_{name}"
-    for name in (
-        "Position PointSize ClipDistance CullDistance VertexId InstanceId PrimitiveId "
-        "InvocationId Layer ViewportIndex TessLevelOuter TessLevelInner TessCoord PatchVertices "
-        "FragCoord PointCoord FrontFacing SamplePosition SampleMask FragDepth HelperInvocation "
-        "LocalInvocationIndex VertexIndex InstanceIndex BaseInstance"
-    ).split()
 }
-_PLAIN_BUILT_INS = frozenset(
-    (
-        "WorkDim GlobalSize EnqueuedWorkgroupSize GlobalOffset GlobalLinearId SubgroupSize "
-        "SubgroupMaxSize NumSubgroups NumEnqueuedSubgroups SubgroupId SubgroupLocalInvocationId "
-        "SubgroupEqMaskKHR SubgroupGeMaskKHR SubgroupGtMaskKHR SubgroupLeMaskKHR SubgroupLtMaskKHR"
-    ).split()
-)
 _FIXED = {
     "OpTypeVoid": "void",
     "OpTypeBool": "bool",
@@ -82,23 +82,32 @@ class _Namer:
     def __init__(self, module: RawModule):
         self._module = module
         self._clear()
-        self._visit_all(_describers())
+        self._visit_all(self._few())
         if any(re.fullmatch(r"[0-9]+(_[0-9]+)*", name) for name in self._used):
             # A name that looks like a number takes it from the id that has that number.
             self._clear()
-            self._visit_all(_describers() | dict.fromkeys(_results() - _describers().keys(), None))
+            self._visit_all(np.isin(module.opcodes, list(_results() | _describers().keys())))
 
     def _clear(self) -> None:
         self.names: dict[int, str] = {}
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
 
-    def _visit_all(self, describers: Mapping[int, Describe | None]) -> None:
-        module = self._module
-        for index in np.flatnonzero(np.isin(module.opcodes, list(describers))).tolist():
-            instruction = module[index]
+    def _few(self) -> NDArray[np.bool_]:
+        """Instructions that name an id, and those that define one before a name could come."""
+        opcodes = self._module.opcodes
+        chosen = np.isin(opcodes, list(_describers()))
+        naming = np.isin(opcodes, [opcode_of("OpName"), opcode_of("OpDecorate")])
+        if naming.any():
+            last = int(np.flatnonzero(naming)[-1])
+            chosen[:last] |= np.isin(opcodes[:last], list(_results()))
+        return chosen
+
+    def _visit_all(self, chosen: NDArray[np.bool_]) -> None:
+        for index in np.flatnonzero(chosen).tolist():
+            instruction = self._module[index]
             try:
-                self._visit(instruction, describers[instruction.opcode])
+                self._visit(instruction, _describers().get(instruction.opcode))
             except SPIRVDecodeError:
                 continue
 
@@ -124,10 +133,8 @@ class _Namer:
         if len(operands) < 3 or operands[2].kind != "BuiltIn":
             return
         name = enum_table("BuiltIn").names[int(operands[2].value)]
-        if name in _GL_BUILT_INS:
-            self.save(int(operands[0].value), _GL_BUILT_INS[name])
-        elif name in _PLAIN_BUILT_INS:
-            self.save(int(operands[0].value), name)
+        if name in _BUILT_INS:
+            self.save(int(operands[0].value), _BUILT_INS[name])
 
     def save(self, key: int, suggested: str) -> None:
         if key in self.names:
@@ -164,7 +171,7 @@ def _results() -> frozenset[int]:
 
 
 @cache
-def _describers() -> dict[int, Describe | None]:
+def _describers() -> dict[int, Describe]:
     return {opcode_of(name): describe for name, describe in _DESCRIBE.items()}
 
 

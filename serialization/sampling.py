@@ -1,0 +1,229 @@
+"""
+Modules made of the grammar at random: sound in every word, senseless as programs.
+
+Tests and the fuzzer read and write them. Every instruction has the operands that the grammar asks
+for, numbers have the type that they claim, and a result id is defined once; nothing else holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+
+from xdsl_spirv.serialization.binary import Header, RawModule
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.literals import NumberType, words_of
+from xdsl_spirv.serialization.operands import (
+    Spec,
+    enum_table,
+    extended_plan,
+    nested_plan,
+    opcode_of,
+    plan,
+    scalar_type,
+)
+from xdsl_spirv.serialization.words import instruction, string_words
+
+# SPIR-V 3.49.7, OpSpecConstantOp: what every environment with Shader or Kernel allows.
+NESTED = (
+    "SConvert FConvert SNegate Not IAdd ISub IMul UDiv SDiv UMod SRem SMod ShiftRightLogical "
+    "ShiftRightArithmetic ShiftLeftLogical BitwiseOr BitwiseXor BitwiseAnd VectorShuffle "
+    "CompositeExtract CompositeInsert LogicalOr LogicalAnd LogicalNot LogicalEqual "
+    "LogicalNotEqual Select IEqual INotEqual ULessThan SLessThan UGreaterThan SGreaterThan "
+    "ULessThanEqual SLessThanEqual UGreaterThanEqual SGreaterThanEqual UConvert AccessChain"
+).split()
+TEXTS = ("", "a", "main", "four", "Größe", 'a "quoted" \\ one', "two\nlines", "x" * 61)
+SCALARS = ((8, 0), (8, 1), (16, 0), (16, 1), (32, 0), (32, 1), (64, 0), (64, 1))
+
+
+class Sampler:
+    """Makes instructions that belong to one module; `without` names what must not occur."""
+
+    def __init__(self, rng: random.Random, without: Iterable[str] = ()):
+        self.rng = rng
+        self.without = frozenset(without)
+        self.next = 1
+        self.words: list[list[int]] = []
+        self.scalars: dict[int, NumberType] = {}
+        self.sets: dict[int, str] = {}
+        self.forced: dict[str, int] = {}
+        """Operand kind -> the value that it takes; with one, nothing optional is left out."""
+        self.selectors: dict[int, NumberType] = {}
+        self._type = 0
+        self._set = ""
+        self._selector: NumberType | None = None
+        self._writers: Mapping[str, Callable[[Spec], list[int]]] = {
+            "id": self._id,
+            "integer": lambda _: [self.rng.choice((0, 1, 4, 7, 255, self.rng.getrandbits(32)))],
+            "float": lambda _: [self.rng.getrandbits(32)],
+            "string": lambda _: string_words(self.rng.choice(TEXTS)),
+            "number": lambda _: self._literal(self.scalars[self._type]),
+            "extended": self._extended,
+            "opcode": self._opcode,
+            "value": self._value,
+            "mask": self._mask,
+            "pair": self._pair,
+        }
+
+    def module(self) -> RawModule:
+        header = Header(grammar().version, 0, self.next)
+        return RawModule.build(header, self.words)
+
+    def new_id(self) -> int:
+        self.next += 1
+        return self.next - 1
+
+    def some_id(self) -> int:
+        return self.rng.randrange(1, self.next) if self.next > 1 else self.new_id()
+
+    def declare(self, sets: Iterable[str] = ("GLSL.std.450", "NonSemantic.Unknown")) -> None:
+        """Types, instruction sets and constants that later instructions refer to."""
+        for name in sets:
+            imported = self.new_id()
+            self.emit("OpExtInstImport", [imported, *string_words(name)])
+            self.sets[imported] = name
+        floats = [[16], [32], [64]]
+        encodings = {"BFloat16KHR": 16, "Float8E4M3EXT": 8, "Float8E5M2EXT": 8}
+        for name, width in encodings.items():
+            if name not in self.without:
+                floats.append([width, grammar().kind("FPEncoding")[name].value])
+        for opcode, rows in (("OpTypeInt", SCALARS), ("OpTypeFloat", floats)):
+            for row in rows:
+                self._scalar(opcode, list(row))
+
+    def _scalar(self, opcode: str, operands: list[int]) -> None:
+        declared = self.new_id()
+        self.emit(opcode, [declared, *operands])
+        number = scalar_type(opcode_of(opcode), operands)
+        if number is None:
+            return
+        self.scalars[declared] = number
+        constant = self.new_id()
+        self.emit("OpConstant", [declared, constant, *self._literal(number)])
+        if not number.is_float:
+            self.selectors[constant] = number
+
+    def emit(self, name: str, operands: list[int]) -> None:
+        self.words.append(instruction(opcode_of(name), operands))
+
+    def sample(self, name: str) -> None:
+        """Appends one instruction of this name with random operands."""
+        self.emit(name, self._all(plan(opcode_of(name)) or (), name))
+
+    def enumerant(self, kind: str, value: int) -> list[int]:
+        """An enumerant and its parameters."""
+        return [value, *self._all(enum_table(kind).parameters.get(value, ()))]
+
+    def _count(self, spec: Spec) -> int:
+        if not spec.quantifier or self.forced:
+            return 1
+        return self.rng.randrange(2 if spec.quantifier == "?" else 4)
+
+    def _operand(self, name: str, spec: Spec) -> list[int]:
+        if spec.kind == "IdResultType" and name in ("OpConstant", "OpSpecConstant"):
+            self._type = self.rng.choice(list(self.scalars))
+            return [self._type]
+        if name == "OpSwitch" and spec.name == "Selector":
+            selector = self.rng.choice(list(self.selectors))
+            self._selector = self.selectors[selector]
+            return [selector]
+        if spec.form == "id" and spec.name == "Set":
+            chosen = self.rng.choice(list(self.sets))
+            self._set = self.sets[chosen]
+            return [chosen]
+        if (
+            name.startswith("OpExtInst")
+            and spec.quantifier == "*"
+            and grammar().extended_set(self._set)
+        ):
+            return []
+        return self._writers[spec.form](spec)
+
+    def _id(self, spec: Spec) -> list[int]:
+        return [self.new_id() if spec.kind == "IdResult" else self.some_id()]
+
+    def _literal(self, number: NumberType) -> list[int]:
+        value = self.rng.choice((0, 1, self.rng.getrandbits(number.width)))
+        return words_of(value, number)
+
+    def _extended(self, _: Spec) -> list[int]:
+        known = grammar().extended_set(self._set)
+        if known is None:
+            return [self.rng.randrange(100)]
+        names = [n for n in grammar().extended_names(known) if n not in self.without]
+        number = grammar().instruction(self.rng.choice(names), known).opcode
+        return self.extended(known, number)
+
+    def extended(self, instruction_set: str, number: int) -> list[int]:
+        """An extended instruction's number and operands."""
+        return [number, *self._all(extended_plan(instruction_set, number) or ())]
+
+    def _opcode(self, _: Spec) -> list[int]:
+        opcode = opcode_of(f"Op{self.rng.choice(NESTED)}")
+        return [opcode, *self._all(nested_plan(opcode) or ())]
+
+    def _all(self, specs: tuple[Spec, ...], name: str = "") -> list[int]:
+        words: list[int] = []
+        for spec in specs:
+            count = self._count(spec)
+            for _ in range(count):
+                words += self._operand(name, spec)
+            if spec.quantifier == "?" and not count:
+                break  # What follows would be taken for this operand.
+        return words
+
+    def _values(self, kind: str) -> list[int]:
+        return [v for v, n in enum_table(kind).names.items() if n not in self.without]
+
+    def _value(self, spec: Spec) -> list[int]:
+        value = self.forced.get(spec.kind)
+        if value is None:
+            value = self.rng.choice(self._values(spec.kind))
+        return self.enumerant(spec.kind, value)
+
+    def _mask(self, spec: Spec) -> list[int]:
+        values = [v for v in self._values(spec.kind) if v and not v & (v - 1)]
+        if spec.kind in self.forced:
+            return self.enumerant(spec.kind, self.forced[spec.kind])
+        bits = sorted(self.rng.sample(values, min(len(values), self.rng.randrange(3))))
+        words = [sum(bits)]
+        for bit in bits:
+            words += self.enumerant(spec.kind, bit)[1:]
+        return words
+
+    def _pair(self, spec: Spec) -> list[int]:
+        first, second = spec.parts
+        if first.form == "integer" and self._selector is not None:
+            left = self._literal(self._selector)
+        else:
+            left = self._writers[first.form](first)
+        return left + self._writers[second.form](second)
+
+
+def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
+    """
+    An instruction that holds an enumeration, and what to force for it to come up.
+
+    None for an enumeration that only extended instructions, or none, hold.
+    """
+    for name in grammar().instruction_names:
+        if any(spec.kind == kind for spec in plan(opcode_of(name)) or ()):
+            return name, {}
+    for outer in grammar().kind_names:
+        if not grammar().kind(outer).names or outer == kind:
+            continue
+        for value, parameters in enum_table(outer).parameters.items():
+            if any(spec.kind == kind for spec in parameters):
+                found = carriers(outer)
+                return None if found is None else (found[0], {**found[1], outer: value})
+    return None
+
+
+def sample_module(rng: random.Random, count: int, without: Iterable[str] = ()) -> RawModule:
+    """A module of the declarations and `count` random instructions."""
+    sampler = Sampler(rng, without)
+    sampler.declare()
+    names = [n for n in grammar().instruction_names if n not in sampler.without]
+    for _ in range(count):
+        sampler.sample(rng.choice(names))
+    return sampler.module()
