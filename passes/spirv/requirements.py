@@ -1,0 +1,398 @@
+"""
+What a `spirv.module` must declare before it may say what it says.
+
+Most of it is the grammar's: an instruction, and every enumerant among its operands, names the
+capabilities of which one enables it, and the extensions that provide it before some version of
+SPIR-V. What the grammar cannot say, because it depends on types, is here: the widths of numbers and
+vectors, 8- and 16-bit data by the storage it lies in, bfloat16 and float8, what integer dot
+products take (DOT-03 to DOT-05), which atomics and variable pointers need what.
+
+Data of 8 and 16 bits that is only loaded, stored and converted needs a storage capability and no
+arithmetic one (SPIR-V 2.16.2), so that a device without 8-bit arithmetic runs the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BFloat16Type,
+    DictionaryAttr,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    IntegerType,
+    StringAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute, TypedAttribute
+
+from xdsl_spirv.dialects.spirv import dot_product
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.dialects.spirv.base import instruction_of
+from xdsl_spirv.dialects.spirv.enums import Capability, StorageClass
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    FloatType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.serialization.decorations import decoration_of
+from xdsl_spirv.serialization.grammar import Requirements, Version, grammar
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing to declare: any one of the capabilities, any one of the extensions."""
+
+    capabilities: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    version: Version | None = (1, 0)
+    """The version from which no extension is needed; None if there is none."""
+    least_version: Version = (1, 0)
+    """The version below which no extension helps."""
+
+    @staticmethod
+    def of(entry: Requirements) -> Need:
+        """What the grammar says of an instruction or an enumerant."""
+        return Need(entry.capabilities, entry.extensions, entry.version)
+
+    @staticmethod
+    def any_of(*capabilities: Capability) -> Need:
+        """One of these capabilities, whatever extension provides it."""
+        return Need(tuple(c.name for c in capabilities))
+
+
+LEAST_VERSIONS: Mapping[Capability, Version] = {
+    Capability.CooperativeMatrixKHR: (1, 6),  # CM-01
+    Capability.GroupNonUniformRotateKHR: (1, 3),  # ROT-01
+}
+"""Versions that an extension is written against, which the grammar leaves out."""
+
+STORAGE_16: Mapping[StorageClass, Capability] = {
+    StorageClass.StorageBuffer: Capability.StorageBuffer16BitAccess,
+    StorageClass.PhysicalStorageBuffer: Capability.StorageBuffer16BitAccess,
+    StorageClass.Uniform: Capability.UniformAndStorageBuffer16BitAccess,
+    StorageClass.PushConstant: Capability.StoragePushConstant16,
+    StorageClass.Input: Capability.StorageInputOutput16,
+    StorageClass.Output: Capability.StorageInputOutput16,
+}
+STORAGE_8: Mapping[StorageClass, Capability] = {
+    StorageClass.StorageBuffer: Capability.StorageBuffer8BitAccess,
+    StorageClass.PhysicalStorageBuffer: Capability.StorageBuffer8BitAccess,
+    StorageClass.Uniform: Capability.UniformAndStorageBuffer8BitAccess,
+    StorageClass.PushConstant: Capability.StoragePushConstant8,
+}
+STORAGE: Mapping[int, Mapping[StorageClass, Capability]] = {8: STORAGE_8, 16: STORAGE_16}
+"""What objects of 8 or 16 bits need in each storage class; elsewhere they need arithmetic."""
+
+EXPLICIT_WORKGROUP: Mapping[int, Capability] = {
+    8: Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR,
+    16: Capability.WorkgroupMemoryExplicitLayout16BitAccessKHR,
+}
+
+INTEGER_WIDTHS: Mapping[int, Capability] = {
+    8: Capability.Int8,
+    16: Capability.Int16,
+    64: Capability.Int64,
+}
+FLOAT_WIDTHS: Mapping[int, Capability] = {16: Capability.Float16, 64: Capability.Float64}
+
+MOVES = frozenset(
+    {
+        "spirv.CopyObject",
+        "spirv.FConvert",
+        "spirv.Load",
+        "spirv.SConvert",
+        "spirv.Store",
+        "spirv.UConvert",
+    }
+)
+"""What data of 8 and 16 bits goes through without the capability for arithmetic."""
+
+POINTER_MAKERS = frozenset(
+    {
+        "spirv.AccessChain",
+        "spirv.InBoundsAccessChain",
+        "spirv.Variable",
+        "spirv.mlir.addressof",
+    }
+)
+"""Operations that give a pointer under logical addressing; any other gives a variable pointer."""
+
+PASSES_SPEAK = ("abi", "target_env", "resource_limits")
+"""Attributes with these words in their name speak to passes, not to the module's reader."""
+
+
+class Requirement:
+    """Collects the needs of one module, each with the first thing that has it."""
+
+    def __init__(self) -> None:
+        self.needs: dict[Need, str] = {}
+        self._types: set[tuple[Attribute, bool]] = set()
+
+    def add(self, need: Need, what: str) -> None:
+        if need.capabilities or need.extensions or need.version != (1, 0):
+            self.needs.setdefault(need, what)
+
+    def capability(self, capability: Capability, what: str) -> None:
+        self.add(Need.any_of(capability), what)
+
+    def enumerant(self, attribute: EnumerationAttr[Any]) -> None:
+        """What the enumerants of an attribute need, by the grammar."""
+        kind = grammar().kind(attribute.ENUM.__name__)
+        for entry in kind.used(int(attribute.data)):
+            self.add(Need.of(entry), f"{kind.name} {entry.name}")
+
+    def attribute(self, attribute: Attribute) -> None:
+        """Enumerants and types within an operation's property."""
+        if isinstance(attribute, EnumerationAttr):
+            self.enumerant(attribute)
+        elif isinstance(attribute, TypeAttribute):
+            self.type(attribute, computed=True)
+        elif isinstance(attribute, ArrayAttr):
+            for inner in attribute:
+                self.attribute(inner)
+        elif isinstance(attribute, DictionaryAttr):
+            for inner in attribute.data.values():
+                self.attribute(inner)
+
+    def type(self, type_: Attribute, *, computed: bool) -> None:
+        """
+        What a type needs.
+
+        `computed` says that objects of it are more than loaded, stored and converted.
+        """
+        if (type_, computed) in self._types:
+            return
+        self._types.add((type_, computed))
+        if isinstance(type_, PointerType):
+            self._pointer(type_)
+        elif isinstance(type_, CooperativeMatrixType):
+            self._cooperative_matrix(type_)
+        elif isinstance(type_, VectorType):
+            if type_.get_shape()[0] > 4:
+                self.capability(Capability.Vector16, str(type_))
+            self.type(type_.element_type, computed=computed)
+        elif isinstance(type_, IntegerType | FloatType):
+            self._scalar(type_, computed=computed)
+        else:
+            self._aggregate(type_, computed=computed)
+
+    def _aggregate(self, type_: Attribute, *, computed: bool) -> None:
+        """Every type and enumerant within an aggregate, a function type, an image."""
+        if isinstance(type_, EnumerationAttr):
+            self.enumerant(type_)
+        elif isinstance(type_, ArrayAttr):
+            for inner in type_:
+                self.type(inner, computed=computed)
+        elif isinstance(type_, ParametrizedAttribute):
+            for inner in type_.parameters:
+                self.type(inner, computed=computed)
+
+    def _scalar(self, type_: IntegerType | FloatType, *, computed: bool) -> None:
+        width = type_.bitwidth
+        if isinstance(type_, BFloat16Type):
+            self.capability(Capability.BFloat16TypeKHR, "bf16")  # BF-01
+        elif isinstance(type_, Float8E4M3FNType | Float8E5M2Type):
+            self.capability(Capability.Float8EXT, str(type_))
+        elif computed or width > 16:
+            widths = INTEGER_WIDTHS if isinstance(type_, IntegerType) else FLOAT_WIDTHS
+            if width in widths:
+                self.capability(widths[width], str(type_))
+
+    def _cooperative_matrix(self, type_: CooperativeMatrixType) -> None:
+        self.add(Need.of(grammar().instruction("OpTypeCooperativeMatrixKHR")), str(type_))
+        component = type_.element_type
+        if isinstance(component, BFloat16Type):
+            self.capability(Capability.BFloat16CooperativeMatrixKHR, str(type_))  # BF-03
+        elif isinstance(component, Float8E4M3FNType | Float8E5M2Type):
+            self.capability(Capability.Float8CooperativeMatrixEXT, str(type_))
+        self.type(component, computed=True)
+        self.attribute(type_.scope)
+
+    def _pointer(self, type_: PointerType) -> None:
+        self.enumerant(type_.storage_class)
+        storage = type_.storage_class.data
+        explicit = storage is StorageClass.Workgroup and has_layout(type_.pointee)
+        if explicit:
+            self.capability(Capability.WorkgroupMemoryExplicitLayoutKHR, str(type_))
+        moved = True
+        for width in sorted(set(small_widths(type_.pointee))):
+            by_class = dict.fromkeys(StorageClass, EXPLICIT_WORKGROUP[width]) if explicit else None
+            capability = (by_class or STORAGE[width]).get(storage)
+            if capability is None:
+                moved = False
+            else:
+                self.capability(capability, str(type_))
+        self.type(type_.pointee, computed=not moved)
+
+
+def has_layout(type_: Attribute) -> bool:
+    """Whether offsets or strides say where the parts of an object lie."""
+    if isinstance(type_, StructType):
+        return bool(type_.offsets.data) or any(map(has_layout, members(type_)))
+    if isinstance(type_, ArrayType | RuntimeArrayType):
+        return type_.stride.data > 0 or has_layout(type_.element_type)
+    return False
+
+
+def members(type_: StructType) -> Sequence[Attribute]:
+    """A struct's member types; none while it is only named."""
+    return type_.members.data if isinstance(type_.members, ArrayAttr) else ()
+
+
+def small_widths(type_: Attribute) -> Iterable[int]:
+    """8 and 16, as often as the type has scalars of that width; not through pointers."""
+    if isinstance(type_, StructType):
+        for member in members(type_):
+            yield from small_widths(member)
+    elif isinstance(type_, ArrayType | RuntimeArrayType):
+        yield from small_widths(type_.element_type)
+    else:
+        scalar = element_of(type_)
+        if isinstance(scalar, IntegerType | FloatType) and scalar.bitwidth in (8, 16):
+            yield scalar.bitwidth
+
+
+def requirements(module: Operation) -> dict[Need, str]:
+    """
+    The needs of a `spirv.module`, each with the first thing in it that has it.
+
+    The module's own addressing and memory model count, its triple does not.
+    """
+    found = Requirement()
+    for name in ("addressing_model", "memory_model"):
+        found.attribute(module.properties[name])
+    for op in module.walk():
+        if op is not module:
+            _operation(op, found)
+    return found.needs
+
+
+def _operation(op: Operation, found: Requirement) -> None:
+    in_set, name = instruction_of(op)
+    table = grammar()
+    known = name in table if in_set is None else name in table.extended_names(in_set)
+    if known:
+        entry = table.instruction(name, in_set)
+        fitting = _fitting(op, entry.capabilities)
+        found.add(Need(fitting, entry.extensions, entry.version), op.name)
+    for field, attribute in op.properties.items():
+        if not any(word in field for word in PASSES_SPEAK):
+            found.attribute(attribute)
+            _decoration(field, attribute, found)
+    for field, attribute in op.attributes.items():
+        _decoration(field, attribute, found)
+    computed = op.name not in MOVES
+    for value in (*op.operands, *op.results):
+        found.type(value.type, computed=computed)
+    for region in op.regions:
+        for block in region.blocks:
+            for argument in block.args:
+                found.type(argument.type, computed=True)
+    for special in SPECIAL:
+        special(op, found)
+
+
+def _decoration(field: str, attribute: Attribute, found: Requirement) -> None:
+    """A decoration spelled as an attribute, `binding` say, and the built-in it may name."""
+    decoration = decoration_of(field)
+    if decoration is None:
+        return
+    found.add(Need.of(decoration), f"Decoration {decoration.name}")
+    if isinstance(attribute, StringAttr) and decoration.parameters:
+        kind = grammar().kind(decoration.parameters[0].kind)
+        if attribute.data in kind:
+            entry = kind[attribute.data]
+            found.add(Need.of(entry), f"{kind.name} {entry.name}")
+
+
+def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
+    """
+    The capabilities of an instruction that fit the operation's types.
+
+    Of `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ... the one of the value's width; of those for
+    variable and physical pointers the one of the pointer's storage class.
+    """
+    if len(capabilities) < 2 or not op.results:
+        return capabilities
+    result = op.results[0].type
+    if op.name.startswith("spirv.EXT.AtomicF"):
+        scalar = element_of(result)
+        width = scalar.bitwidth if isinstance(scalar, FloatType) else 0
+        named = f"{'Vector' if isinstance(result, VectorType) else f'Float{width}'}"
+        return tuple(c for c in capabilities if named in c) or capabilities
+    if isinstance(result, PointerType) and result.storage_class.data in POINTER_CAPABILITIES:
+        wanted = POINTER_CAPABILITIES[result.storage_class.data].name
+        return (wanted,) if wanted in capabilities else capabilities
+    return capabilities
+
+
+POINTER_CAPABILITIES: Mapping[StorageClass, Capability] = {
+    StorageClass.StorageBuffer: Capability.VariablePointersStorageBuffer,
+    StorageClass.Workgroup: Capability.VariablePointers,
+    StorageClass.PhysicalStorageBuffer: Capability.PhysicalStorageBufferAddresses,
+}
+
+
+def _variable_pointers(op: Operation, found: Requirement) -> None:
+    """A pointer into a buffer or workgroup memory that is computed, not only formed in place."""
+    if op.name == "spirv.func":
+        return
+    arguments = [a for region in op.regions for block in region.blocks for a in block.args]
+    made = [] if op.name in POINTER_MAKERS else list(op.results)
+    for value in (*made, *arguments):
+        if isinstance(value.type, PointerType):
+            storage = value.type.storage_class.data
+            if storage in (StorageClass.StorageBuffer, StorageClass.Workgroup):
+                found.capability(POINTER_CAPABILITIES[storage], f"{op.name} of {value.type}")
+
+
+def _dot_products(op: Operation, found: Requirement) -> None:
+    """DOT-03 to DOT-05: the capability for the operands' type."""
+    if not isinstance(op, dot_product.IntegerDotOperation):
+        return
+    vector = op.vector_1.type
+    if not isinstance(vector, VectorType):
+        capability = Capability.DotProductInput4x8BitPacked
+    elif vector.get_shape() == (4,) and list(small_widths(vector)) == [8]:
+        capability = Capability.DotProductInput4x8Bit
+    else:
+        capability = Capability.DotProductInputAll
+    found.capability(capability, f"{op.name} on {vector}")
+
+
+def _bfloat16_dot(op: Operation, found: Requirement) -> None:
+    """BF-02: OpDot on bfloat16."""
+    if op.name == "spirv.Dot" and isinstance(op.results[0].type, BFloat16Type):
+        found.capability(Capability.BFloat16DotProductKHR, "spirv.Dot on bf16")
+
+
+def _wide_atomics(op: Operation, found: Requirement) -> None:
+    if op.name.startswith("spirv.Atomic"):
+        types = [v.type for v in (*op.operands, *op.results)]
+        if any(isinstance(t, IntegerType) and t.width.data == 64 for t in types):
+            found.capability(Capability.Int64Atomics, f"{op.name} on 64 bits")
+
+
+def _specialization_constant(op: Operation, found: Requirement) -> None:
+    """The type of a specialization constant, which only its default value states."""
+    default = op.properties.get("default_value")
+    if isinstance(default, TypedAttribute):
+        found.type(default.get_type(), computed=True)
+
+
+SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (
+    _variable_pointers,
+    _dot_products,
+    _bfloat16_dot,
+    _wide_atomics,
+    _specialization_constant,
+)
+"""What depends on an operation's types, each a line or two of the specification."""
