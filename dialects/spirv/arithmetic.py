@@ -1,0 +1,481 @@
+"""
+Arithmetic (SPIR-V 3.42.13): integer, floating-point, and the products of vectors and matrices.
+
+Addition, subtraction, multiplication, division and negation also take cooperative matrices (CM-26).
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AnyAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Commutative, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    BinaryOperation,
+    UnaryOperation,
+    Value,
+    check_arithmetic,
+    is_float,
+    is_integer,
+    require,
+)
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, MatrixType, StructType
+
+
+class BinaryArithmetic(BinaryOperation, ABC):
+    """Component by component; `FLOATING` and `MATRICES` say on what."""
+
+    FLOATING: ClassVar[bool]
+    MATRICES: ClassVar[bool] = False
+
+    def verify_(self) -> None:
+        types = (self.operand_1.type, self.operand_2.type)
+        check_arithmetic(self, types, floating=self.FLOATING, matrices=self.MATRICES)
+
+
+class IntegerArithmetic(BinaryArithmetic, ABC):
+    """Modulo 2^width on integers, whatever the type's signedness."""
+
+    FLOATING: ClassVar[bool] = False
+
+
+class FloatArithmetic(BinaryArithmetic, ABC):
+    """On IEEE floats."""
+
+    FLOATING: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class IAddOp(IntegerArithmetic):
+    """Integer addition, wrapping."""
+
+    name = "spirv.IAdd"
+    MATRICES: ClassVar[bool] = True
+    traits = traits_def(Commutative(), Pure())
+
+
+@irdl_op_definition
+class ISubOp(IntegerArithmetic):
+    """Integer subtraction, wrapping."""
+
+    name = "spirv.ISub"
+    MATRICES: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class IMulOp(IntegerArithmetic):
+    """Integer multiplication, low half."""
+
+    name = "spirv.IMul"
+    MATRICES: ClassVar[bool] = True
+    traits = traits_def(Commutative(), Pure())
+
+
+@irdl_op_definition
+class SDivOp(IntegerArithmetic):
+    """Signed division, toward zero."""
+
+    name = "spirv.SDiv"
+    MATRICES: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class UDivOp(IntegerArithmetic):
+    """Unsigned division."""
+
+    name = "spirv.UDiv"
+    MATRICES: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class SRemOp(IntegerArithmetic):
+    """Signed remainder with the sign of the first operand."""
+
+    name = "spirv.SRem"
+
+
+@irdl_op_definition
+class SModOp(IntegerArithmetic):
+    """Signed remainder with the sign of the second operand."""
+
+    name = "spirv.SMod"
+
+
+@irdl_op_definition
+class UModOp(IntegerArithmetic):
+    """Unsigned remainder."""
+
+    name = "spirv.UMod"
+
+
+@irdl_op_definition
+class FAddOp(FloatArithmetic):
+    """Floating-point addition."""
+
+    name = "spirv.FAdd"
+    MATRICES: ClassVar[bool] = True
+    traits = traits_def(Commutative(), Pure())
+
+
+@irdl_op_definition
+class FSubOp(FloatArithmetic):
+    """Floating-point subtraction."""
+
+    name = "spirv.FSub"
+    MATRICES: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class FMulOp(FloatArithmetic):
+    """Floating-point multiplication."""
+
+    name = "spirv.FMul"
+    MATRICES: ClassVar[bool] = True
+    traits = traits_def(Commutative(), Pure())
+
+
+@irdl_op_definition
+class FDivOp(FloatArithmetic):
+    """Floating-point division."""
+
+    name = "spirv.FDiv"
+    MATRICES: ClassVar[bool] = True
+
+
+@irdl_op_definition
+class FRemOp(FloatArithmetic):
+    """Floating-point remainder with the sign of the first operand."""
+
+    name = "spirv.FRem"
+
+
+@irdl_op_definition
+class FModOp(FloatArithmetic):
+    """Floating-point remainder with the sign of the second operand."""
+
+    name = "spirv.FMod"
+
+
+class Negation(UnaryOperation, ABC):
+    """Component by component; cooperative matrices too."""
+
+    FLOATING: ClassVar[bool]
+    assembly_format = "$operand attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        check_arithmetic(self, [self.operand.type], floating=self.FLOATING, matrices=True)
+
+
+@irdl_op_definition
+class SNegateOp(Negation):
+    """Two's complement negation."""
+
+    name = "spirv.SNegate"
+    FLOATING: ClassVar[bool] = False
+
+
+@irdl_op_definition
+class FNegateOp(Negation):
+    """Inverts the sign bit."""
+
+    name = "spirv.FNegate"
+    FLOATING: ClassVar[bool] = True
+
+
+class ExtendedArithmetic(SPIRVOp, ABC):
+    """Both halves of an integer result: `spirv.X %a, %b : !spirv.struct<(low, high)>`."""
+
+    operand_1 = operand_def()
+    operand_2 = operand_def()
+    result = result_def(StructType)
+    traits = traits_def(Pure())
+
+    def __init__(self, operand_1: Value, operand_2: Value):
+        type_ = SSAValue.get(operand_1).type
+        super().__init__(
+            operands=[operand_1, operand_2], result_types=[StructType([type_, type_])]
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        first = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        second = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        at = parser.pos
+        result = parser.parse_type()
+        if not isinstance(result, StructType) or len(result.member_types()) != 2:
+            parser.raise_error("expected a struct of two members of one type", at, parser.pos)
+        member = result.member_types()[0]
+        operands = [parser.resolve_operand(o, member) for o in (first, second)]
+        return cls.create(operands=operands, attributes=attributes, result_types=[result])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        require(self, [o.type for o in self.operands], is_integer, "integer")
+        type_ = self.operand_1.type
+        if any(t != type_ for t in (self.operand_2.type, *self.result.type.member_types())):
+            raise VerifyException(
+                f"{self.name} has one type for both operands and both members of the result, "
+                f"not {type_}, {self.operand_2.type} and {self.result.type}"
+            )
+
+
+@irdl_op_definition
+class IAddCarryOp(ExtendedArithmetic):
+    """Sum and carry, unsigned."""
+
+    name = "spirv.IAddCarry"
+
+
+@irdl_op_definition
+class ISubBorrowOp(ExtendedArithmetic):
+    """Difference and borrow, unsigned."""
+
+    name = "spirv.ISubBorrow"
+
+
+@irdl_op_definition
+class SMulExtendedOp(ExtendedArithmetic):
+    """Low and high half of a signed product."""
+
+    name = "spirv.SMulExtended"
+
+
+@irdl_op_definition
+class UMulExtendedOp(ExtendedArithmetic):
+    """Low and high half of an unsigned product."""
+
+    name = "spirv.UMulExtended"
+
+
+def _float_vector(op: Operation, type_: Attribute) -> VectorType:
+    if not isinstance(type_, VectorType) or not is_float(type_.element_type):
+        raise VerifyException(f"{op.name} takes a vector of floats, not {type_}")
+    return type_
+
+
+def _matrix(op: Operation, type_: Attribute) -> MatrixType:
+    if not isinstance(type_, MatrixType):
+        raise VerifyException(f"{op.name} takes a matrix, not {type_}")
+    return type_
+
+
+def _expect(op: Operation, what: str, expected: Attribute, actual: Attribute) -> None:
+    if expected != actual:
+        raise VerifyException(f"{op.name}: the {what} must be {expected}, not {actual}")
+
+
+@irdl_op_definition
+class VectorTimesScalarOp(SPIRVOp):
+    """`spirv.VectorTimesScalar %v, %s : (vector<4xf32>, f32) -> vector<4xf32>`."""
+
+    name = "spirv.VectorTimesScalar"
+    vector = operand_def()
+    scalar = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` `(` type(operands) `)` `->` type($result)"
+
+    def __init__(self, vector: Value, scalar: Value):
+        super().__init__(operands=[vector, scalar], result_types=[SSAValue.get(vector).type])
+
+    def verify_(self) -> None:
+        rules.bf_09_no_arithmetic([self.vector.type])
+        vector = _float_vector(self, self.vector.type)
+        _expect(self, "scalar", vector.element_type, self.scalar.type)
+        _expect(self, "result", vector, self.result.type)
+
+
+@irdl_op_definition
+class MatrixTimesScalarOp(SPIRVOp):
+    """A matrix, or a cooperative matrix (CM-26), times a scalar of its component type."""
+
+    name = "spirv.MatrixTimesScalar"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    matrix = operand_def(T)
+    scalar = operand_def()
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($matrix) `,` type($scalar)"
+
+    def __init__(self, matrix: Value, scalar: Value):
+        super().__init__(operands=[matrix, scalar], result_types=[SSAValue.get(matrix).type])
+
+    def verify_(self) -> None:
+        type_ = self.matrix.type
+        rules.bf_09_no_arithmetic([type_])
+        if not isinstance(type_, CooperativeMatrixType):
+            _matrix(self, type_)
+        _expect(self, "scalar", rules.element_of(type_), self.scalar.type)
+
+
+@irdl_op_definition
+class VectorTimesMatrixOp(SPIRVOp):
+    """A row vector times a matrix."""
+
+    name = "spirv.VectorTimesMatrix"
+    vector = operand_def()
+    matrix = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($vector) `,` type($matrix) `->` type($result)"
+
+    def verify_(self) -> None:
+        matrix = _matrix(self, self.matrix.type)
+        _expect(self, "vector", matrix.column_type, self.vector.type)
+        element = matrix.column_type.element_type
+        _expect(self, "result", VectorType(element, [matrix.columns.data]), self.result.type)
+
+
+@irdl_op_definition
+class MatrixTimesVectorOp(SPIRVOp):
+    """A matrix times a column vector."""
+
+    name = "spirv.MatrixTimesVector"
+    matrix = operand_def()
+    vector = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($matrix) `,` type($vector) `->` type($result)"
+
+    def verify_(self) -> None:
+        matrix = _matrix(self, self.matrix.type)
+        element = matrix.column_type.element_type
+        _expect(self, "vector", VectorType(element, [matrix.columns.data]), self.vector.type)
+        _expect(self, "result", matrix.column_type, self.result.type)
+
+
+@irdl_op_definition
+class MatrixTimesMatrixOp(SPIRVOp):
+    """The product of two matrices."""
+
+    name = "spirv.MatrixTimesMatrix"
+    FIELDS: ClassVar[Mapping[str, str]] = {"leftmatrix": "left_matrix", "rightmatrix": "right_matrix"}
+    left_matrix = operand_def()
+    right_matrix = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = (
+        "operands attr-dict `:` type($left_matrix) `,` type($right_matrix) `->` type($result)"
+    )
+
+    def verify_(self) -> None:
+        left = _matrix(self, self.left_matrix.type)
+        right = _matrix(self, self.right_matrix.type)
+        element = left.column_type.element_type
+        inner = VectorType(element, [left.columns.data])
+        _expect(self, "column of the right matrix", inner, right.column_type)
+        wanted = MatrixType(right.columns.data, left.column_type)
+        _expect(self, "result", wanted, self.result.type)
+
+
+@irdl_op_definition
+class OuterProductOp(SPIRVOp):
+    """A column vector times a row vector."""
+
+    name = "spirv.OuterProduct"
+    vector_1 = operand_def()
+    vector_2 = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($vector_1) `,` type($vector_2) `->` type($result)"
+
+    def verify_(self) -> None:
+        column = _float_vector(self, self.vector_1.type)
+        row = _float_vector(self, self.vector_2.type)
+        _expect(self, "result", MatrixType(row.get_shape()[0], column), self.result.type)
+
+
+@irdl_op_definition
+class TransposeOp(SPIRVOp):
+    """The transposed matrix."""
+
+    name = "spirv.Transpose"
+    matrix = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($matrix) `->` type($result)"
+
+    def verify_(self) -> None:
+        matrix = _matrix(self, self.matrix.type)
+        row = VectorType(matrix.column_type.element_type, [matrix.columns.data])
+        wanted = MatrixType(matrix.column_type.get_shape()[0], row)
+        _expect(self, "result", wanted, self.result.type)
+
+
+@irdl_op_definition
+class DotOp(SPIRVOp):
+    """The dot product of two float vectors, bfloat16 ones included (BF-02, BF-08)."""
+
+    name = "spirv.Dot"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    vector_1 = operand_def(T)
+    vector_2 = operand_def(T)
+    result = result_def()
+    traits = traits_def(Commutative(), Pure())
+    assembly_format = "operands attr-dict `:` type($vector_1) `->` type($result)"
+
+    def __init__(self, vector_1: Value, vector_2: Value):
+        element = rules.element_of(SSAValue.get(vector_1).type)
+        super().__init__(operands=[vector_1, vector_2], result_types=[element])
+
+    def verify_(self) -> None:
+        vector = _float_vector(self, self.vector_1.type)
+        _expect(self, "result", vector.element_type, self.result.type)
+
+
+OPERATIONS: list[type[Operation]] = [
+    IAddOp,
+    ISubOp,
+    IMulOp,
+    SDivOp,
+    UDivOp,
+    SRemOp,
+    SModOp,
+    UModOp,
+    FAddOp,
+    FSubOp,
+    FMulOp,
+    FDivOp,
+    FRemOp,
+    FModOp,
+    SNegateOp,
+    FNegateOp,
+    IAddCarryOp,
+    ISubBorrowOp,
+    SMulExtendedOp,
+    UMulExtendedOp,
+    VectorTimesScalarOp,
+    MatrixTimesScalarOp,
+    VectorTimesMatrixOp,
+    MatrixTimesVectorOp,
+    MatrixTimesMatrixOp,
+    OuterProductOp,
+    TransposeOp,
+    DotOp,
+]

@@ -1,0 +1,65 @@
+"""
+Barriers (SPIR-V 3.42.20): execution and memory, their scopes and semantics known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.ir import Operation
+from xdsl.irdl import irdl_op_definition, prop_def
+
+from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
+
+
+@irdl_op_definition
+class ControlBarrierOp(SPIRVOp):
+    """`spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>`."""
+
+    name = "spirv.ControlBarrier"
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "execution": "execution_scope",
+        "memory": "memory_scope",
+        "semantics": "memory_semantics",
+    }
+    execution_scope = prop_def(ScopeAttr)
+    memory_scope = prop_def(ScopeAttr)
+    memory_semantics = prop_def(MemorySemanticsAttr)
+    assembly_format = "$execution_scope `,` $memory_scope `,` $memory_semantics attr-dict"
+
+    def __init__(self, execution: Scope, memory: Scope, semantics: MemorySemantics):
+        super().__init__(
+            properties={
+                "execution_scope": ScopeAttr(execution),
+                "memory_scope": ScopeAttr(memory),
+                "memory_semantics": MemorySemanticsAttr(semantics),
+            }
+        )
+
+
+@irdl_op_definition
+class MemoryBarrierOp(SPIRVOp):
+    """`spirv.MemoryBarrier <Device>, <AcquireRelease|UniformMemory>`."""
+
+    name = "spirv.MemoryBarrier"
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "memory": "memory_scope",
+        "semantics": "memory_semantics",
+    }
+    memory_scope = prop_def(ScopeAttr)
+    memory_semantics = prop_def(MemorySemanticsAttr)
+    assembly_format = "$memory_scope `,` $memory_semantics attr-dict"
+
+    def __init__(self, memory: Scope, semantics: MemorySemantics):
+        super().__init__(
+            properties={
+                "memory_scope": ScopeAttr(memory),
+                "memory_semantics": MemorySemanticsAttr(semantics),
+            }
+        )
+
+
+OPERATIONS: list[type[Operation]] = [ControlBarrierOp, MemoryBarrierOp]

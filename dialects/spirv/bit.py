@@ -1,0 +1,198 @@
+"""
+Bits (SPIR-V 3.42.14): shifts, bitwise logic, bit fields and counts, on integers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import (
+    AnyAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Commutative, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    BinaryOperation,
+    UnaryOperation,
+    Value,
+    component_count,
+    is_integer,
+    require,
+)
+
+
+class BitwiseBinary(BinaryOperation, ABC):
+    """Bit by bit."""
+
+    traits = traits_def(Commutative(), Pure())
+
+    def verify_(self) -> None:
+        require(self, [self.operand_1.type], is_integer, "integer")
+
+
+@irdl_op_definition
+class BitwiseAndOp(BitwiseBinary):
+    """And."""
+
+    name = "spirv.BitwiseAnd"
+
+
+@irdl_op_definition
+class BitwiseOrOp(BitwiseBinary):
+    """Or."""
+
+    name = "spirv.BitwiseOr"
+
+
+@irdl_op_definition
+class BitwiseXorOp(BitwiseBinary):
+    """Exclusive or."""
+
+    name = "spirv.BitwiseXor"
+
+
+class BitwiseUnary(UnaryOperation, ABC):
+    """Of one integer."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
+
+    def verify_(self) -> None:
+        require(self, [self.operand.type], is_integer, "integer")
+
+
+@irdl_op_definition
+class NotOp(BitwiseUnary):
+    """Complement."""
+
+    name = "spirv.Not"
+    FIELDS: ClassVar[Mapping[str, str]] = {}
+
+
+@irdl_op_definition
+class BitReverseOp(BitwiseUnary):
+    """The bits in reverse order."""
+
+    name = "spirv.BitReverse"
+
+
+@irdl_op_definition
+class BitCountOp(BitwiseUnary):
+    """The number of set bits."""
+
+    name = "spirv.BitCount"
+
+
+class Shift(SPIRVOp, ABC):
+    """`spirv.X %base, %shift : base type, shift type`; undefined for a shift of the width or more."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    base = operand_def(T)
+    shift = operand_def()
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($base) `,` type($shift)"
+
+    def __init__(self, base: Value, shift: Value):
+        super().__init__(operands=[base, shift], result_types=[SSAValue.get(base).type])
+
+    def verify_(self) -> None:
+        require(self, [self.base.type, self.shift.type], is_integer, "integer")
+        if component_count(self.base.type) != component_count(self.shift.type):
+            raise VerifyException(
+                f"{self.name}: base and shift have as many components, not {self.base.type} and "
+                f"{self.shift.type}"
+            )
+
+
+@irdl_op_definition
+class ShiftLeftLogicalOp(Shift):
+    """Left, zeros in."""
+
+    name = "spirv.ShiftLeftLogical"
+
+
+@irdl_op_definition
+class ShiftRightLogicalOp(Shift):
+    """Right, zeros in."""
+
+    name = "spirv.ShiftRightLogical"
+
+
+@irdl_op_definition
+class ShiftRightArithmeticOp(Shift):
+    """Right, sign bits in."""
+
+    name = "spirv.ShiftRightArithmetic"
+
+
+@irdl_op_definition
+class BitFieldInsertOp(SPIRVOp):
+    """`spirv.BitFieldInsert %base, %insert, %offset, %count : base type, offset type, count type`."""
+
+    name = "spirv.BitFieldInsert"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    base = operand_def(T)
+    insert = operand_def(T)
+    offset = operand_def()
+    count = operand_def()
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($base) `,` type($offset) `,` type($count)"
+
+    def verify_(self) -> None:
+        require(self, [o.type for o in self.operands], is_integer, "integer")
+
+
+class BitFieldExtract(SPIRVOp, ABC):
+    """`spirv.X %base, %offset, %count : base type, offset type, count type`."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    base = operand_def(T)
+    offset = operand_def()
+    count = operand_def()
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "operands attr-dict `:` type($base) `,` type($offset) `,` type($count)"
+
+    def verify_(self) -> None:
+        require(self, [o.type for o in self.operands], is_integer, "integer")
+
+
+@irdl_op_definition
+class BitFieldSExtractOp(BitFieldExtract):
+    """A bit field, sign-extended."""
+
+    name = "spirv.BitFieldSExtract"
+
+
+@irdl_op_definition
+class BitFieldUExtractOp(BitFieldExtract):
+    """A bit field, zero-extended."""
+
+    name = "spirv.BitFieldUExtract"
+
+
+OPERATIONS: list[type[Operation]] = [
+    BitwiseAndOp,
+    BitwiseOrOp,
+    BitwiseXorOp,
+    NotOp,
+    BitReverseOp,
+    BitCountOp,
+    ShiftLeftLogicalOp,
+    ShiftRightLogicalOp,
+    ShiftRightArithmeticOp,
+    BitFieldInsertOp,
+    BitFieldSExtractOp,
+    BitFieldUExtractOp,
+]

@@ -1,0 +1,232 @@
+"""
+The families' bases: what their operands may be, and the syntax that follows from it.
+
+A family checks types in `verify_`, in words: what the instruction takes, what it was given. The
+declarative types only tie operands and results that have one type, because MLIR's syntax prints that
+type once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.rules_types import is_integer
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, FloatType, MatrixType
+
+Value = SSAValue | Operation
+
+
+def is_bool(type_: Attribute) -> bool:
+    """SPIR-V's Boolean."""
+    return type_ == i1
+
+
+def is_float(type_: Attribute) -> bool:
+    """Any floating-point encoding."""
+    return isinstance(type_, FloatType)
+
+
+def is_ieee_float(type_: Attribute) -> bool:
+    """A float that has arithmetic: IEEE 754 binary16, binary32 or binary64."""
+    return is_float(type_) and not isinstance(type_, BFloat16Type) and width_of(type_) >= 16
+
+
+def is_numeric(type_: Attribute) -> bool:
+    """An integer or a float."""
+    return is_integer(type_) or is_float(type_)
+
+
+def width_of(type_: Attribute) -> int:
+    """Bits of a scalar; 0 where there is no such number."""
+    if isinstance(type_, IntegerType):
+        return type_.width.data
+    return type_.bitwidth if isinstance(type_, FloatType) else 0
+
+
+def component_count(type_: Attribute) -> int:
+    """Components of a vector; 1 for a scalar."""
+    return type_.get_shape()[0] if isinstance(type_, VectorType) else 1
+
+
+def with_element(type_: Attribute, element: Attribute) -> Attribute:
+    """The scalar or vector type of the same shape with another component."""
+    if isinstance(type_, VectorType):
+        return VectorType(element, type_.get_shape())
+    return element
+
+
+Predicate = Callable[[Attribute], bool]
+
+
+def require(
+    op: Operation,
+    operands: Sequence[Attribute],
+    predicate: Predicate,
+    expected: str,
+    *,
+    matrices: bool = False,
+) -> None:
+    """
+    Refuse operands whose components `predicate` does not accept.
+
+    `expected` names the components in the message; cooperative matrices pass only with `matrices`.
+    """
+    for type_ in operands:
+        if isinstance(type_, VectorType):
+            if type_.get_num_dims() != 1:
+                raise VerifyException(f"{op.name} takes one-dimensional vectors, not {type_}")
+        elif isinstance(type_, MatrixType) or (
+            isinstance(type_, CooperativeMatrixType) and not matrices
+        ):
+            raise VerifyException(f"{op.name} takes scalars and vectors, not {type_}")
+        if not predicate(rules.element_of(type_)):
+            raise VerifyException(
+                f"{op.name} takes {expected} scalars or vectors"
+                f"{' or cooperative matrices' if matrices else ''}, not {type_}"
+            )
+
+
+def check_arithmetic(
+    op: Operation, types: Sequence[Attribute], *, floating: bool, matrices: bool
+) -> None:
+    """Rules BF-09 and CM-26, then what the arithmetic instruction itself takes."""
+    if floating:
+        rules.bf_09_no_arithmetic(types)
+    if matrices:
+        rules.cm_26_arithmetic(types, floating=floating)
+    predicate, expected = (is_ieee_float, "floating-point") if floating else (is_integer, "integer")
+    require(op, types, predicate, expected, matrices=matrices)
+
+
+class UnaryOperation(SPIRVOp, ABC):
+    """One operand, a result of its type: `spirv.X %a : type`."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    operand = operand_def(T)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$operand `:` type($operand) attr-dict"
+
+    def __init__(self, operand: Value):
+        super().__init__(operands=[operand], result_types=[SSAValue.get(operand).type])
+
+
+class BinaryOperation(SPIRVOp, ABC):
+    """Two operands and a result of one type: `spirv.X %a, %b : type`."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    operand_1 = operand_def(T)
+    operand_2 = operand_def(T)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$operand_1 `,` $operand_2 attr-dict `:` type($result)"
+
+    def __init__(self, operand_1: Value, operand_2: Value):
+        super().__init__(
+            operands=[operand_1, operand_2], result_types=[SSAValue.get(operand_1).type]
+        )
+
+
+class TernaryOperation(SPIRVOp, ABC):
+    """Three operands and a result of one type: `spirv.X %x, %y, %z : type`."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+
+    x = operand_def(T)
+    y = operand_def(T)
+    z = operand_def(T)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$x `,` $y `,` $z attr-dict `:` type($result)"
+
+    def __init__(self, x: Value, y: Value, z: Value):
+        super().__init__(operands=[x, y, z], result_types=[SSAValue.get(x).type])
+
+
+class Predicating(SPIRVOp, ABC):
+    """
+    Operands of one type, a Boolean for each component: `spirv.X %a, %b : operand type`.
+
+    The result's type is not printed: it is `i1` in the operands' shape.
+    """
+
+    result = result_def()
+    traits = traits_def(Pure())
+
+    OPERANDS: ClassVar[int]
+
+    @classmethod
+    def of(cls, operands: Sequence[SSAValue]) -> Self:
+        """The operation on these operands."""
+        result = with_element(operands[0].type, i1)
+        return cls.create(operands=operands, result_types=[result])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        unresolved = [parser.parse_unresolved_operand()]
+        for _ in range(cls.OPERANDS - 1):
+            parser.parse_punctuation(",")
+            unresolved.append(parser.parse_unresolved_operand())
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        op = cls.of([parser.resolve_operand(o, type_) for o in unresolved])
+        op.attributes = dict(parser.parse_optional_attr_dict())
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(" : ")
+        printer.print_attribute(self.operands[0].type)
+        printer.print_op_attributes(self.attributes)
+
+    def check_types(self, predicate: Predicate, expected: str) -> None:
+        """The operands' components, one type throughout, and the result's shape."""
+        types = [o.type for o in self.operands]
+        require(self, types, predicate, expected)
+        if any(t != types[0] for t in types):
+            raise VerifyException(
+                f"{self.name} compares values of one type, not {types[0]} and {types[1]}"
+            )
+        wanted = with_element(types[0], i1)
+        if self.result.type != wanted:
+            raise VerifyException(
+                f"{self.name} gives {wanted} for {types[0]}, not {self.result.type}"
+            )
+
+
+class UnaryPredicate(Predicating, ABC):
+    """A question about one value, component by component."""
+
+    OPERANDS: ClassVar[int] = 1
+    operand = operand_def()
+
+    def __init__(self, operand: Value):
+        value = SSAValue.get(operand)
+        super().__init__(operands=[value], result_types=[with_element(value.type, i1)])
+
+
+class BinaryPredicate(Predicating, ABC):
+    """A comparison of two values, component by component."""
+
+    OPERANDS: ClassVar[int] = 2
+    operand_1 = operand_def()
+    operand_2 = operand_def()
+
+    def __init__(self, operand_1: Value, operand_2: Value):
+        value = SSAValue.get(operand_1)
+        super().__init__(operands=[value, operand_2], result_types=[with_element(value.type, i1)])

@@ -1,0 +1,304 @@
+"""
+Conversions (SPIR-V 3.42.11): between numerical types, component by component, and of bits.
+
+Those that SPV_KHR_cooperative_matrix names convert cooperative matrices too (CM-19).
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.dialects.builtin import Float32Type
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    Predicate,
+    UnaryOperation,
+    Value,
+    component_count,
+    is_float,
+    is_integer,
+    is_numeric,
+    require,
+    width_of,
+)
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
+
+
+class Cast(SPIRVOp, ABC):
+    """`spirv.X %a : operand type to result type`."""
+
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
+
+    def __init__(self, operand: Value, result_type: Attribute):
+        super().__init__(operands=[operand], result_types=[result_type])
+
+
+class NumericConversion(Cast, ABC):
+    """From one kind of component to another, the shape kept."""
+
+    def check_kinds(self, source: tuple[Predicate, str], target: tuple[Predicate, str]) -> None:
+        """The kinds of components, the shapes, and CM-19."""
+        from_type, to_type = self.operand.type, self.result.type
+        rules.cm_19_conversion(from_type, to_type)
+        require(self, [from_type], *source, matrices=True)
+        if not target[0](rules.element_of(to_type)):
+            raise VerifyException(f"{self.name} gives {target[1]} components, not {to_type}")
+        matrix = isinstance(from_type, CooperativeMatrixType)
+        if not matrix and component_count(from_type) != component_count(to_type):
+            raise VerifyException(
+                f"{self.name} keeps the number of components, not {from_type} to {to_type}"
+            )
+
+
+_INTEGER = (is_integer, "integer")
+_FLOAT = (is_float, "floating-point")
+
+
+class FloatToInteger(NumericConversion, ABC):
+    """Toward zero; undefined where the result does not fit."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
+
+    def verify_(self) -> None:
+        self.check_kinds(_FLOAT, _INTEGER)
+
+
+@irdl_op_definition
+class ConvertFToSOp(FloatToInteger):
+    """Float to signed integer."""
+
+    name = "spirv.ConvertFToS"
+
+
+@irdl_op_definition
+class ConvertFToUOp(FloatToInteger):
+    """Float to unsigned integer."""
+
+    name = "spirv.ConvertFToU"
+
+
+class IntegerToFloat(NumericConversion, ABC):
+    """Rounded to the float's precision."""
+
+    def verify_(self) -> None:
+        self.check_kinds(_INTEGER, _FLOAT)
+
+
+@irdl_op_definition
+class ConvertSToFOp(IntegerToFloat):
+    """Signed integer to float."""
+
+    name = "spirv.ConvertSToF"
+    FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
+
+
+@irdl_op_definition
+class ConvertUToFOp(IntegerToFloat):
+    """Unsigned integer to float."""
+
+    name = "spirv.ConvertUToF"
+    FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
+
+
+class WidthConversion(NumericConversion, ABC):
+    """Between widths of one kind; a float may also change its encoding at one width."""
+
+    def check_widths(self) -> None:
+        """SPIR-V: the component width cannot equal that of the result."""
+        source, target = (rules.element_of(v.type) for v in (self.operand, self.result))
+        same = source == target if is_float(source) else width_of(source) == width_of(target)
+        if same:
+            raise VerifyException(
+                f"{self.name} changes the component's width, {source} to {target} does not; "
+                "leave it out, or use spirv.Bitcast to change the signedness"
+            )
+
+
+@irdl_op_definition
+class FConvertOp(WidthConversion):
+    """Float to float, by way of binary32 where bfloat16 takes part (BF-06)."""
+
+    name = "spirv.FConvert"
+    FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
+
+    def verify_(self) -> None:
+        self.check_kinds(_FLOAT, _FLOAT)
+        self.check_widths()
+
+
+@irdl_op_definition
+class SConvertOp(WidthConversion):
+    """Integer to integer, sign-extended or truncated."""
+
+    name = "spirv.SConvert"
+    FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
+
+    def verify_(self) -> None:
+        self.check_kinds(_INTEGER, _INTEGER)
+        self.check_widths()
+
+
+@irdl_op_definition
+class UConvertOp(WidthConversion):
+    """Integer to integer, zero-extended or truncated."""
+
+    name = "spirv.UConvert"
+    FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
+
+    def verify_(self) -> None:
+        self.check_kinds(_INTEGER, _INTEGER)
+        self.check_widths()
+
+
+@irdl_op_definition
+class QuantizeToF16Op(UnaryOperation):
+    """f32 rounded to what f16 can hold, still f32."""
+
+    name = "spirv.QuantizeToF16"
+    FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
+
+    def verify_(self) -> None:
+        require(self, [self.operand.type], lambda t: isinstance(t, Float32Type), "f32")
+
+
+@irdl_op_definition
+class BitcastOp(Cast):
+    """The same bits under another type; pointers, scalars and vectors, or CM-19's matrices."""
+
+    name = "spirv.Bitcast"
+
+    def verify_(self) -> None:
+        source, target = self.operand.type, self.result.type
+        rules.cm_19_conversion(source, target, bitcast=True)
+        if isinstance(source, CooperativeMatrixType):
+            return
+        pointers = [isinstance(t, PointerType) for t in (source, target)]
+        if any(pointers):
+            return
+        for type_ in (source, target):
+            require(self, [type_], is_numeric, "numerical")
+        bits = [component_count(t) * width_of(rules.element_of(t)) for t in (source, target)]
+        if bits[0] != bits[1]:
+            raise VerifyException(
+                f"{self.name} keeps the bits: {source} has {bits[0]}, {target} has {bits[1]}"
+            )
+
+
+def _pointer(op: Operation, type_: Attribute) -> PointerType:
+    if not isinstance(type_, PointerType):
+        raise VerifyException(f"{op.name} takes or gives a pointer, not {type_}")
+    return type_
+
+
+def _address(op: Operation, type_: Attribute) -> None:
+    if not is_integer(type_):
+        raise VerifyException(f"{op.name} takes or gives an integer scalar, not {type_}")
+
+
+@irdl_op_definition
+class ConvertPtrToUOp(SPIRVOp):
+    """A pointer's address as an integer."""
+
+    name = "spirv.ConvertPtrToU"
+    pointer = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
+
+    def __init__(self, pointer: Value, result_type: Attribute):
+        super().__init__(operands=[pointer], result_types=[result_type])
+
+    def verify_(self) -> None:
+        _pointer(self, self.pointer.type)
+        _address(self, self.result.type)
+
+
+@irdl_op_definition
+class ConvertUToPtrOp(Cast):
+    """An integer as an address."""
+
+    name = "spirv.ConvertUToPtr"
+    FIELDS: ClassVar[Mapping[str, str]] = {"integer_value": "operand"}
+
+    def verify_(self) -> None:
+        _address(self, self.operand.type)
+        _pointer(self, self.result.type)
+
+
+class PointerCast(SPIRVOp, ABC):
+    """`spirv.X %p : pointer type to pointer type`."""
+
+    pointer = operand_def(PointerType)
+    result = result_def(PointerType)
+    traits = traits_def(Pure())
+    assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
+
+    def __init__(self, pointer: Value, result_type: PointerType):
+        super().__init__(operands=[pointer], result_types=[result_type])
+
+    def check_classes(self, source: bool, target: bool) -> None:
+        """Which side's storage class is Generic."""
+        for generic, type_ in ((source, self.pointer.type), (target, self.result.type)):
+            if (type_.storage_class.data is StorageClass.Generic) != generic:
+                raise VerifyException(
+                    f"{self.name}: the storage class of {type_} must "
+                    f"{'' if generic else 'not '}be Generic"
+                )
+        if self.pointer.type.pointee != self.result.type.pointee:
+            raise VerifyException(
+                f"{self.name} keeps the pointee, not {self.pointer.type} to {self.result.type}"
+            )
+
+
+@irdl_op_definition
+class PtrCastToGenericOp(PointerCast):
+    """A pointer into Generic storage."""
+
+    name = "spirv.PtrCastToGeneric"
+
+    def verify_(self) -> None:
+        self.check_classes(source=False, target=True)
+
+
+@irdl_op_definition
+class GenericCastToPtrOp(PointerCast):
+    """A Generic pointer into one storage class."""
+
+    name = "spirv.GenericCastToPtr"
+
+    def verify_(self) -> None:
+        self.check_classes(source=True, target=False)
+
+
+OPERATIONS: list[type[Operation]] = [
+    ConvertFToSOp,
+    ConvertFToUOp,
+    ConvertSToFOp,
+    ConvertUToFOp,
+    FConvertOp,
+    SConvertOp,
+    UConvertOp,
+    QuantizeToF16Op,
+    BitcastOp,
+    ConvertPtrToUOp,
+    ConvertUToPtrOp,
+    PtrCastToGenericOp,
+    GenericCastToPtrOp,
+]
