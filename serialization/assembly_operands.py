@@ -401,8 +401,6 @@ class _Writer:
         self.words.append(number)
         self.at += 1
         self._write(specs)
-        if self.at < len(self.arguments) and self.arguments[self.at][0] != "!":
-            raise self._fail(f"'{self.arguments[self.at][:60]}' is behind the last operand")
 
     def _opcode(self, spec: Spec, token: str) -> None:
         opcode = _opcode(f"Op{token}")

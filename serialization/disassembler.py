@@ -10,6 +10,7 @@ The header is in the leading comments, from which our assembler takes it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -32,16 +33,13 @@ Friendly names are given up when they make the text longer than this many times 
 Only hostile modules do: every use of a name repeats it, and names may be long.
 """
 
-NUMBERED_SETS = frozenset(
-    (
-        "NonSemantic.DebugPrintf",
-        "NonSemantic.DebugBreak",
-    )
+NUMBERED_SETS = re.compile(
+    r"NonSemantic\.(DebugPrintf|DebugBreak|Graph\..*|Shader\.DebugInfo\.(?!100$).*)"
 )
 """
 Instruction sets whose instructions are printed by number.
 
-Older assemblers know no names in these sets, and newer ones take both.
+Assemblers of 2025 know no names in these sets, and newer ones take both.
 """
 
 UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
@@ -275,9 +273,9 @@ class _Printer:
         try:
             operands = self.symbols.operands(instruction)
         except SPIRVUnknownError:
-            if not shape.known:
-                return self._finish(self._raw(instruction), instruction), True
-            return self._finish(self._partly(instruction, shape), instruction), False
+            partly = self._partly(instruction, shape) if shape.known else None
+            text = self._raw(instruction) if partly is None else partly
+            return self._finish(text, instruction), partly is None
         except SPIRVDecodeError as error:
             if not self.tolerant:
                 raise
@@ -327,7 +325,7 @@ class _Printer:
     def _extended(self, imported: RawOperand, operand: RawOperand, index: int) -> str:
         """An extended instruction's name, its number in a set that is unknown."""
         known = self.symbols.instruction_set(int(imported.value), index)
-        if known is None or known in NUMBERED_SETS:
+        if known is None or NUMBERED_SETS.fullmatch(self.symbols.imports[int(imported.value)]):
             return str(operand.value)
         entry = grammar().by_extended_opcode(known, int(operand.value))
         return str(operand.value) if entry is None else entry.name
@@ -335,11 +333,14 @@ class _Printer:
     def _raw(self, instruction: RawInstruction) -> str:
         return self.margin + " ".join(f"!0x{word:08x}" for word in instruction.words)
 
-    def _partly(self, instruction: RawInstruction, shape: _Shape) -> str:
-        """A known instruction with unknown operands: its name and ids, then words."""
+    def _partly(self, instruction: RawInstruction, shape: _Shape) -> str | None:
+        """A known instruction with unknown operands: name and ids, then words; None if no ids."""
         first = 0 if shape.result is None else shape.result + 1
         words = instruction.words[1:]
-        parts = [self.ids[word] for word in words[:first]]
+        try:
+            parts = [self.ids[word] for word in words[:first]]
+        except KeyError:
+            return None
         return self._line(shape, parts + [f"!0x{word:08x}" for word in words[first:]])
 
 

@@ -147,6 +147,8 @@ class Symbols:
         """Scalar type -> instruction index, what it is (None where literals are undefined)."""
         self.sets: dict[int, tuple[int, str | None]] = {}
         """Imported set -> instruction index, the grammar's name for it (None if unknown)."""
+        self.imports: dict[int, str] = {}
+        """Imported set -> the name as the module states it."""
         self._value_types: dict[int, tuple[int, int]] | None = None
 
     @classmethod
@@ -167,6 +169,7 @@ class Symbols:
         if instruction.opcode == opcode_of("OpExtInstImport"):
             known = grammar().extended_set(str(values[1]))
             self.sets.setdefault(result, (instruction.index, known))
+            self.imports.setdefault(result, str(values[1]))
             return
         number = scalar_type(instruction.opcode, [int(v) for v in values[1:]])
         self.numbers.setdefault(result, (instruction.index, number))
@@ -304,7 +307,8 @@ class _Reader:
     def _id(self, spec: Spec) -> None:
         word = self.words[self.at]
         if not 0 < word < self.bound:
-            raise self._error(f"{spec.name} is {word}: ids are from 1 to {self.bound - 1}")
+            # glslang 16.6 writes such an id in debug information, so it is carried.
+            raise self._unknown(f"{spec.name} is {word}: ids are from 1 to {self.bound - 1}")
         self._take(spec)
 
     def _integer(self, spec: Spec) -> None:
@@ -362,9 +366,8 @@ class _Reader:
             raise self._unknown(f"{known} has no instruction {number} in the grammar")
         self._take(spec)
         if specs is not None:
+            # Ids may follow: glslang's DebugEntryPoint has one more than the set's grammar.
             self._read(specs)
-            if self.at < self.end:
-                raise self._error(f"{self.end - self.at} words are left behind the last operand")
 
     def _opcode(self, spec: Spec) -> None:
         specs = nested_plan(self.words[self.at])
