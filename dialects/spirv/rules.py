@@ -64,10 +64,7 @@ def is_signed(type_: Attribute) -> bool:
 
 def constant_integer(value: SSAValue) -> int | None:
     """The number a value is known to be, from any constant operation; None if it is not."""
-    operation = value.owner
-    attribute = None
-    for name in ("value", "default_value"):
-        attribute = attribute or getattr(operation, name, None)
+    attribute = getattr(value.owner, "value", None)
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 

@@ -1,0 +1,210 @@
+"""
+`spirv-update-vce`: a module's version, capabilities and extensions follow from what it says.
+
+The pass replaces the module's triple. Where several capabilities would do, one that the module
+needs anyway or that it declared before is taken, else the one that brings the least with it; a
+capability that another one implies is not repeated. An extension is declared only where the version
+lacks what it provides.
+
+A shader with cooperative matrices uses the Vulkan memory model (CM-02), so a module that says
+GLSL450 is changed to it, its barriers and shared accesses with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
+
+from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
+from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
+from xdsl_spirv.passes.spirv.requirements import LEAST_VERSIONS, Need, requirements
+from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
+from xdsl_spirv.serialization.grammar import Version, grammar
+
+VULKAN_1_3: Version = (1, 6)
+"""The version of SPIR-V that Vulkan 1.3 takes."""
+
+
+@dataclass(frozen=True)
+class UpdateVCEPass(ModulePass):
+    """Deduce the version, capability and extension triple of every `spirv.module`."""
+
+    name = "spirv-update-vce"
+
+    version: str = f"{VULKAN_1_3[0]}.{VULKAN_1_3[1]}"
+    """The version to declare, `1.3` say."""
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        version = parse_version(self.version)
+        for module in op.walk():
+            if isinstance(module, ModuleOp):
+                update(module, version)
+
+
+def parse_version(text: str) -> Version:
+    """
+    The version that `1.6` or `v1.6` names.
+
+    Raises `DiagnosticException` for anything else.
+    """
+    major, _, minor = text.removeprefix("v").partition(".")
+    if not major.isdecimal() or not minor.isdecimal():
+        raise DiagnosticException(f"spirv-update-vce: {text!r} is not a version such as 1.6")
+    return int(major), int(minor)
+
+
+def update(module: ModuleOp, version: Version = VULKAN_1_3) -> None:
+    """Give the module the triple that its contents need, and the memory model they need."""
+    if needs_vulkan_memory_model(module):
+        use_vulkan_memory_model(module)
+    module.vce_triple = deduce(module, version)
+
+
+def needs_vulkan_memory_model(module: ModuleOp) -> bool:
+    """Whether a shader of another memory model has cooperative matrices (CM-02)."""
+    if module.memory_model.data not in (MemoryModel.GLSL450, MemoryModel.Simple):
+        return False
+    needs = Solution(VULKAN_1_3, module)
+    needs.choose(requirements(module))
+    closure = needs.declared
+    return not closure.isdisjoint(
+        {Capability.CooperativeMatrixKHR.name, Capability.VulkanMemoryModel.name}
+    )
+
+
+def deduce(module: ModuleOp, version: Version = VULKAN_1_3) -> VerCapExtAttr:
+    """
+    The triple that a module's contents need at a version of SPIR-V.
+
+    Raises `DiagnosticException` where the version has something neither in core nor by extension.
+    """
+    needs = requirements(module)
+    solution = Solution(version, module)
+    solution.choose(needs)
+    for need, what in needs.items():
+        solution.provide(need, what)
+    for name in sorted(solution.declared):
+        solution.provide_capability(name)
+    return VerCapExtAttr(version, solution.capabilities, sorted(solution.extensions))
+
+
+class Solution:
+    """Capabilities that satisfy a module's needs, and the extensions that go with them."""
+
+    def __init__(self, version: Version, module: ModuleOp):
+        self.version = version
+        self.extensions: set[str] = set()
+        self._chosen: set[str] = set()
+        self._declared: set[str] = set()
+        self._before: set[str] = set()
+        self._extensions_before: set[str] = set()
+        if module.vce_triple is not None:
+            self._before = {c.data.name for c in module.vce_triple.capabilities}
+            self._extensions_before = {e.data for e in module.vce_triple.extensions}
+        kernel = module.memory_model.data is MemoryModel.OpenCL or (
+            Capability.Kernel.name in self._before and Capability.Shader.name not in self._before
+        )
+        environments = (Capability.Shader.name, Capability.Kernel.name)
+        self._environment, self._other = reversed(environments) if kernel else environments
+
+    @property
+    def declared(self) -> set[str]:
+        """Every capability that is chosen or implied."""
+        return self._declared
+
+    @property
+    def capabilities(self) -> list[Capability]:
+        """What to declare: the chosen ones that no other implies, by number."""
+        implied = set[str]().union(*(grammar().implied(c) for c in self._chosen))
+        names = self._chosen - implied
+        return sorted(Capability[n] for n in names)
+
+    def choose(self, needs: Iterable[Need]) -> None:
+        """
+        Choose capabilities until every need is satisfied.
+
+        First all that have no alternative. Then, again and again, the one that satisfies most of
+        the open needs: of equals one declared before, then the one that implies least.
+        """
+        self._take(self._environment)
+        choices = [self._alternatives(n.capabilities) for n in needs if n.capabilities]
+        for choice in choices:
+            if len(choice) == 1:
+                self._take(choice[0])
+        while open_choices := [c for c in choices if self._declared.isdisjoint(c)]:
+            candidates = list(dict.fromkeys(name for choice in open_choices for name in choice))
+            self._take(
+                min(
+                    candidates,
+                    key=lambda name: (
+                        name not in self._before,
+                        -sum(name in choice for choice in open_choices),
+                        len(grammar().implied(name) - self._declared),
+                        candidates.index(name),
+                    ),
+                )
+            )
+
+    def _alternatives(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Without those of the environment that the module is not for, if any others remain."""
+        return tuple(n for n in names if n != self._other) or names
+
+    def _take(self, name: str) -> None:
+        name = Capability[name].name
+        self._chosen.add(name)
+        self._declared |= {name, *grammar().implied(name)}
+
+    def provide_capability(self, name: str) -> None:
+        """The extension of a declared capability, where the version lacks it."""
+        entry = grammar().kind("Capability")[name]
+        least = LEAST_VERSIONS.get(Capability[name], (1, 0))
+        self.provide(Need((), entry.extensions, entry.version, least), f"capability {name}")
+
+    def provide(self, need: Need, what: str) -> None:
+        """The extension that a need has at this version."""
+        if self.version < need.least_version:
+            self._refuse(what, need.least_version)
+        if need.version is not None and need.version <= self.version:
+            return
+        if not need.extensions:
+            if need.version is not None:
+                self._refuse(what, need.version)
+            return
+        if self.extensions.isdisjoint(need.extensions):
+            named = [e for e in need.extensions if e in self._extensions_before]
+            named += [e for e in need.extensions if e.startswith("SPV_KHR_")]
+            self.extensions.add((*named, *need.extensions)[0])
+
+    def _refuse(self, what: str, least: Version) -> None:
+        raise DiagnosticException(
+            f"spirv-update-vce: {what} needs SPIR-V {least[0]}.{least[1]}, but the module is for "
+            f"{self.version[0]}.{self.version[1]}; raise the option version"
+        )
+
+
+def missing(module: ModuleOp) -> str | None:
+    """
+    What the module's triple leaves out, None if it declares enough or there is no triple.
+
+    More than enough is fine.
+    """
+    triple = module.vce_triple
+    if triple is None:
+        return None
+    declared = {c.data.name for c in triple.capabilities}
+    declared |= set[str]().union(*(grammar().implied(c) for c in declared))
+    extensions = {e.data for e in triple.extensions}
+    version = triple.version.data
+    for need, what in requirements(module).items():
+        if need.capabilities and declared.isdisjoint(need.capabilities):
+            return f"{what} needs the capability {' or '.join(need.capabilities)}"
+        in_core = need.version is not None and need.version <= version
+        if not in_core and need.extensions and extensions.isdisjoint(need.extensions):
+            return f"{what} needs the extension {' or '.join(need.extensions)}"
+    return None
