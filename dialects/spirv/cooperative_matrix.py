@@ -54,12 +54,11 @@ from xdsl_spirv.dialects.spirv.enums import (
     MemoryAccess,
     Scope,
 )
+from xdsl_spirv.dialects.spirv.memory import SCOPE, MemoryOperand
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 Layout: TypeAlias = CooperativeMatrixLayout | CooperativeMatrixLayoutAttr | SymbolRefAttr | str
 """A layout, or the specialization constant that decides it."""
-
-MAKE_POINTER = MemoryAccess.MakePointerAvailable | MemoryAccess.MakePointerVisible
 
 
 def _layout(layout: Layout) -> Attribute:
@@ -84,7 +83,7 @@ class MatrixMemoryOperation(SPIRVOp, ABC):
     )
     memory_operand = opt_prop_def(MemoryAccessAttr)
     alignment = opt_prop_def(IntegerAttr)
-    memory_scope = opt_prop_def(AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr)))
+    memory_scope = opt_prop_def(SCOPE)
 
     def _verify_memory(self, *, store: bool) -> None:
         rules.cm_10_pointee(self.pointer.type)
@@ -92,21 +91,8 @@ class MatrixMemoryOperation(SPIRVOp, ABC):
         rules.cm_11_layout(self.matrix_layout, self.stride)
         rules.cm_12_static_stride(self.stride, minimum=1 if store else 0)
         rules.cm_15_memory_operand(self.memory_operand, store=store)
-        access = self.memory_operand.data if self.memory_operand else MemoryAccess.None_
-        if bool(access & MemoryAccess.Aligned) != (self.alignment is not None):
-            raise VerifyException(
-                "the memory operand Aligned and an alignment go together: give both or neither"
-            )
-        if bool(access & MAKE_POINTER) != (self.memory_scope is not None):
-            raise VerifyException(
-                "MakePointerAvailable or MakePointerVisible and a scope go together: "
-                "add scope(<Workgroup>), say, or remove it"
-            )
-        if access & MAKE_POINTER and not access & MemoryAccess.NonPrivatePointer:
-            raise VerifyException(
-                "MakePointerAvailable and MakePointerVisible are for non-private pointers: "
-                "add NonPrivatePointer"
-            )
+        operand = MemoryOperand(self.memory_operand, self.alignment, self.memory_scope)
+        operand.verify(MemoryAccess.None_, self.name)
 
     def _print_memory(self, printer: Printer) -> None:
         """Everything from the stride to the attributes."""
