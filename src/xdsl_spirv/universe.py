@@ -9,7 +9,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from xdsl.universe import Universe
+from xdsl.ir import Dialect
+from xdsl.universe import XDSL_UNIVERSE, Universe
 
 
 def _lazy(path: str) -> Callable[[], Any]:
@@ -23,7 +24,17 @@ DIALECTS = {
     "schedule": "dialects.schedule:Schedule",
 }
 
-PASSES: dict[str, str] = {}
+PASSES: dict[str, str] = {
+    "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
+    "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
+    "outline-contractions": "passes.kernel.outline_contractions:OutlineContractionsPass",
+    "contraction-to-cooperative-matrix": (
+        "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"
+    ),
+    "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",
+    "linalg-to-spirv": "passes.pipeline:LinalgToSPIRVPass",
+    "spirv-update-vce": "passes.spirv.update_vce:UpdateVCEPass",
+}
 
 TARGETS: dict[str, str] = {}
 
@@ -32,3 +43,18 @@ UNIVERSE = Universe(
     all_passes={name: _lazy(path) for name, path in PASSES.items()},
     all_targets={name: _lazy(path) for name, path in TARGETS.items()},
 )
+
+
+def _extend_linalg() -> None:
+    """Let xDSL's universe offer `linalg` with the operations of dialects/linalg_extensions.py."""
+    factory = XDSL_UNIVERSE.all_dialects["linalg"]
+
+    def extended() -> Dialect:
+        from xdsl_spirv.dialects.linalg_extensions import extended
+
+        return extended(factory())
+
+    XDSL_UNIVERSE.all_dialects["linalg"] = extended
+
+
+_extend_linalg()

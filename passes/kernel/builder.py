@@ -1,0 +1,203 @@
+"""
+Writing a kernel's body: index arithmetic that folds what is known, constants once, at the top.
+
+An index is a Python int where the compiler knows it and an SSA value where the device does. Code
+that emits a kernel need not tell the two apart, and what is known costs no instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
+
+from xdsl.dialects import arith, gpu, memref, scf
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from xdsl_spirv.dialects.schedule import ElementPtrOp
+
+Index: TypeAlias = int | SSAValue
+Condition: TypeAlias = SSAValue | None
+"""None where it always holds."""
+
+INDEX = IndexType()
+
+
+class KernelBuilder:
+    """
+    Appends to `block`, which changes as loops and branches are entered and left.
+
+    Constants and identifiers of the invocation are collected in `top` and put before everything
+    else by `finish`.
+    """
+
+    def __init__(self, block: Block):
+        self.entry = block
+        self.block = block
+        self.top: list[Operation] = []
+        self._constants: dict[Attribute, SSAValue] = {}
+
+    def add(self, op: Operation) -> SSAValue:
+        """Append an operation with one result."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    def at_top(self, op: Operation) -> SSAValue:
+        self.top.append(op)
+        return op.results[0]
+
+    def finish(self) -> None:
+        """Put the collected operations before the first of the entry block."""
+        first = self.entry.first_op
+        if first is None:
+            self.entry.add_ops(self.top)
+        else:
+            self.entry.insert_ops_before(self.top, first)
+        self.top = []
+
+    # Values
+
+    def constant(self, attribute: IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr) -> SSAValue:
+        value = self._constants.get(attribute)
+        if value is None:
+            value = self.at_top(arith.ConstantOp(attribute))
+            self._constants[attribute] = value
+        return value
+
+    def index(self, value: Index) -> SSAValue:
+        return self.constant(IntegerAttr(value, INDEX)) if isinstance(value, int) else value
+
+    def i32(self, value: int) -> SSAValue:
+        return self.constant(IntegerAttr(value, i32))
+
+    def zero(self, type: Attribute) -> SSAValue:
+        """0 of a scalar or vector type."""
+        element = type.element_type if isinstance(type, VectorType) else type
+        if isinstance(type, VectorType):
+            zero = 0 if isinstance(element, IntegerType) else 0.0
+            return self.constant(DenseIntOrFPElementsAttr.from_list(type, [zero]))
+        if isinstance(element, IntegerType):
+            return self.constant(IntegerAttr(0, element))
+        return self.constant(FloatAttr(0.0, cast(AnyFloat, element)))
+
+    # Index arithmetic: unsigned, of numbers that fit 31 bits
+
+    def plus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(a, int):
+            return a + b  # pyright: ignore[reportReturnType, reportOperatorIssue]
+        return a if b == 0 else self.add(arith.AddiOp(a, self.index(b)))
+
+    def times(self, a: Index, b: int) -> Index:
+        if isinstance(a, int):
+            return a * b
+        if b == 1:
+            return a
+        return 0 if b == 0 else self.add(arith.MuliOp(a, self.index(b)))
+
+    def divided(self, a: Index, b: int) -> Index:
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else self.add(arith.DivUIOp(a, self.index(b)))
+
+    def remainder(self, a: Index, b: int) -> Index:
+        if isinstance(a, int):
+            return a % b
+        return 0 if b == 1 else self.add(arith.RemUIOp(a, self.index(b)))
+
+    def below(self, a: Index, limit: int) -> SSAValue:
+        """a < limit."""
+        return self.add(arith.CmpiOp(self.index(a), self.index(limit), "ult"))
+
+    def both(self, a: Condition, b: Condition) -> Condition:
+        if a is None or b is None:
+            return a if b is None else b
+        return self.add(arith.AndIOp(a, b))
+
+    def select(self, condition: SSAValue, a: Index, b: Index) -> SSAValue:
+        """Numbers are indices; values may be of any type."""
+        return self.add(arith.SelectOp(condition, self.index(a), self.index(b)))
+
+    # Identifiers and memory
+
+    def block_id(self, dimension: gpu.DimensionEnum) -> SSAValue:
+        return self.at_top(gpu.BlockIdOp(gpu.DimensionAttr(dimension)))
+
+    def thread_id(self) -> SSAValue:
+        return self.at_top(gpu.ThreadIdOp(gpu.DimensionAttr(gpu.DimensionEnum.X)))
+
+    def load(self, source: SSAValue, indices: Sequence[Index]) -> SSAValue:
+        return self.add(memref.LoadOp.get(source, [self.index(i) for i in indices]))
+
+    def store(self, value: SSAValue, target: SSAValue, indices: Sequence[Index]) -> None:
+        self.block.add_op(memref.StoreOp.get(value, target, [self.index(i) for i in indices]))
+
+    def pointer(self, memory: SSAValue, indices: Sequence[Index]) -> SSAValue:
+        return self.add(ElementPtrOp(memory, [self.index(i) for i in indices]))
+
+    def allocate(self, type: MemRefType) -> SSAValue:
+        return self.at_top(memref.AllocOp((), (), type))
+
+    def barrier(self) -> None:
+        self.block.add_op(gpu.BarrierOp())
+
+    # Control flow
+
+    def loop(
+        self,
+        upper: int,
+        step: int,
+        carried: Sequence[SSAValue],
+        body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """
+        `for i in range(0, upper, step)`: body(i, carried) gives the next carried values.
+
+        A single trip is emitted without a loop.
+        """
+        if upper <= step:
+            return body(0, carried)
+        outer = self.block
+        block = Block(arg_types=[INDEX, *(value.type for value in carried)])
+        self.block = block
+        results = body(block.args[0], block.args[1:])
+        self.block.add_op(scf.YieldOp(*results))
+        self.block = outer
+        bounds = (self.index(0), self.index(upper), self.index(step))
+        loop = scf.ForOp(*bounds, list(carried), block)
+        self.block.add_op(loop)
+        return loop.results
+
+    def when(
+        self,
+        condition: Condition,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+    ) -> None:
+        """`if condition: then() else: otherwise()`."""
+        if condition is None:
+            then()
+            return
+        then_region = self._region(then)
+        else_region = None if otherwise is None else self._region(otherwise)
+        self.block.add_op(scf.IfOp(condition, [], then_region, else_region))
+
+    def _region(self, body: Callable[[], None]) -> Region:
+        outer = self.block
+        self.block = Block()
+        body()
+        self.block.add_op(scf.YieldOp())
+        region = Region(self.block)
+        self.block = outer
+        return region

@@ -1,0 +1,178 @@
+"""
+An operand's tile on its way from global memory through Workgroup memory into fragments.
+
+The tile lies in Workgroup memory as it lies in global memory, rows padded: a transposed operand is
+read by column-major cooperative loads, not transposed on the way. Elements outside the operand are
+zeros in Workgroup memory; the load that stands for one is redirected to the operand's first
+element, so that nothing outside is ever read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import VectorViewOp
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixLayout,
+    CooperativeMatrixUse,
+    MemoryAccess,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.schedule.plan import StagedTile, ceil_div
+
+COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
+
+WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
+
+UNROLLED = 16
+"""Moves an invocation makes for one tile without a loop."""
+
+CHUNK = 4
+"""Moves in the body of the loop that is used beyond that."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """
+    One vector of the tile, seen by the invocation that moves it.
+
+    `row` and `column` are its place in the tile, columns in vectors; `outer` is its coordinate in
+    the operand along M or N, already redirected to 0 where `outer_inside` does not hold.
+    """
+
+    row: Index
+    column: Index
+    exists: Condition
+    outer: Index
+    outer_inside: Condition
+    row_guarded: bool
+
+
+class StagedOperand:
+    """The code of one operand of a workgroup whose tile is the `tile_index`-th along M or N."""
+
+    def __init__(
+        self,
+        builder: KernelBuilder,
+        source: SSAValue,
+        tile: StagedTile,
+        tile_index: Index,
+        invocation: SSAValue,
+        invocations: int,
+    ):
+        self.builder = builder
+        self.tile = tile
+        self.invocation = invocation
+        self.invocations = invocations
+        moved = tile.moved_type
+        viewed = isinstance(moved, VectorType)
+        self.source = builder.at_top(VectorViewOp(source, moved)) if viewed else source
+        self.memory = builder.allocate(
+            MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP)
+        )
+        self.stride = builder.i32(tile.stride)
+        size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
+        self.outer = builder.times(tile_index, size)
+        self.count = ceil_div(tile.vectors, invocations)
+        self.unrolled = self.count <= UNROLLED
+        self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
+
+    def _move(self, number: Index) -> Move:
+        """The invocation's `number`-th vector: vectors go round the invocations."""
+        b, tile, width = self.builder, self.tile, self.tile.row_vectors
+        if isinstance(number, int):
+            beyond = (number + 1) * self.invocations > tile.vectors
+        else:
+            beyond = tile.vectors % (self.invocations * CHUNK) != 0
+        if isinstance(number, int) and self.invocations % width == 0:
+            row = b.plus(b.divided(self.invocation, width), number * (self.invocations // width))
+            column = b.remainder(self.invocation, width)
+        else:
+            position = b.plus(b.times(number, self.invocations), self.invocation)
+            row, column = b.divided(position, width), b.remainder(position, width)
+        exists = b.below(row, tile.shape[0]) if beyond else None
+        row_guarded = tile.guarded[0] or beyond
+        if tile.k_axis == 0:
+            outer, guarded, limit = column, tile.guarded[1], tile.extent[1] // tile.vector
+        else:
+            outer, guarded, limit = row, row_guarded, tile.extent[0]
+        outer = b.plus(self.outer, outer)
+        inside = b.below(outer, limit) if guarded else None
+        if inside is not None:
+            outer = b.select(inside, outer, 0)
+        return Move(row, column, exists, outer, inside, row_guarded)
+
+    def load_all(self, k: Index) -> list[SSAValue]:
+        """The invocation's vectors of the tile at depth k, in registers; none if it uses a loop."""
+        origin = self._k_origin(k)
+        return [self._load(move, origin) for move in self.moves]
+
+    def store_all(self, values: list[SSAValue], k: Index) -> None:
+        """Registers to Workgroup memory, or the whole copy where it takes a loop."""
+        for move, value in zip(self.moves, values, strict=True):
+            self._store(move, value)
+        if not self.unrolled:
+            origin = self._k_origin(k)
+            self.builder.loop(self.count, CHUNK, (), lambda i, _: self._copy_chunk(i, origin))
+
+    def _copy_chunk(self, first: Index, k: Index) -> tuple[()]:
+        moves = [self._move(self.builder.plus(first, i)) for i in range(CHUNK)]
+        values = [self._load(move, k) for move in moves]
+        for move, value in zip(moves, values, strict=True):
+            self._store(move, value)
+        return ()
+
+    def _k_origin(self, k: Index) -> Index:
+        return self.builder.divided(k, self.tile.vector) if self.tile.k_axis == 1 else k
+
+    def _load(self, move: Move, origin: Index) -> SSAValue:
+        """The operand's vector, or 0 where it lies outside."""
+        b, tile = self.builder, self.tile
+        k_is_column = tile.k_axis == 1
+        k = b.plus(origin, move.column if k_is_column else move.row)
+        inside = move.outer_inside
+        if tile.guarded[1] if k_is_column else move.row_guarded:
+            k_inside = b.below(k, tile.extent[1] // tile.vector if k_is_column else tile.extent[0])
+            k = b.select(k_inside, k, 0)
+            inside = b.both(inside, k_inside)
+        value = b.load(self.source, (move.outer, k) if k_is_column else (k, move.outer))
+        return value if inside is None else b.select(inside, value, b.zero(value.type))
+
+    def _store(self, move: Move, value: SSAValue) -> None:
+        b = self.builder
+        b.when(move.exists, lambda: b.store(value, self.memory, (move.row, move.column)))
+
+    def fragment(
+        self, subgroup: Index, outer_size: int, outer: int, k: int, type: CooperativeMatrixType
+    ) -> SSAValue:
+        """
+        The fragment at `subgroup * outer_size + outer` along M or N and at `k`, all in elements.
+
+        `subgroup` is the subgroup's row (for A) or column (for B) in the workgroup.
+        """
+        b, tile = self.builder, self.tile
+        if tile.k_axis == 1:
+            row = b.plus(b.times(subgroup, outer_size), outer)
+            column: Index = k // tile.vector
+        else:
+            row = k
+            column = b.plus(b.times(subgroup, outer_size // tile.vector), outer // tile.vector)
+        is_a = type.use.data == CooperativeMatrixUse.MatrixAKHR
+        row_major = (tile.k_axis == 1) == is_a
+        layout = CooperativeMatrixLayout.RowMajorKHR if row_major else COLUMN_MAJOR
+        return b.add(
+            CooperativeMatrixLoadOp(
+                b.pointer(self.memory, (row, column)),
+                self.stride,
+                layout,
+                type,
+                MemoryAccess.NonPrivatePointer,
+            )
+        )

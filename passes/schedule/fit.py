@@ -1,0 +1,132 @@
+"""
+Whether a schedule fits a contraction and a target: the one place that refuses.
+
+Every message names the number that does not fit, the limit, and the nearest value that would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl_spirv.passes.schedule.plan import Plan, StagedTile
+
+
+class ScheduleDoesNotFit(ValueError):
+    """A schedule that the target or the contraction cannot take; the message says why."""
+
+
+def check(plan: Plan) -> None:
+    """Raise `ScheduleDoesNotFit` with every reason, or return."""
+    problems = list(problems_of(plan))
+    if problems:
+        raise ScheduleDoesNotFit("; ".join(problems))
+
+
+def problems_of(plan: Plan) -> Iterator[str]:
+    """Each reason why the plan cannot be carried out."""
+    wrong = list(_instruction(plan))
+    yield from wrong
+    if wrong:
+        return
+    yield from _operand("a", plan.a, plan)
+    yield from _operand("b", plan.b, plan)
+    yield from _limits(plan)
+    if plan.schedule.stages.data != 1:
+        yield f"stages = {plan.schedule.stages.data}: only 1 is implemented"
+
+
+def _instruction(plan: Plan) -> Iterator[str]:
+    target, types = plan.target, plan.contraction.types
+    listed = target.properties_for(types)
+    named = f"{types[0]} x {types[1]} -> {types[2]}"
+    if not listed:
+        known = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
+        yield f"{target.name} has no cooperative matrices of {named}; it has {', '.join(known)}"
+    elif plan.schedule.instruction.sizes not in [p.shape for p in listed]:
+        shape = "x".join(str(s) for s in plan.schedule.instruction.sizes)
+        shapes = ", ".join("x".join(str(s) for s in p.shape) for p in listed)
+        yield f"{target.name} has no cooperative matrices {shape} of {named}; it has {shapes}"
+
+
+def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
+    vector, size = tile.vector, tile.element_bytes
+    if vector & (vector - 1) or vector * size > 16:
+        best = 16 // size
+        yield f"{name}: vector = {vector} is not a power of two of at most 16 bytes: {best} is"
+        return
+    if vector > 4 and vector * size % 4:
+        yield f"{name}: vector = {vector} of {size} bytes is not a whole number of 32-bit words"
+    fitting = next(v for v in (16, 8, 4, 2, 1) if v <= vector and tile.extent[1] % v == 0)
+    if fitting != vector:
+        yield (
+            f"{name}: vector = {vector} does not divide the operand's rows of {tile.extent[1]} "
+            f"elements: {fitting} does"
+        )
+    m, n, k = plan.schedule.instruction.sizes
+    columns = k if tile.k_axis == 1 else (m if name == "a" else n)
+    if columns % vector:
+        yield f"{name}: vector = {vector} does not divide a fragment's row of {columns} elements"
+    if tile.padding % vector:
+        yield (
+            f"{name}: padding = {tile.padding} is not a multiple of vector = {vector}: "
+            f"{-(-tile.padding // vector) * vector} is"
+        )
+    needed = min(plan.target.cooperative_matrix_alignment, columns * size)
+    row = (tile.shape[1] + tile.padding) * size
+    if row % needed:
+        padding = (-tile.shape[1] * size % needed) // size
+        yield (
+            f"{name}: rows of {row} bytes in Workgroup memory are not a multiple of {needed}, as "
+            f"cooperative loads need: padding = {padding} makes them so"
+        )
+    buffers = (plan.schedule.a if name == "a" else plan.schedule.b).buffers.data
+    if buffers != 1:
+        yield f"{name}: buffers = {buffers}: only 1 is implemented"
+
+
+def _limits(plan: Plan) -> Iterator[str]:
+    target, schedule = plan.target, plan.schedule
+    if plan.invocations > target.max_invocations:
+        fitting = target.max_invocations // target.subgroup_size
+        yield (
+            f"{schedule.subgroup_count} subgroups of {target.subgroup_size} are "
+            f"{plan.invocations} invocations, {target.name} allows {target.max_invocations}: at "
+            f"most {fitting} subgroups"
+        )
+    if plan.workgroup_bytes > target.workgroup_memory_bytes:
+        yield (
+            f"Workgroup memory of {plan.workgroup_bytes} bytes (A {plan.a.workgroup_bytes}, B "
+            f"{plan.b.workgroup_bytes}, result {_scratch_bytes(plan)}) exceeds {target.name}'s "
+            f"{target.workgroup_memory_bytes}: {_smaller_k(plan)}"
+        )
+    for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
+        if count > limit:
+            yield f"{count} workgroups in {axis}, {target.name} allows {limit}: use larger tiles"
+    contraction = plan.contraction
+    sizes = (
+        ("A", contraction.m * contraction.k * plan.a.element_bytes),
+        ("B", contraction.k * contraction.n * plan.b.element_bytes),
+        ("the result", contraction.m * contraction.n * plan.result_bytes),
+    )
+    for name, size in sizes:
+        if size > target.storage_buffer_max_bytes:
+            yield (
+                f"{name} has {size} bytes, a storage buffer of {target.name} at most "
+                f"{target.storage_buffer_max_bytes}: split the contraction"
+            )
+
+
+def _scratch_bytes(plan: Plan) -> int:
+    return plan.workgroup_bytes - plan.a.workgroup_bytes - plan.b.workgroup_bytes
+
+
+def _smaller_k(plan: Plan) -> str:
+    """The largest K depth of the tile that fits, if any."""
+    _, _, tile_k = plan.schedule.tile
+    unit = plan.schedule.instruction.sizes[2]
+    per_k = (plan.a.workgroup_bytes + plan.b.workgroup_bytes) / tile_k
+    room = plan.target.workgroup_memory_bytes - _scratch_bytes(plan)
+    depth = int(room / per_k) // unit * unit
+    if depth <= 0:
+        return "a smaller workgroup_tile is needed"
+    return f"workgroup_tile K = {depth} instead of {tile_k} would fit"

@@ -1,0 +1,55 @@
+"""
+Every operation that computes a contraction takes its one form.
+
+    linalg.matmul ins(%a, %b) outs(%c)  ->  linalg.generic {maps (m,k) (k,n) (m,n)} ins(%a, %b)
+                                              outs(%c) { c + ext(a) * ext(b) }
+
+Operations that are not contractions stay as they are; an attribute (a schedule written by hand,
+say) moves along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.passes.schedule.contraction import (
+    NotAContraction,
+    canonical_form,
+    contraction_of,
+)
+
+HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
+
+
+@dataclass(frozen=True)
+class LinalgToContractionPass(ModulePass):
+    """Recognises contractions by what they compute and rewrites them to one `linalg.generic`."""
+
+    name = "linalg-to-contraction"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        candidates = [
+            each
+            for each in op.walk()
+            if isinstance(each, LinalgStructuredOperation) and not isinstance(each, FillOp)
+        ]
+        for candidate in candidates:
+            try:
+                found = contraction_of(candidate)
+            except NotAContraction:
+                continue
+            form = canonical_form(found, found.a, found.b, found.init)
+            form.attributes = {
+                key: value
+                for key, value in candidate.attributes.items()
+                if key not in HIDDEN_ATTRIBUTES
+            }
+            form.location = candidate.location
+            Rewriter.replace_op(candidate, form)

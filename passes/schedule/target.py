@@ -1,0 +1,35 @@
+"""
+Which device a module is for: the module says so, in the attribute `schedule.target`.
+
+`assign-schedule` writes it; every later pass reads it, so that each runs alone on the IR before it.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.targets import Target, TargetError, load
+
+TARGET = "schedule.target"
+
+
+def target_of(module: ModuleOp, pass_name: str) -> Target:
+    """The target that the module names."""
+    name = module.attributes.get(TARGET)
+    if not isinstance(name, StringAttr):
+        refuse(
+            pass_name,
+            module,
+            "the module names no target: run assign-schedule{target=...}, or give it the "
+            f'attribute {TARGET} = "..."',
+        )
+    return load_target(name.data, module, pass_name)
+
+
+def load_target(name: str, module: ModuleOp, pass_name: str) -> Target:
+    """A target by name or path, its errors turned into refusals."""
+    try:
+        return load(name)
+    except TargetError as error:
+        refuse(pass_name, module, str(error))
