@@ -209,9 +209,7 @@ class ExtendedArithmetic(SPIRVOp, ABC):
 
     def __init__(self, operand_1: Value, operand_2: Value):
         type_ = SSAValue.get(operand_1).type
-        super().__init__(
-            operands=[operand_1, operand_2], result_types=[StructType([type_, type_])]
-        )
+        super().__init__(operands=[operand_1, operand_2], result_types=[StructType([type_, type_])])
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -375,7 +373,10 @@ class MatrixTimesMatrixOp(SPIRVOp):
     """The product of two matrices."""
 
     name = "spirv.MatrixTimesMatrix"
-    FIELDS: ClassVar[Mapping[str, str]] = {"leftmatrix": "left_matrix", "rightmatrix": "right_matrix"}
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "leftmatrix": "left_matrix",
+        "rightmatrix": "right_matrix",
+    }
     left_matrix = operand_def()
     right_matrix = operand_def()
     result = result_def()
@@ -403,7 +404,9 @@ class OuterProductOp(SPIRVOp):
     vector_2 = operand_def()
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format = "operands attr-dict `:` type($vector_1) `,` type($vector_2) `->` type($result)"
+    assembly_format = (
+        "operands attr-dict `:` type($vector_1) `,` type($vector_2) `->` type($result)"
+    )
 
     def verify_(self) -> None:
         column = _float_vector(self, self.vector_1.type)

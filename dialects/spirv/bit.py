@@ -93,7 +93,7 @@ class BitCountOp(BitwiseUnary):
 
 
 class Shift(SPIRVOp, ABC):
-    """`spirv.X %base, %shift : base type, shift type`; undefined for a shift of the width or more."""
+    """`spirv.X %base, %shift : base type, shift type`; undefined from a shift of the width on."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     base = operand_def(T)
@@ -137,7 +137,7 @@ class ShiftRightArithmeticOp(Shift):
 
 @irdl_op_definition
 class BitFieldInsertOp(SPIRVOp):
-    """`spirv.BitFieldInsert %base, %insert, %offset, %count : base type, offset type, count type`."""
+    """`spirv.BitFieldInsert %base, %insert, %offset, %count : base, offset, count type`."""
 
     name = "spirv.BitFieldInsert"
     T: ClassVar = VarConstraint("T", AnyAttr())

@@ -2,8 +2,8 @@
 The families' bases: what their operands may be, and the syntax that follows from it.
 
 A family checks types in `verify_`, in words: what the instruction takes, what it was given. The
-declarative types only tie operands and results that have one type, because MLIR's syntax prints that
-type once.
+declarative types only tie operands and results that have one type, because MLIR's syntax prints
+that type once.
 """
 
 from __future__ import annotations
@@ -87,9 +87,12 @@ def require(
         if isinstance(type_, VectorType):
             if type_.get_num_dims() != 1:
                 raise VerifyException(f"{op.name} takes one-dimensional vectors, not {type_}")
-        elif isinstance(type_, MatrixType) or (
-            isinstance(type_, CooperativeMatrixType) and not matrices
-        ):
+        elif isinstance(type_, CooperativeMatrixType) and not matrices:
+            raise VerifyException(
+                f"CM-26: {op.name} takes scalars and vectors, not {type_}; "
+                "compute on the components, or outside the matrix"
+            )
+        elif isinstance(type_, MatrixType):
             raise VerifyException(f"{op.name} takes scalars and vectors, not {type_}")
         if not predicate(rules.element_of(type_)):
             raise VerifyException(

@@ -67,6 +67,7 @@ class BooleanBinary(BinaryPredicate, ABC):
     def verify_(self) -> None:
         self.check_types(is_bool, "Boolean")
 
+
 @irdl_op_definition
 class IEqualOp(IntegerComparison):
     """Equal bits."""
@@ -381,7 +382,9 @@ class SelectOp(SPIRVOp):
     def verify_(self) -> None:
         condition, type_ = self.condition.type, self.result.type
         if not is_bool(rules.element_of(condition)):
-            raise VerifyException(f"{self.name}: the condition is i1 or a vector of it, not {condition}")
+            raise VerifyException(
+                f"{self.name}: the condition is i1 or a vector of it, not {condition}"
+            )
         if isinstance(condition, VectorType) and component_count(condition) != (
             component_count(type_) if isinstance(type_, VectorType) else 0
         ):

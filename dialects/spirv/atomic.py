@@ -1,0 +1,354 @@
+"""
+Atomics (SPIR-V 3.42.18): indivisible reads and writes, with a scope and semantics.
+
+`spirv.AtomicIAdd <Device> <AcquireRelease|UniformMemory> %pointer, %value : !spirv.ptr<i32, ...>`
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    Predicate,
+    Value,
+    is_ieee_float,
+    is_integer,
+    is_numeric,
+)
+from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
+from xdsl_spirv.dialects.spirv.types import PointerType
+
+_PREDICATES: dict[str, Predicate] = {
+    "integer": is_integer,
+    "floating-point": is_ieee_float,
+    "numerical": is_numeric,
+}
+
+
+class AtomicOperation(SPIRVOp, ABC):
+    """
+    A pointer, a scope, one or two semantics, and values of the pointee's type.
+
+    `SEMANTICS` names the properties that hold semantics; values follow the pointer in the syntax.
+    """
+
+    SEMANTICS: ClassVar[tuple[str, ...]] = ("semantics",)
+    VALUES: ClassVar[int] = 1
+    RESULT: ClassVar[bool] = True
+    COMPONENT: ClassVar[str] = "integer"
+    FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
+
+    pointer = operand_def(PointerType)
+    memory_scope = prop_def(ScopeAttr)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        properties: dict[str, Attribute] = {
+            "memory_scope": ScopeAttr(ScopeAttr.parse_parameter(parser))
+        }
+        for name in cls.SEMANTICS:
+            properties[name] = MemorySemanticsAttr(MemorySemanticsAttr.parse_parameter(parser))
+        unresolved = [parser.parse_unresolved_operand()]
+        for _ in range(cls.VALUES):
+            parser.parse_punctuation(",")
+            unresolved.append(parser.parse_unresolved_operand())
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        at = parser.pos
+        type_ = parser.parse_type()
+        if not isinstance(type_, PointerType):
+            parser.raise_error("expected a pointer type", at, parser.pos)
+        types = (type_, *(type_.pointee for _ in range(cls.VALUES)))
+        return cls.create(
+            operands=[parser.resolve_operand(o, t) for o, t in zip(unresolved, types, strict=True)],
+            properties=properties,
+            attributes=attributes,
+            result_types=[type_.pointee] if cls.RESULT else [],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        self.memory_scope.print_parameter(printer)
+        for name in self.SEMANTICS:
+            printer.print_string(" ")
+            semantics = self.properties[name]
+            assert isinstance(semantics, MemorySemanticsAttr)
+            semantics.print_parameter(printer)
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.pointer.type)
+
+    def verify_(self) -> None:
+        pointee = self.pointer.type.pointee
+        if not _PREDICATES[self.COMPONENT](pointee):
+            raise VerifyException(
+                f"{self.name} works on {self.COMPONENT} scalars, not through {self.pointer.type}"
+            )
+        for value in (*self.operands[1:], *self.results):
+            if value.type != pointee:
+                raise VerifyException(
+                    f"{self.name}: values have the pointee's type {pointee}, not {value.type}"
+                )
+
+
+class AtomicUpdate(AtomicOperation, ABC):
+    """Replaces the value in memory by an operation on it, and gives the old one."""
+
+    semantics = prop_def(MemorySemanticsAttr)
+    value = operand_def()
+    result = result_def()
+
+    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):
+        operand = SSAValue.get(value)
+        super().__init__(
+            operands=[pointer, operand],
+            properties={
+                "memory_scope": ScopeAttr(scope),
+                "semantics": MemorySemanticsAttr(semantics),
+            },
+            result_types=[operand.type],
+        )
+
+
+class AtomicStep(AtomicOperation, ABC):
+    """Without a value operand: reads, or adds or takes one."""
+
+    VALUES: ClassVar[int] = 0
+    semantics = prop_def(MemorySemanticsAttr)
+    result = result_def()
+
+    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
+        operand = SSAValue.get(pointer)
+        type_ = operand.type
+        pointee = type_.pointee if isinstance(type_, PointerType) else type_
+        super().__init__(
+            operands=[operand],
+            properties={
+                "memory_scope": ScopeAttr(scope),
+                "semantics": MemorySemanticsAttr(semantics),
+            },
+            result_types=[pointee],
+        )
+
+
+class AtomicCompare(AtomicOperation, ABC):
+    """Writes the value if memory holds the comparator, and gives what memory held."""
+
+    SEMANTICS: ClassVar[tuple[str, ...]] = ("equal_semantics", "unequal_semantics")
+    VALUES: ClassVar[int] = 2
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "memory": "memory_scope",
+        "equal": "equal_semantics",
+        "unequal": "unequal_semantics",
+    }
+    equal_semantics = prop_def(MemorySemanticsAttr)
+    unequal_semantics = prop_def(MemorySemanticsAttr)
+    value = operand_def()
+    comparator = operand_def()
+    result = result_def()
+
+    def __init__(
+        self,
+        pointer: Value,
+        scope: Scope,
+        equal: MemorySemantics,
+        unequal: MemorySemantics,
+        value: Value,
+        comparator: Value,
+    ):
+        operand = SSAValue.get(value)
+        super().__init__(
+            operands=[pointer, operand, comparator],
+            properties={
+                "memory_scope": ScopeAttr(scope),
+                "equal_semantics": MemorySemanticsAttr(equal),
+                "unequal_semantics": MemorySemanticsAttr(unequal),
+            },
+            result_types=[operand.type],
+        )
+
+
+@irdl_op_definition
+class AtomicStoreOp(AtomicOperation):
+    """An atomic write."""
+
+    name = "spirv.AtomicStore"
+    RESULT: ClassVar[bool] = False
+    COMPONENT: ClassVar[str] = "numerical"
+    semantics = prop_def(MemorySemanticsAttr)
+    value = operand_def()
+
+    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):
+        super().__init__(
+            operands=[pointer, value],
+            properties={
+                "memory_scope": ScopeAttr(scope),
+                "semantics": MemorySemanticsAttr(semantics),
+            },
+        )
+
+
+@irdl_op_definition
+class AtomicLoadOp(AtomicStep):
+    """An atomic read."""
+
+    name = "spirv.AtomicLoad"
+    COMPONENT: ClassVar[str] = "numerical"
+
+
+@irdl_op_definition
+class AtomicIIncrementOp(AtomicStep):
+    """Adds one."""
+
+    name = "spirv.AtomicIIncrement"
+
+
+@irdl_op_definition
+class AtomicIDecrementOp(AtomicStep):
+    """Takes one."""
+
+    name = "spirv.AtomicIDecrement"
+
+
+@irdl_op_definition
+class AtomicExchangeOp(AtomicUpdate):
+    """Writes the value."""
+
+    name = "spirv.AtomicExchange"
+    COMPONENT: ClassVar[str] = "numerical"
+
+
+@irdl_op_definition
+class AtomicIAddOp(AtomicUpdate):
+    """Adds."""
+
+    name = "spirv.AtomicIAdd"
+
+
+@irdl_op_definition
+class AtomicISubOp(AtomicUpdate):
+    """Subtracts."""
+
+    name = "spirv.AtomicISub"
+
+
+@irdl_op_definition
+class AtomicSMinOp(AtomicUpdate):
+    """Signed minimum."""
+
+    name = "spirv.AtomicSMin"
+
+
+@irdl_op_definition
+class AtomicUMinOp(AtomicUpdate):
+    """Unsigned minimum."""
+
+    name = "spirv.AtomicUMin"
+
+
+@irdl_op_definition
+class AtomicSMaxOp(AtomicUpdate):
+    """Signed maximum."""
+
+    name = "spirv.AtomicSMax"
+
+
+@irdl_op_definition
+class AtomicUMaxOp(AtomicUpdate):
+    """Unsigned maximum."""
+
+    name = "spirv.AtomicUMax"
+
+
+@irdl_op_definition
+class AtomicAndOp(AtomicUpdate):
+    """And of bits."""
+
+    name = "spirv.AtomicAnd"
+
+
+@irdl_op_definition
+class AtomicOrOp(AtomicUpdate):
+    """Or of bits."""
+
+    name = "spirv.AtomicOr"
+
+
+@irdl_op_definition
+class AtomicXorOp(AtomicUpdate):
+    """Exclusive or of bits."""
+
+    name = "spirv.AtomicXor"
+
+
+@irdl_op_definition
+class AtomicFAddEXTOp(AtomicUpdate):
+    """Adds floats (SPV_EXT_shader_atomic_float_add)."""
+
+    name = "spirv.EXT.AtomicFAdd"
+    COMPONENT: ClassVar[str] = "floating-point"
+
+
+@irdl_op_definition
+class AtomicFMinEXTOp(AtomicUpdate):
+    """Minimum of floats (SPV_EXT_shader_atomic_float_min_max)."""
+
+    name = "spirv.EXT.AtomicFMin"
+    COMPONENT: ClassVar[str] = "floating-point"
+
+
+@irdl_op_definition
+class AtomicFMaxEXTOp(AtomicUpdate):
+    """Maximum of floats (SPV_EXT_shader_atomic_float_min_max)."""
+
+    name = "spirv.EXT.AtomicFMax"
+    COMPONENT: ClassVar[str] = "floating-point"
+
+
+@irdl_op_definition
+class AtomicCompareExchangeOp(AtomicCompare):
+    """Compare and exchange."""
+
+    name = "spirv.AtomicCompareExchange"
+
+
+@irdl_op_definition
+class AtomicCompareExchangeWeakOp(AtomicCompare):
+    """As AtomicCompareExchange; needs Kernel."""
+
+    name = "spirv.AtomicCompareExchangeWeak"
+
+
+OPERATIONS: list[type[Operation]] = [
+    AtomicStoreOp,
+    AtomicLoadOp,
+    AtomicIIncrementOp,
+    AtomicIDecrementOp,
+    AtomicExchangeOp,
+    AtomicIAddOp,
+    AtomicISubOp,
+    AtomicSMinOp,
+    AtomicUMinOp,
+    AtomicSMaxOp,
+    AtomicUMaxOp,
+    AtomicAndOp,
+    AtomicOrOp,
+    AtomicXorOp,
+    AtomicFAddEXTOp,
+    AtomicFMinEXTOp,
+    AtomicFMaxEXTOp,
+    AtomicCompareExchangeOp,
+    AtomicCompareExchangeWeakOp,
+]

@@ -1,0 +1,468 @@
+"""
+Composites (SPIR-V 3.42.12): taking apart and putting together vectors, arrays and structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AnyAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import Value, component_count, is_integer
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    MatrixType,
+    StructType,
+    known,
+)
+
+IndexArray = ArrayAttr[IntegerAttr]
+
+
+def indices_attribute(indices: Sequence[int] | IndexArray) -> IndexArray:
+    """`[0 : i32, 2 : i32]` from numbers."""
+    if isinstance(indices, ArrayAttr):
+        return indices
+    return ArrayAttr([IntegerAttr(i, i32) for i in indices])
+
+
+def constituents_of(type_: Attribute) -> tuple[Attribute, ...] | None:
+    """The types of a composite's constituents; None where their number is not known here."""
+    match type_:
+        case VectorType():
+            return (type_.element_type,) * component_count(type_)
+        case MatrixType():
+            return (type_.column_type,) * type_.columns.data
+        case ArrayType():
+            length = known(type_.length)
+            return None if length is None else (type_.element_type,) * length
+        case StructType():
+            return tuple(type_.member_types())
+        case _:
+            return None
+
+
+def element_at(op: Operation, type_: Attribute, indices: IndexArray) -> Attribute:
+    """
+    The type found by walking literal indices into a composite.
+
+    A cooperative matrix has a number of components that the implementation chooses, so any index is
+    accepted (CM-18). Raises `VerifyException` where an index leaves the composite.
+    """
+    for position, index in enumerate(indices.data):
+        number = index.value.data
+        if isinstance(type_, CooperativeMatrixType):
+            type_ = type_.element_type
+            continue
+        if isinstance(type_, ArrayType) and known(type_.length) is None:
+            type_ = type_.element_type
+            continue
+        members = constituents_of(type_)
+        if members is None:
+            raise VerifyException(
+                f"{op.name}: index {position} enters {type_}, which has no constituents"
+            )
+        if not 0 <= number < len(members):
+            raise VerifyException(
+                f"{op.name}: index {position} is {number}, but {type_} has {len(members)} "
+                "constituents"
+            )
+        type_ = members[number]
+    return type_
+
+
+@irdl_op_definition
+class CompositeConstructOp(SPIRVOp):
+    """
+    A composite from its constituents: `spirv.CompositeConstruct %a, %b : (f32, f32) -> ...`.
+
+    A vector may be built from shorter vectors; a cooperative matrix from the one value of all its
+    components (CM-08).
+    """
+
+    name = "spirv.CompositeConstruct"
+    constituents = var_operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$constituents attr-dict `:` `(` type(operands) `)` `->` type($result)"
+
+    def __init__(self, constituents: Sequence[Value], result_type: Attribute):
+        super().__init__(operands=[constituents], result_types=[result_type])
+
+    def verify_(self) -> None:
+        type_, given = self.result.type, [c.type for c in self.constituents]
+        if isinstance(type_, CooperativeMatrixType):
+            rules.cm_08_one_constituent(type_, len(given))
+            if given[0] != type_.element_type:
+                raise VerifyException(
+                    f"{self.name}: the constituent of {type_} must be {type_.element_type}, "
+                    f"not {given[0]}"
+                )
+            return
+        if isinstance(type_, VectorType):
+            self._verify_vector(type_, given)
+            return
+        wanted = constituents_of(type_)
+        if wanted is None and not isinstance(type_, ArrayType):
+            raise VerifyException(f"{self.name} makes a composite, not {type_}")
+        if wanted is not None and list(wanted) != given:
+            raise VerifyException(
+                f"{self.name}: {type_} is made of ({', '.join(map(str, wanted))}), not of "
+                f"({', '.join(map(str, given))})"
+            )
+
+    def _verify_vector(self, type_: VectorType, given: Sequence[Attribute]) -> None:
+        for part in given:
+            if rules.element_of(part) != type_.element_type:
+                raise VerifyException(
+                    f"{self.name}: {type_} is made of {type_.element_type} and vectors of it, "
+                    f"not of {part}"
+                )
+        count = sum(component_count(part) for part in given)
+        if count != component_count(type_):
+            raise VerifyException(
+                f"{self.name}: {type_} needs {component_count(type_)} components, {count} are given"
+            )
+
+
+@irdl_op_definition
+class CompositeExtractOp(SPIRVOp):
+    """`spirv.CompositeExtract %composite[0 : i32, 1 : i32] : composite type`."""
+
+    name = "spirv.CompositeExtract"
+    FIELDS: ClassVar[Mapping[str, str]] = {"indexes": "indices"}
+    composite = operand_def()
+    indices = prop_def(IndexArray)
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, composite: Value, indices: Sequence[int] | IndexArray):
+        value, path = SSAValue.get(composite), indices_attribute(indices)
+        super().__init__(
+            operands=[value],
+            properties={"indices": path},
+            result_types=[element_at(self, value.type, path)],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operand = parser.parse_unresolved_operand()
+        at = parser.pos
+        indices = _parse_indices(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        composite = parser.resolve_operand(operand, parser.parse_type())
+        try:
+            op = cls(composite, indices)
+        except VerifyException as error:
+            parser.raise_error(str(error), at, parser.pos)
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.composite)
+        printer.print_attribute(self.indices)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.composite.type)
+
+    def verify_(self) -> None:
+        wanted = element_at(self, self.composite.type, self.indices)
+        if wanted != self.result.type:
+            raise VerifyException(f"{self.name} gives {wanted} here, not {self.result.type}")
+
+
+@irdl_op_definition
+class CompositeInsertOp(SPIRVOp):
+    """`spirv.CompositeInsert %object, %composite[0 : i32] : object type into composite type`."""
+
+    name = "spirv.CompositeInsert"
+    FIELDS: ClassVar[Mapping[str, str]] = {"indexes": "indices"}
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    object = operand_def()
+    composite = operand_def(T)
+    indices = prop_def(IndexArray)
+    result = result_def(T)
+    traits = traits_def(Pure())
+
+    def __init__(self, object: Value, composite: Value, indices: Sequence[int] | IndexArray):
+        super().__init__(
+            operands=[object, composite],
+            properties={"indices": indices_attribute(indices)},
+            result_types=[SSAValue.get(composite).type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        object_ = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        composite = parser.parse_unresolved_operand()
+        indices = _parse_indices(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        object_type = parser.parse_type()
+        parser.parse_keyword("into")
+        composite_type = parser.parse_type()
+        op = cls(
+            parser.resolve_operand(object_, object_type),
+            parser.resolve_operand(composite, composite_type),
+            indices,
+        )
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list((self.object, self.composite), printer.print_operand)
+        printer.print_attribute(self.indices)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.object.type)
+        printer.print_string(" into ")
+        printer.print_attribute(self.composite.type)
+
+    def verify_(self) -> None:
+        wanted = element_at(self, self.composite.type, self.indices)
+        if wanted != self.object.type:
+            raise VerifyException(f"{self.name} inserts {wanted} here, not {self.object.type}")
+
+
+def _parse_indices(parser: Parser) -> IndexArray:
+    """`[0 : i32, 1 : i32]`."""
+    at = parser.pos
+    attribute = parser.parse_attribute()
+    if not isinstance(attribute, ArrayAttr) or not all(
+        isinstance(i, IntegerAttr) for i in attribute.data
+    ):
+        parser.raise_error("expected indices such as [0 : i32, 1 : i32]", at, parser.pos)
+    return attribute
+
+
+def _vector(op: Operation, type_: Attribute) -> VectorType:
+    if not isinstance(type_, VectorType):
+        raise VerifyException(f"{op.name} takes a vector, not {type_}")
+    return type_
+
+
+@irdl_op_definition
+class VectorExtractDynamicOp(SPIRVOp):
+    """`spirv.VectorExtractDynamic %vector[%index] : vector type, index type`."""
+
+    name = "spirv.VectorExtractDynamic"
+    vector = operand_def()
+    index = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init__(self, vector: Value, index: Value):
+        element = rules.element_of(SSAValue.get(vector).type)
+        super().__init__(operands=[vector, index], result_types=[element])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        vector = parser.parse_unresolved_operand()
+        parser.parse_punctuation("[")
+        index = parser.parse_unresolved_operand()
+        parser.parse_punctuation("]")
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        vector_type = parser.parse_type()
+        parser.parse_punctuation(",")
+        index_type = parser.parse_type()
+        op = cls(
+            parser.resolve_operand(vector, vector_type), parser.resolve_operand(index, index_type)
+        )
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.vector)
+        with printer.in_square_brackets():
+            printer.print_operand(self.index)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list((self.vector.type, self.index.type), printer.print_attribute)
+
+    def verify_(self) -> None:
+        vector = _vector(self, self.vector.type)
+        _check_index(self, self.index.type)
+        if self.result.type != vector.element_type:
+            raise VerifyException(
+                f"{self.name} gives {vector.element_type}, not {self.result.type}"
+            )
+
+
+@irdl_op_definition
+class VectorInsertDynamicOp(SPIRVOp):
+    """`spirv.VectorInsertDynamic %component, %vector[%index] : vector type, index type`."""
+
+    name = "spirv.VectorInsertDynamic"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    vector = operand_def(T)
+    component = operand_def()
+    index = operand_def()
+    result = result_def(T)
+    traits = traits_def(Pure())
+
+    def __init__(self, vector: Value, component: Value, index: Value):
+        super().__init__(
+            operands=[vector, component, index], result_types=[SSAValue.get(vector).type]
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        component = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        vector = parser.parse_unresolved_operand()
+        parser.parse_punctuation("[")
+        index = parser.parse_unresolved_operand()
+        parser.parse_punctuation("]")
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        vector_type = parser.parse_type()
+        parser.parse_punctuation(",")
+        index_type = parser.parse_type()
+        op = cls(
+            parser.resolve_operand(vector, vector_type),
+            parser.resolve_operand(component, rules.element_of(vector_type)),
+            parser.resolve_operand(index, index_type),
+        )
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list((self.component, self.vector), printer.print_operand)
+        with printer.in_square_brackets():
+            printer.print_operand(self.index)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list((self.vector.type, self.index.type), printer.print_attribute)
+
+    def verify_(self) -> None:
+        vector = _vector(self, self.vector.type)
+        _check_index(self, self.index.type)
+        if self.component.type != vector.element_type:
+            raise VerifyException(
+                f"{self.name} inserts {vector.element_type}, not {self.component.type}"
+            )
+
+
+def _check_index(op: Operation, type_: Attribute) -> None:
+    if not is_integer(type_):
+        raise VerifyException(f"{op.name}: the index is an integer scalar, not {type_}")
+
+
+@irdl_op_definition
+class VectorShuffleOp(SPIRVOp):
+    """
+    Components of two vectors, numbered through both; -1 leaves one undefined.
+
+    `spirv.VectorShuffle [1 : i32, 2 : i32] %a, %b : vector<2xf32>, vector<2xf32> -> vector<2xf32>`
+    """
+
+    name = "spirv.VectorShuffle"
+    components = prop_def(IndexArray)
+    vector_1 = operand_def()
+    vector_2 = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = (
+        "attr-dict $components $vector_1 `,` $vector_2 `:` type($vector_1) `,` type($vector_2) "
+        "`->` type($result)"
+    )
+
+    def __init__(self, components: Sequence[int] | IndexArray, vector_1: Value, vector_2: Value):
+        path = indices_attribute(components)
+        element = rules.element_of(SSAValue.get(vector_1).type)
+        super().__init__(
+            operands=[vector_1, vector_2],
+            properties={"components": path},
+            result_types=[VectorType(element, [len(path)])],
+        )
+
+    def verify_(self) -> None:
+        vectors = [_vector(self, v.type) for v in (self.vector_1, self.vector_2)]
+        wanted = VectorType(vectors[0].element_type, [len(self.components)])
+        if self.result.type != wanted or vectors[1].element_type != vectors[0].element_type:
+            raise VerifyException(
+                f"{self.name}: {len(self.components)} components of {vectors[0]} and {vectors[1]} "
+                f"do not make {self.result.type}"
+            )
+        count = sum(map(component_count, vectors))
+        for index in self.components.data:
+            if not -1 <= index.value.data < count:
+                raise VerifyException(
+                    f"{self.name}: component {index.value.data} of {count}; number them through "
+                    "both vectors, or write -1 for an undefined one"
+                )
+
+
+@irdl_op_definition
+class CopyLogicalOp(SPIRVOp):
+    """A composite under a type that matches it logically: other decorations, the same shape."""
+
+    name = "spirv.CopyLogical"
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
+
+    def __init__(self, operand: Value, result_type: Attribute):
+        super().__init__(operands=[operand], result_types=[result_type])
+
+    def verify_(self) -> None:
+        if not _matches_logically(self.operand.type, self.result.type):
+            raise VerifyException(
+                f"{self.name}: {self.operand.type} and {self.result.type} do not match logically"
+            )
+        if self.operand.type == self.result.type:
+            raise VerifyException(
+                f"{self.name} changes the type; use spirv.CopyObject for one type"
+            )
+
+
+def _matches_logically(a: Attribute, b: Attribute) -> bool:
+    """SPIR-V 2.2: one type, or arrays and structs of logically matching constituents."""
+    if a == b:
+        return True
+    if isinstance(a, ArrayType) and isinstance(b, ArrayType):
+        return a.length == b.length and _matches_logically(a.element_type, b.element_type)
+    if isinstance(a, StructType) and isinstance(b, StructType):
+        members = (tuple(a.member_types()), tuple(b.member_types()))
+        return len(members[0]) == len(members[1]) and all(
+            _matches_logically(x, y) for x, y in zip(*members, strict=True)
+        )
+    return False
+
+
+OPERATIONS: list[type[Operation]] = [
+    CompositeConstructOp,
+    CompositeExtractOp,
+    CompositeInsertOp,
+    VectorExtractDynamicOp,
+    VectorInsertDynamicOp,
+    VectorShuffleOp,
+    CopyLogicalOp,
+]

@@ -1,0 +1,888 @@
+"""
+GLSL.std.450: the extended instructions for mathematics.
+
+Left out: interpolation (fragment shaders only), and the forms of Modf and Frexp that write through
+a pointer, which have struct forms.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import VectorType, f32, f64, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    BinaryOperation,
+    Predicate,
+    TernaryOperation,
+    UnaryOperation,
+    Value,
+    component_count,
+    is_ieee_float,
+    is_integer,
+    require,
+    with_element,
+)
+from xdsl_spirv.dialects.spirv.types import MatrixType, StructType
+
+_KINDS: dict[str, Predicate] = {"integer": is_integer, "floating-point": is_ieee_float}
+
+
+def _check(op: Operation, kind: str) -> None:
+    types = [o.type for o in op.operands]
+    if kind == "floating-point":
+        rules.bf_09_no_arithmetic(types)
+    require(op, types, _KINDS[kind], kind)
+
+
+class GLUnary(UnaryOperation, ABC):
+    """A function of one value, component by component."""
+
+    KIND: ClassVar[str] = "floating-point"
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
+
+    def verify_(self) -> None:
+        _check(self, self.KIND)
+
+
+class GLBinary(BinaryOperation, ABC):
+    """A function of two values, component by component."""
+
+    KIND: ClassVar[str] = "floating-point"
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
+
+    def verify_(self) -> None:
+        _check(self, self.KIND)
+
+
+class GLTernary(TernaryOperation, ABC):
+    """A function of three values, component by component."""
+
+    KIND: ClassVar[str] = "floating-point"
+
+    def verify_(self) -> None:
+        _check(self, self.KIND)
+
+
+class GLClamp(GLTernary, ABC):
+    """The first value, kept between the second and the third."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"min_val": "y", "max_val": "z"}
+
+
+@irdl_op_definition
+class GLRoundOp(GLUnary):
+    """Nearest whole number; halves either way."""
+
+    name = "spirv.GL.Round"
+
+
+@irdl_op_definition
+class GLRoundEvenOp(GLUnary):
+    """Nearest whole number; halves to even."""
+
+    name = "spirv.GL.RoundEven"
+
+
+@irdl_op_definition
+class GLTruncOp(GLUnary):
+    """Toward zero."""
+
+    name = "spirv.GL.Trunc"
+
+
+@irdl_op_definition
+class GLFAbsOp(GLUnary):
+    """Absolute value."""
+
+    name = "spirv.GL.FAbs"
+
+
+@irdl_op_definition
+class GLFSignOp(GLUnary):
+    """-1, 0 or 1."""
+
+    name = "spirv.GL.FSign"
+
+
+@irdl_op_definition
+class GLFloorOp(GLUnary):
+    """Toward minus infinity."""
+
+    name = "spirv.GL.Floor"
+
+
+@irdl_op_definition
+class GLCeilOp(GLUnary):
+    """Toward infinity."""
+
+    name = "spirv.GL.Ceil"
+
+
+@irdl_op_definition
+class GLFractOp(GLUnary):
+    """x - floor(x)."""
+
+    name = "spirv.GL.Fract"
+
+
+@irdl_op_definition
+class GLSinOp(GLUnary):
+    """Sine of radians."""
+
+    name = "spirv.GL.Sin"
+
+
+@irdl_op_definition
+class GLCosOp(GLUnary):
+    """Cosine of radians."""
+
+    name = "spirv.GL.Cos"
+
+
+@irdl_op_definition
+class GLTanOp(GLUnary):
+    """Tangent of radians."""
+
+    name = "spirv.GL.Tan"
+
+
+@irdl_op_definition
+class GLAsinOp(GLUnary):
+    """Arc sine."""
+
+    name = "spirv.GL.Asin"
+
+
+@irdl_op_definition
+class GLAcosOp(GLUnary):
+    """Arc cosine."""
+
+    name = "spirv.GL.Acos"
+
+
+@irdl_op_definition
+class GLSinhOp(GLUnary):
+    """Hyperbolic sine."""
+
+    name = "spirv.GL.Sinh"
+
+
+@irdl_op_definition
+class GLCoshOp(GLUnary):
+    """Hyperbolic cosine."""
+
+    name = "spirv.GL.Cosh"
+
+
+@irdl_op_definition
+class GLTanhOp(GLUnary):
+    """Hyperbolic tangent."""
+
+    name = "spirv.GL.Tanh"
+
+
+@irdl_op_definition
+class GLAsinhOp(GLUnary):
+    """Inverse hyperbolic sine."""
+
+    name = "spirv.GL.Asinh"
+
+
+@irdl_op_definition
+class GLAcoshOp(GLUnary):
+    """Inverse hyperbolic cosine."""
+
+    name = "spirv.GL.Acosh"
+
+
+@irdl_op_definition
+class GLAtanhOp(GLUnary):
+    """Inverse hyperbolic tangent."""
+
+    name = "spirv.GL.Atanh"
+
+
+@irdl_op_definition
+class GLExpOp(GLUnary):
+    """e to the x."""
+
+    name = "spirv.GL.Exp"
+
+
+@irdl_op_definition
+class GLLogOp(GLUnary):
+    """Natural logarithm."""
+
+    name = "spirv.GL.Log"
+
+
+@irdl_op_definition
+class GLExp2Op(GLUnary):
+    """2 to the x."""
+
+    name = "spirv.GL.Exp2"
+
+
+@irdl_op_definition
+class GLLog2Op(GLUnary):
+    """Logarithm to base 2."""
+
+    name = "spirv.GL.Log2"
+
+
+@irdl_op_definition
+class GLSqrtOp(GLUnary):
+    """Square root."""
+
+    name = "spirv.GL.Sqrt"
+
+
+@irdl_op_definition
+class GLInverseSqrtOp(GLUnary):
+    """1 / sqrt(x)."""
+
+    name = "spirv.GL.InverseSqrt"
+
+
+@irdl_op_definition
+class GLNormalizeOp(GLUnary):
+    """A vector of the same direction and length 1."""
+
+    name = "spirv.GL.Normalize"
+
+
+@irdl_op_definition
+class GLSAbsOp(GLUnary):
+    """Absolute value of a signed integer."""
+
+    name = "spirv.GL.SAbs"
+    KIND: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GLSSignOp(GLUnary):
+    """-1, 0 or 1, of a signed integer."""
+
+    name = "spirv.GL.SSign"
+    KIND: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GLAtanOp(GLUnary):
+    """Arc tangent."""
+
+    name = "spirv.GL.Atan"
+    FIELDS: ClassVar[Mapping[str, str]] = {"y_over_x": "operand"}
+
+
+@irdl_op_definition
+class GLRadiansOp(GLUnary):
+    """Degrees to radians."""
+
+    name = "spirv.GL.Radians"
+    FIELDS: ClassVar[Mapping[str, str]] = {"degrees": "operand"}
+
+
+@irdl_op_definition
+class GLDegreesOp(GLUnary):
+    """Radians to degrees."""
+
+    name = "spirv.GL.Degrees"
+    FIELDS: ClassVar[Mapping[str, str]] = {"radians": "operand"}
+
+
+@irdl_op_definition
+class GLFindILsbOp(GLUnary):
+    """The number of the lowest bit set; -1 if none."""
+
+    name = "spirv.GL.FindILsb"
+    KIND: ClassVar[str] = "integer"
+    FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
+
+
+@irdl_op_definition
+class GLFindSMsbOp(GLUnary):
+    """The highest bit unlike the sign; -1 if none; 32-bit only."""
+
+    name = "spirv.GL.FindSMsb"
+    KIND: ClassVar[str] = "integer"
+    FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
+
+
+@irdl_op_definition
+class GLFindUMsbOp(GLUnary):
+    """The number of the highest bit set; -1 if none; 32-bit only."""
+
+    name = "spirv.GL.FindUMsb"
+    KIND: ClassVar[str] = "integer"
+    FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
+
+
+@irdl_op_definition
+class GLFMinOp(GLBinary):
+    """The smaller; either one if one is a NaN."""
+
+    name = "spirv.GL.FMin"
+
+
+@irdl_op_definition
+class GLFMaxOp(GLBinary):
+    """The larger; either one if one is a NaN."""
+
+    name = "spirv.GL.FMax"
+
+
+@irdl_op_definition
+class GLNMinOp(GLBinary):
+    """The smaller; the number if one is a NaN."""
+
+    name = "spirv.GL.NMin"
+
+
+@irdl_op_definition
+class GLNMaxOp(GLBinary):
+    """The larger; the number if one is a NaN."""
+
+    name = "spirv.GL.NMax"
+
+
+@irdl_op_definition
+class GLPowOp(GLBinary):
+    """x to the y."""
+
+    name = "spirv.GL.Pow"
+
+
+@irdl_op_definition
+class GLCrossOp(GLBinary):
+    """The cross product of vectors of three."""
+
+    name = "spirv.GL.Cross"
+
+
+@irdl_op_definition
+class GLAtan2Op(GLBinary):
+    """The angle of (x, y)."""
+
+    name = "spirv.GL.Atan2"
+    FIELDS: ClassVar[Mapping[str, str]] = {"y": "operand_1", "x": "operand_2"}
+
+
+@irdl_op_definition
+class GLStepOp(GLBinary):
+    """0 below the edge, 1 from it on."""
+
+    name = "spirv.GL.Step"
+    FIELDS: ClassVar[Mapping[str, str]] = {"edge": "operand_1", "x": "operand_2"}
+
+
+@irdl_op_definition
+class GLReflectOp(GLBinary):
+    """An incident vector's reflection."""
+
+    name = "spirv.GL.Reflect"
+    FIELDS: ClassVar[Mapping[str, str]] = {"i": "operand_1", "n": "operand_2"}
+
+
+@irdl_op_definition
+class GLUMinOp(GLBinary):
+    """The smaller unsigned integer."""
+
+    name = "spirv.GL.UMin"
+    KIND: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GLSMinOp(GLBinary):
+    """The smaller signed integer."""
+
+    name = "spirv.GL.SMin"
+    KIND: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GLUMaxOp(GLBinary):
+    """The larger unsigned integer."""
+
+    name = "spirv.GL.UMax"
+    KIND: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GLSMaxOp(GLBinary):
+    """The larger signed integer."""
+
+    name = "spirv.GL.SMax"
+    KIND: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GLFClampOp(GLClamp):
+    """Of floats."""
+
+    name = "spirv.GL.FClamp"
+
+
+@irdl_op_definition
+class GLNClampOp(GLClamp):
+    """Of floats; a NaN gives the minimum."""
+
+    name = "spirv.GL.NClamp"
+
+
+@irdl_op_definition
+class GLUClampOp(GLClamp):
+    """Of unsigned integers."""
+
+    name = "spirv.GL.UClamp"
+    KIND: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GLSClampOp(GLClamp):
+    """Of signed integers."""
+
+    name = "spirv.GL.SClamp"
+    KIND: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GLFmaOp(GLTernary):
+    """a * b + c; rounded once only under NoContraction."""
+
+    name = "spirv.GL.Fma"
+    FIELDS: ClassVar[Mapping[str, str]] = {"a": "x", "b": "y", "c": "z"}
+
+
+@irdl_op_definition
+class GLSmoothStepOp(GLTernary):
+    """A Hermite step between two edges."""
+
+    name = "spirv.GL.SmoothStep"
+    FIELDS: ClassVar[Mapping[str, str]] = {"edge0": "x", "edge1": "y", "x": "z"}
+
+
+@irdl_op_definition
+class GLFaceForwardOp(GLTernary):
+    """N, turned toward I."""
+
+    name = "spirv.GL.FaceForward"
+    FIELDS: ClassVar[Mapping[str, str]] = {"n": "x", "i": "y", "nref": "z"}
+
+
+class GLTyped(SPIRVOp, ABC):
+    """
+    Operands each with its type, then the result's: `spirv.GL.X %a : type, %b : type -> type`.
+
+    The operand's names are the instruction's own.
+    """
+
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        attributes = parser.parse_optional_attr_dict()
+
+        def operand() -> SSAValue:
+            name = parser.parse_unresolved_operand()
+            parser.parse_punctuation(":")
+            return parser.resolve_operand(name, parser.parse_type())
+
+        operands = [operand()]
+        while parser.parse_optional_punctuation(","):
+            operands.append(operand())
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        return cls.create(operands=operands, attributes=attributes, result_types=[result])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" ")
+
+        def operand(value: SSAValue) -> None:
+            printer.print_operand(value)
+            printer.print_string(" : ")
+            printer.print_attribute(value.type)
+
+        printer.print_list(self.operands, operand)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def expect(self, what: str, wanted: Attribute, actual: Attribute) -> None:
+        """Refuse any other type."""
+        if wanted != actual:
+            raise VerifyException(f"{self.name}: the {what} must be {wanted}, not {actual}")
+
+
+@irdl_op_definition
+class GLFMixOp(GLTyped):
+    """x * (1 - a) + y * a."""
+
+    name = "spirv.GL.FMix"
+    x = operand_def()
+    y = operand_def()
+    a = operand_def()
+
+    def __init__(self, x: Value, y: Value, a: Value):
+        super().__init__(operands=[x, y, a], result_types=[SSAValue.get(x).type])
+
+    def verify_(self) -> None:
+        _check(self, "floating-point")
+        for what, type_ in (("y", self.y), ("a", self.a), ("result", self.result)):
+            self.expect(what, self.x.type, type_.type)
+
+
+@irdl_op_definition
+class GLLdexpOp(GLTyped):
+    """x * 2^exp."""
+
+    name = "spirv.GL.Ldexp"
+    x = operand_def()
+    exp = operand_def()
+
+    def __init__(self, x: Value, exp: Value):
+        super().__init__(operands=[x, exp], result_types=[SSAValue.get(x).type])
+
+    def verify_(self) -> None:
+        require(self, [self.x.type], is_ieee_float, "floating-point")
+        require(self, [self.exp.type], is_integer, "integer")
+        self.expect("result", self.x.type, self.result.type)
+        if component_count(self.x.type) != component_count(self.exp.type):
+            raise VerifyException(
+                f"{self.name}: x and exp have as many components, not {self.x.type} and "
+                f"{self.exp.type}"
+            )
+
+
+class GLStructForm(GLTyped, ABC):
+    """Two results in a struct."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
+    operand = operand_def()
+
+    def __init__(self, operand: Value, result_type: Attribute | None = None):
+        value = SSAValue.get(operand)
+        super().__init__(
+            operands=[value], result_types=[result_type or StructType(self.members(value.type))]
+        )
+
+    def members(self, operand: Attribute) -> list[Attribute]:
+        """The struct's member types for an operand's type."""
+        return [operand, operand]
+
+    def verify_(self) -> None:
+        _check(self, "floating-point")
+        type_ = self.result.type
+        members = list(type_.member_types()) if isinstance(type_, StructType) else []
+        wanted = self.members(self.operand.type)
+        if members != wanted:
+            raise VerifyException(
+                f"{self.name} gives a struct of ({', '.join(map(str, wanted))}), not {type_}"
+            )
+
+
+@irdl_op_definition
+class GLModfStructOp(GLStructForm):
+    """Fraction and whole part."""
+
+    name = "spirv.GL.ModfStruct"
+
+
+@irdl_op_definition
+class GLFrexpStructOp(GLStructForm):
+    """Significand in [0.5, 1) and exponent."""
+
+    name = "spirv.GL.FrexpStruct"
+
+    def members(self, operand: Attribute) -> list[Attribute]:
+        return [operand, with_element(operand, i32)]
+
+
+class GLPacking(GLTyped, ABC):
+    """Between a vector and one packed scalar, both of fixed types."""
+
+    VECTOR: ClassVar[VectorType]
+    PACKED: ClassVar[Attribute] = i32
+    PACKS: ClassVar[bool] = True
+    FIELDS: ClassVar[Mapping[str, str]] = {"v": "operand", "p": "operand"}
+    operand = operand_def()
+
+    def __init__(self, operand: Value):
+        result = self.PACKED if self.PACKS else self.VECTOR
+        super().__init__(operands=[operand], result_types=[result])
+
+    def verify_(self) -> None:
+        source, target = (self.VECTOR, self.PACKED) if self.PACKS else (self.PACKED, self.VECTOR)
+        self.expect("operand", source, self.operand.type)
+        self.expect("result", target, self.result.type)
+
+
+@irdl_op_definition
+class GLPackSnorm4x8Op(GLPacking):
+    """A vector into packed Snorm4x8."""
+
+    name = "spirv.GL.PackSnorm4x8"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
+
+
+@irdl_op_definition
+class GLPackUnorm4x8Op(GLPacking):
+    """A vector into packed Unorm4x8."""
+
+    name = "spirv.GL.PackUnorm4x8"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
+
+
+@irdl_op_definition
+class GLPackSnorm2x16Op(GLPacking):
+    """A vector into packed Snorm2x16."""
+
+    name = "spirv.GL.PackSnorm2x16"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
+
+
+@irdl_op_definition
+class GLPackUnorm2x16Op(GLPacking):
+    """A vector into packed Unorm2x16."""
+
+    name = "spirv.GL.PackUnorm2x16"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
+
+
+@irdl_op_definition
+class GLPackHalf2x16Op(GLPacking):
+    """A vector into packed Half2x16."""
+
+    name = "spirv.GL.PackHalf2x16"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
+
+
+@irdl_op_definition
+class GLPackDouble2x32Op(GLPacking):
+    """Two words into a double."""
+
+    name = "spirv.GL.PackDouble2x32"
+    VECTOR: ClassVar[VectorType] = VectorType(i32, [2])
+    PACKED: ClassVar[Attribute] = f64
+
+
+@irdl_op_definition
+class GLUnpackSnorm4x8Op(GLPacking):
+    """A vector from packed Snorm4x8."""
+
+    name = "spirv.GL.UnpackSnorm4x8"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
+    PACKS: ClassVar[bool] = False
+
+
+@irdl_op_definition
+class GLUnpackUnorm4x8Op(GLPacking):
+    """A vector from packed Unorm4x8."""
+
+    name = "spirv.GL.UnpackUnorm4x8"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
+    PACKS: ClassVar[bool] = False
+
+
+@irdl_op_definition
+class GLUnpackSnorm2x16Op(GLPacking):
+    """A vector from packed Snorm2x16."""
+
+    name = "spirv.GL.UnpackSnorm2x16"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
+    PACKS: ClassVar[bool] = False
+
+
+@irdl_op_definition
+class GLUnpackUnorm2x16Op(GLPacking):
+    """A vector from packed Unorm2x16."""
+
+    name = "spirv.GL.UnpackUnorm2x16"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
+    PACKS: ClassVar[bool] = False
+
+
+@irdl_op_definition
+class GLUnpackHalf2x16Op(GLPacking):
+    """A vector from packed Half2x16."""
+
+    name = "spirv.GL.UnpackHalf2x16"
+    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
+    PACKS: ClassVar[bool] = False
+
+
+@irdl_op_definition
+class GLUnpackDouble2x32Op(GLPacking):
+    """Two words from a double."""
+
+    name = "spirv.GL.UnpackDouble2x32"
+    VECTOR: ClassVar[VectorType] = VectorType(i32, [2])
+    PACKED: ClassVar[Attribute] = f64
+    PACKS: ClassVar[bool] = False
+
+
+class GLVectorLength(SPIRVOp, ABC):
+    """A length: `spirv.GL.Length %v : vector<3xf32> -> f32`."""
+
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        _check(self, "floating-point")
+        element = rules.element_of(self.operands[0].type)
+        if self.result.type != element:
+            raise VerifyException(f"{self.name} gives {element}, not {self.result.type}")
+
+
+@irdl_op_definition
+class GLLengthOp(GLVectorLength):
+    """Of a vector."""
+
+    name = "spirv.GL.Length"
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
+    operand = operand_def()
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    def __init__(self, operand: Value):
+        element = rules.element_of(SSAValue.get(operand).type)
+        super().__init__(operands=[operand], result_types=[element])
+
+
+@irdl_op_definition
+class GLDistanceOp(GLVectorLength):
+    """Between two points."""
+
+    name = "spirv.GL.Distance"
+    p0 = operand_def()
+    p1 = operand_def()
+    assembly_format = "operands attr-dict `:` type($p0) `,` type($p1) `->` type($result)"
+
+    def __init__(self, p0: Value, p1: Value):
+        element = rules.element_of(SSAValue.get(p0).type)
+        super().__init__(operands=[p0, p1], result_types=[element])
+
+
+def _square(op: Operation, type_: Attribute) -> MatrixType:
+    if not isinstance(type_, MatrixType) or component_count(type_.column_type) != (
+        type_.columns.data
+    ):
+        raise VerifyException(f"{op.name} takes a square matrix, not {type_}")
+    return type_
+
+
+@irdl_op_definition
+class GLDeterminantOp(SPIRVOp):
+    """Of a square matrix."""
+
+    name = "spirv.GL.Determinant"
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    def verify_(self) -> None:
+        matrix = _square(self, self.operand.type)
+        if self.result.type != matrix.column_type.element_type:
+            raise VerifyException(f"{self.name} gives the component's type, not {self.result.type}")
+
+
+@irdl_op_definition
+class GLMatrixInverseOp(UnaryOperation):
+    """Of a square matrix."""
+
+    name = "spirv.GL.MatrixInverse"
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
+
+    def verify_(self) -> None:
+        _square(self, self.operand.type)
+
+
+OPERATIONS: list[type[Operation]] = [
+    GLRoundOp,
+    GLRoundEvenOp,
+    GLTruncOp,
+    GLFAbsOp,
+    GLFSignOp,
+    GLFloorOp,
+    GLCeilOp,
+    GLFractOp,
+    GLSinOp,
+    GLCosOp,
+    GLTanOp,
+    GLAsinOp,
+    GLAcosOp,
+    GLSinhOp,
+    GLCoshOp,
+    GLTanhOp,
+    GLAsinhOp,
+    GLAcoshOp,
+    GLAtanhOp,
+    GLExpOp,
+    GLLogOp,
+    GLExp2Op,
+    GLLog2Op,
+    GLSqrtOp,
+    GLInverseSqrtOp,
+    GLNormalizeOp,
+    GLSAbsOp,
+    GLSSignOp,
+    GLAtanOp,
+    GLRadiansOp,
+    GLDegreesOp,
+    GLFindILsbOp,
+    GLFindSMsbOp,
+    GLFindUMsbOp,
+    GLFMinOp,
+    GLFMaxOp,
+    GLNMinOp,
+    GLNMaxOp,
+    GLPowOp,
+    GLCrossOp,
+    GLAtan2Op,
+    GLStepOp,
+    GLReflectOp,
+    GLUMinOp,
+    GLSMinOp,
+    GLUMaxOp,
+    GLSMaxOp,
+    GLFClampOp,
+    GLNClampOp,
+    GLUClampOp,
+    GLSClampOp,
+    GLFmaOp,
+    GLSmoothStepOp,
+    GLFaceForwardOp,
+    GLPackSnorm4x8Op,
+    GLPackUnorm4x8Op,
+    GLPackSnorm2x16Op,
+    GLPackUnorm2x16Op,
+    GLPackHalf2x16Op,
+    GLPackDouble2x32Op,
+    GLUnpackSnorm4x8Op,
+    GLUnpackUnorm4x8Op,
+    GLUnpackSnorm2x16Op,
+    GLUnpackUnorm2x16Op,
+    GLUnpackHalf2x16Op,
+    GLUnpackDouble2x32Op,
+    GLFMixOp,
+    GLLdexpOp,
+    GLModfStructOp,
+    GLFrexpStructOp,
+    GLLengthOp,
+    GLDistanceOp,
+    GLDeterminantOp,
+    GLMatrixInverseOp,
+]

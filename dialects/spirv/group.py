@@ -1,0 +1,666 @@
+"""
+Group and non-uniform group operations (SPIR-V 3.42.21, 3.42.24), rotation aside.
+
+They read other invocations: they have no effect on memory, but are not speculatable, since moved
+under a condition they would see fewer invocations.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.dialects.builtin import VectorType, i1, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AnyAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr, ScopeAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    Predicate,
+    Value,
+    is_bool,
+    is_ieee_float,
+    is_integer,
+    is_numeric,
+    require,
+)
+from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
+
+BALLOT = VectorType(i32, [4])
+"""The type of a ballot: a bit for each invocation."""
+
+
+def scope_attribute(scope: Scope | ScopeAttr) -> ScopeAttr:
+    """The attribute of a scope."""
+    return ScopeAttr(scope) if isinstance(scope, Scope) else scope
+
+
+class GroupNonUniformOperation(SPIRVOp, ABC):
+    """Has an execution scope, which is Workgroup or Subgroup; Vulkan takes Subgroup only."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"execution": "execution_scope"}
+    execution_scope = prop_def(ScopeAttr)
+    traits = traits_def(NoMemoryEffect())
+
+    def check_scope(self) -> None:
+        """SPIR-V: Execution is a Scope, Workgroup or Subgroup."""
+        if self.execution_scope.data not in (Scope.Workgroup, Scope.Subgroup):
+            raise VerifyException(
+                f"{self.name}: the execution scope is Workgroup or Subgroup, not "
+                f"{self.execution_scope.data.name}"
+            )
+
+    def verify_(self) -> None:
+        self.check_scope()
+
+
+@irdl_op_definition
+class GroupNonUniformElectOp(GroupNonUniformOperation):
+    """True in the active invocation with the lowest id: `spirv.X <Subgroup> : i1`."""
+
+    name = "spirv.GroupNonUniformElect"
+    result = result_def(i1)
+    assembly_format = "$execution_scope attr-dict `:` type($result)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr):
+        super().__init__(
+            properties={"execution_scope": scope_attribute(execution_scope)}, result_types=[i1]
+        )
+
+
+class GroupVote(GroupNonUniformOperation, ABC):
+    """A Boolean of all active invocations' Booleans: `spirv.X <Subgroup> %p : i1`."""
+
+    predicate = operand_def(i1)
+    result = result_def(i1)
+    assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, predicate: Value):
+        super().__init__(
+            operands=[predicate],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[i1],
+        )
+
+
+@irdl_op_definition
+class GroupNonUniformAllOp(GroupVote):
+    """Whether every active invocation says true."""
+
+    name = "spirv.GroupNonUniformAll"
+
+
+@irdl_op_definition
+class GroupNonUniformAnyOp(GroupVote):
+    """Whether any active invocation says true."""
+
+    name = "spirv.GroupNonUniformAny"
+
+
+@irdl_op_definition
+class GroupNonUniformAllEqualOp(GroupNonUniformOperation):
+    """Whether the value is the same in all active invocations."""
+
+    name = "spirv.GroupNonUniformAllEqual"
+    value = operand_def()
+    result = result_def(i1)
+    assembly_format = "$execution_scope $value attr-dict `:` type($value) `,` type($result)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
+        super().__init__(
+            operands=[value],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[i1],
+        )
+
+
+@irdl_op_definition
+class GroupNonUniformBallotOp(GroupNonUniformOperation):
+    """A bit for each active invocation's Boolean."""
+
+    name = "spirv.GroupNonUniformBallot"
+    predicate = operand_def(i1)
+    result = result_def(VectorType)
+    assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, predicate: Value):
+        super().__init__(
+            operands=[predicate],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[BALLOT],
+        )
+
+    def verify_(self) -> None:
+        self.check_scope()
+        check_ballot(self, self.result.type)
+
+
+def check_ballot(op: Operation, type_: Attribute) -> None:
+    """A ballot is a vector of four unsigned 32-bit integers."""
+    if (
+        not isinstance(type_, VectorType)
+        or type_.get_shape() != (4,)
+        or not is_integer(type_.element_type)
+        or type_.element_type.bitwidth != 32
+        or rules.is_signed(type_.element_type)
+    ):
+        raise VerifyException(f"{op.name}: a ballot is vector<4xi32>, not {type_}")
+
+
+class BallotQuestion(GroupNonUniformOperation, ABC):
+    """A number from a ballot: `spirv.X <Subgroup> %ballot : vector<4xi32>, i32`."""
+
+    value = operand_def()
+    result = result_def()
+    assembly_format = "$execution_scope $value attr-dict `:` type($value) `,` type($result)"
+
+    RESULT: ClassVar[Attribute] = i32
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
+        super().__init__(
+            operands=[value],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[self.RESULT],
+        )
+
+    def verify_(self) -> None:
+        self.check_scope()
+        check_ballot(self, self.value.type)
+
+
+@irdl_op_definition
+class GroupNonUniformBallotFindLSBOp(BallotQuestion):
+    """The number of the lowest bit set."""
+
+    name = "spirv.GroupNonUniformBallotFindLSB"
+
+
+@irdl_op_definition
+class GroupNonUniformBallotFindMSBOp(BallotQuestion):
+    """The number of the highest bit set."""
+
+    name = "spirv.GroupNonUniformBallotFindMSB"
+
+
+@irdl_op_definition
+class GroupNonUniformInverseBallotOp(BallotQuestion):
+    """This invocation's own bit."""
+
+    name = "spirv.GroupNonUniformInverseBallot"
+    RESULT: ClassVar[Attribute] = i1
+
+
+@irdl_op_definition
+class GroupNonUniformBallotBitExtractOp(GroupNonUniformOperation):
+    """The bit of one invocation: `spirv.X <Subgroup> %ballot, %i : vector<4xi32>, i32`."""
+
+    name = "spirv.GroupNonUniformBallotBitExtract"
+    value = operand_def()
+    index = operand_def()
+    result = result_def(i1)
+    assembly_format = (
+        "$execution_scope $value `,` $index attr-dict `:` type($value) `,` type($index)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, index: Value):
+        super().__init__(
+            operands=[value, index],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[i1],
+        )
+
+    def verify_(self) -> None:
+        self.check_scope()
+        check_ballot(self, self.value.type)
+
+
+@irdl_op_definition
+class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
+    """Bits set in all of a ballot, or up to this invocation."""
+
+    name = "spirv.GroupNonUniformBallotBitCount"
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "execution": "execution_scope",
+        "operation": "group_operation",
+    }
+    group_operation = prop_def(GroupOperationAttr)
+    value = operand_def()
+    result = result_def()
+    assembly_format = (
+        "$execution_scope $group_operation $value attr-dict `:` type($value) `->` type($result)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, operation: GroupOperation, value: Value):
+        super().__init__(
+            operands=[value],
+            properties={
+                "execution_scope": scope_attribute(execution_scope),
+                "group_operation": GroupOperationAttr(operation),
+            },
+            result_types=[i32],
+        )
+
+    def verify_(self) -> None:
+        self.check_scope()
+        check_ballot(self, self.value.type)
+        allowed = (
+            GroupOperation.Reduce,
+            GroupOperation.InclusiveScan,
+            GroupOperation.ExclusiveScan,
+        )
+        if self.group_operation.data not in allowed:
+            raise VerifyException(
+                f"{self.name} takes Reduce, InclusiveScan or ExclusiveScan, not "
+                f"{self.group_operation.data.name}"
+            )
+
+
+class GroupExchange(GroupNonUniformOperation, ABC):
+    """
+    Another invocation's value: `spirv.X <Subgroup> %value, %which : value type, which type`.
+
+    The second operand's name is the instruction's own.
+    """
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    value = operand_def(T)
+    result = result_def(T)
+
+    WHICH: ClassVar[str]
+
+    def check_which(self) -> None:
+        """The second operand is an integer scalar of Signedness 0."""
+        type_ = self.operands[1].type
+        if not is_integer(type_) or rules.is_signed(type_):
+            raise VerifyException(
+                f"{self.name}: the {self.WHICH} is an unsigned integer, not {type_}"
+            )
+
+    def verify_(self) -> None:
+        self.check_scope()
+        self.check_which()
+
+
+def _exchange(op: GroupExchange, scope: Scope | ScopeAttr, value: Value, which: Value) -> None:
+    SPIRVOp.__init__(
+        op,
+        operands=[value, which],
+        properties={"execution_scope": scope_attribute(scope)},
+        result_types=[SSAValue.get(value).type],
+    )
+
+
+@irdl_op_definition
+class GroupNonUniformBroadcastOp(GroupExchange):
+    """The value of one invocation, the same for all."""
+
+    name = "spirv.GroupNonUniformBroadcast"
+    WHICH: ClassVar[str] = "invocation_id"
+    invocation_id = operand_def()
+    assembly_format = (
+        "$execution_scope $value `,` $invocation_id attr-dict "
+        "`:` type($value) `,` type($invocation_id)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, invocation_id: Value):
+        _exchange(self, execution_scope, value, invocation_id)
+
+
+@irdl_op_definition
+class GroupNonUniformShuffleOp(GroupExchange):
+    """The value of any invocation."""
+
+    name = "spirv.GroupNonUniformShuffle"
+    WHICH: ClassVar[str] = "invocation_id"
+    invocation_id = operand_def()
+    assembly_format = (
+        "$execution_scope $value `,` $invocation_id attr-dict "
+        "`:` type($value) `,` type($invocation_id)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, invocation_id: Value):
+        _exchange(self, execution_scope, value, invocation_id)
+
+
+@irdl_op_definition
+class GroupNonUniformShuffleXorOp(GroupExchange):
+    """The value of the invocation whose id differs by a mask."""
+
+    name = "spirv.GroupNonUniformShuffleXor"
+    WHICH: ClassVar[str] = "mask"
+    mask = operand_def()
+    assembly_format = "$execution_scope $value `,` $mask attr-dict `:` type($value) `,` type($mask)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, mask: Value):
+        _exchange(self, execution_scope, value, mask)
+
+
+@irdl_op_definition
+class GroupNonUniformShuffleUpOp(GroupExchange):
+    """The value of the invocation `delta` below."""
+
+    name = "spirv.GroupNonUniformShuffleUp"
+    WHICH: ClassVar[str] = "delta"
+    delta = operand_def()
+    assembly_format = (
+        "$execution_scope $value `,` $delta attr-dict `:` type($value) `,` type($delta)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, delta: Value):
+        _exchange(self, execution_scope, value, delta)
+
+
+@irdl_op_definition
+class GroupNonUniformShuffleDownOp(GroupExchange):
+    """The value of the invocation `delta` above."""
+
+    name = "spirv.GroupNonUniformShuffleDown"
+    WHICH: ClassVar[str] = "delta"
+    delta = operand_def()
+    assembly_format = (
+        "$execution_scope $value `,` $delta attr-dict `:` type($value) `,` type($delta)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, delta: Value):
+        _exchange(self, execution_scope, value, delta)
+
+
+@irdl_op_definition
+class GroupNonUniformQuadBroadcastOp(GroupExchange):
+    """The value of one invocation of the quad."""
+
+    name = "spirv.GroupNonUniformQuadBroadcast"
+    WHICH: ClassVar[str] = "index"
+    index = operand_def()
+    assembly_format = (
+        "$execution_scope $value `,` $index attr-dict `:` type($value) `,` type($index)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, index: Value):
+        _exchange(self, execution_scope, value, index)
+
+
+@irdl_op_definition
+class GroupNonUniformQuadSwapOp(GroupExchange):
+    """The value of the quad's horizontal, vertical or diagonal neighbour."""
+
+    name = "spirv.GroupNonUniformQuadSwap"
+    WHICH: ClassVar[str] = "direction"
+    direction = operand_def()
+    assembly_format = (
+        "$execution_scope $value `,` $direction attr-dict `:` type($value) `,` type($direction)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, direction: Value):
+        _exchange(self, execution_scope, value, direction)
+
+
+@irdl_op_definition
+class GroupNonUniformBroadcastFirstOp(GroupNonUniformOperation):
+    """The value of the active invocation with the lowest id."""
+
+    name = "spirv.GroupNonUniformBroadcastFirst"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    value = operand_def(T)
+    result = result_def(T)
+    assembly_format = "$execution_scope $value attr-dict `:` type($value)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
+        super().__init__(
+            operands=[value],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[SSAValue.get(value).type],
+        )
+
+
+class GroupArithmetic(GroupNonUniformOperation, ABC):
+    """
+    A reduction or scan over the active invocations, of a subgroup or of its clusters.
+
+    `spirv.X <Subgroup> <ClusteredReduce> %v cluster_size(%n) : f32, i32 -> f32`; the cluster's size
+    is a constant and is given for ClusteredReduce only.
+    """
+
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "execution": "execution_scope",
+        "operation": "group_operation",
+    }
+    COMPONENT: ClassVar[str]
+
+    group_operation = prop_def(GroupOperationAttr)
+    value = operand_def()
+    cluster_size = opt_operand_def()
+    result = result_def()
+
+    def __init__(
+        self,
+        execution_scope: Scope | ScopeAttr,
+        operation: GroupOperation,
+        value: Value,
+        cluster_size: Value | None = None,
+    ):
+        super().__init__(
+            operands=[value, cluster_size],
+            properties={
+                "execution_scope": scope_attribute(execution_scope),
+                "group_operation": GroupOperationAttr(operation),
+            },
+            result_types=[SSAValue.get(value).type],
+        )
+
+    assembly_format = (
+        "$execution_scope $group_operation $value (`cluster_size` `(` $cluster_size^ `)`)? "
+        "attr-dict `:` type($value) (`,` type($cluster_size)^)? `->` type($result)"
+    )
+
+    def verify_(self) -> None:
+        self.check_scope()
+        require(self, [self.value.type], _PREDICATES[self.COMPONENT], self.COMPONENT)
+        if self.result.type != self.value.type:
+            raise VerifyException(
+                f"{self.name} gives the value's type {self.value.type}, not {self.result.type}"
+            )
+        clustered = self.group_operation.data is GroupOperation.ClusteredReduce
+        if clustered == (self.cluster_size is None):
+            raise VerifyException(
+                f"{self.name}: ClusteredReduce needs a cluster_size and the others take none"
+            )
+        if self.cluster_size is not None:
+            self._check_cluster_size(self.cluster_size)
+
+    def _check_cluster_size(self, cluster_size: SSAValue) -> None:
+        if not rules.is_constant(cluster_size):
+            raise VerifyException(
+                f"{self.name}: cluster_size must come from a constant instruction"
+            )
+        size = rules.constant_integer(cluster_size)
+        if size is not None and (size < 1 or size & (size - 1)):
+            raise VerifyException(f"{self.name}: cluster_size must be a power of two, not {size}")
+
+
+_PREDICATES: dict[str, Predicate] = {
+    "integer": is_integer,
+    "floating-point": is_ieee_float,
+    "Boolean": is_bool,
+    "numerical": is_numeric,
+}
+
+
+@irdl_op_definition
+class GroupNonUniformIAddOp(GroupArithmetic):
+    """Sum."""
+
+    name = "spirv.GroupNonUniformIAdd"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformFAddOp(GroupArithmetic):
+    """Sum."""
+
+    name = "spirv.GroupNonUniformFAdd"
+    COMPONENT: ClassVar[str] = "floating-point"
+
+
+@irdl_op_definition
+class GroupNonUniformIMulOp(GroupArithmetic):
+    """Product."""
+
+    name = "spirv.GroupNonUniformIMul"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformFMulOp(GroupArithmetic):
+    """Product."""
+
+    name = "spirv.GroupNonUniformFMul"
+    COMPONENT: ClassVar[str] = "floating-point"
+
+
+@irdl_op_definition
+class GroupNonUniformSMinOp(GroupArithmetic):
+    """Signed minimum."""
+
+    name = "spirv.GroupNonUniformSMin"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformUMinOp(GroupArithmetic):
+    """Unsigned minimum."""
+
+    name = "spirv.GroupNonUniformUMin"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformFMinOp(GroupArithmetic):
+    """Minimum."""
+
+    name = "spirv.GroupNonUniformFMin"
+    COMPONENT: ClassVar[str] = "floating-point"
+
+
+@irdl_op_definition
+class GroupNonUniformSMaxOp(GroupArithmetic):
+    """Signed maximum."""
+
+    name = "spirv.GroupNonUniformSMax"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformUMaxOp(GroupArithmetic):
+    """Unsigned maximum."""
+
+    name = "spirv.GroupNonUniformUMax"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformFMaxOp(GroupArithmetic):
+    """Maximum."""
+
+    name = "spirv.GroupNonUniformFMax"
+    COMPONENT: ClassVar[str] = "floating-point"
+
+
+@irdl_op_definition
+class GroupNonUniformBitwiseAndOp(GroupArithmetic):
+    """And of bits."""
+
+    name = "spirv.GroupNonUniformBitwiseAnd"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformBitwiseOrOp(GroupArithmetic):
+    """Or of bits."""
+
+    name = "spirv.GroupNonUniformBitwiseOr"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformBitwiseXorOp(GroupArithmetic):
+    """Exclusive or of bits."""
+
+    name = "spirv.GroupNonUniformBitwiseXor"
+    COMPONENT: ClassVar[str] = "integer"
+
+
+@irdl_op_definition
+class GroupNonUniformLogicalAndOp(GroupArithmetic):
+    """And."""
+
+    name = "spirv.GroupNonUniformLogicalAnd"
+    COMPONENT: ClassVar[str] = "Boolean"
+
+
+@irdl_op_definition
+class GroupNonUniformLogicalOrOp(GroupArithmetic):
+    """Or."""
+
+    name = "spirv.GroupNonUniformLogicalOr"
+    COMPONENT: ClassVar[str] = "Boolean"
+
+
+@irdl_op_definition
+class GroupNonUniformLogicalXorOp(GroupArithmetic):
+    """Exclusive or."""
+
+    name = "spirv.GroupNonUniformLogicalXor"
+    COMPONENT: ClassVar[str] = "Boolean"
+
+
+OPERATIONS: list[type[Operation]] = [
+    GroupNonUniformElectOp,
+    GroupNonUniformAllOp,
+    GroupNonUniformAnyOp,
+    GroupNonUniformAllEqualOp,
+    GroupNonUniformBallotOp,
+    GroupNonUniformBallotFindLSBOp,
+    GroupNonUniformBallotFindMSBOp,
+    GroupNonUniformInverseBallotOp,
+    GroupNonUniformBallotBitExtractOp,
+    GroupNonUniformBallotBitCountOp,
+    GroupNonUniformBroadcastFirstOp,
+    GroupNonUniformBroadcastOp,
+    GroupNonUniformShuffleOp,
+    GroupNonUniformShuffleXorOp,
+    GroupNonUniformShuffleUpOp,
+    GroupNonUniformShuffleDownOp,
+    GroupNonUniformQuadBroadcastOp,
+    GroupNonUniformQuadSwapOp,
+    GroupNonUniformIAddOp,
+    GroupNonUniformFAddOp,
+    GroupNonUniformIMulOp,
+    GroupNonUniformFMulOp,
+    GroupNonUniformSMinOp,
+    GroupNonUniformUMinOp,
+    GroupNonUniformFMinOp,
+    GroupNonUniformSMaxOp,
+    GroupNonUniformUMaxOp,
+    GroupNonUniformFMaxOp,
+    GroupNonUniformBitwiseAndOp,
+    GroupNonUniformBitwiseOrOp,
+    GroupNonUniformBitwiseXorOp,
+    GroupNonUniformLogicalAndOp,
+    GroupNonUniformLogicalOrOp,
+    GroupNonUniformLogicalXorOp,
+]
