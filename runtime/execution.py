@@ -1,0 +1,88 @@
+"""
+A program's dispatches on a device, in order, over buffers that live as long as the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Dispatch, Program
+
+Buffers = dict[str, Array]
+
+
+def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
+    """
+    The input buffers' contents, checked.
+
+    Raises `ProgramError` for a missing input, an unknown name, a wrong shape or type.
+    """
+    expected = {buffer.name: buffer for buffer in program.manifest.inputs}
+    wanted = ", ".join(f"{name}: {buffer}" for name, buffer in expected.items())
+    for name in inputs:
+        if name not in expected:
+            raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", "rename it")
+    for name in expected:
+        if name not in inputs:
+            raise ProgramError(
+                f"the input {name!r} is missing", f"inputs: {wanted}", f"give --input {name}=x.npy"
+            )
+    return {name: buffer.accept(inputs[name]) for name, buffer in expected.items()}
+
+
+def run(
+    program: Program, inputs: Mapping[str, Array], device: str = "interpreter"
+) -> dict[str, Array]:
+    """
+    Run a program; returns its results by name (`result0`, ...), in the source function's order.
+
+    Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
+    and the device's own errors (`InterpreterError`).
+    """
+    if device not in DEVICES:
+        raise ProgramError(f"there is no device {device!r}", "", f"use one of {', '.join(DEVICES)}")
+    buffers: Buffers = bind_inputs(program, inputs) | program.weights
+    for buffer in program.manifest.buffers:
+        if buffer.name not in buffers:
+            buffers[buffer.name] = np.zeros(buffer.shape, dtype_of(buffer.type))
+    DEVICES[device](program, buffers)
+    return {buffer.name: buffers[buffer.name] for buffer in program.manifest.outputs}
+
+
+def _run_interpreter(program: Program, buffers: Buffers) -> None:
+    from xdsl_spirv.interpreter import dispatch
+    from xdsl_spirv.runtime.compiler import context, parse_text
+    from xdsl_spirv.serialization.target import find_module
+
+    ctx = context()
+    modules = {
+        kernel.name: find_module(parse_text(program.code[kernel.name].text, kernel.text, ctx))
+        for kernel in program.manifest.kernels
+    }
+    for launch in program.manifest.dispatches:
+        dispatch(
+            modules[launch.kernel],
+            launch.entry_point,
+            launch.grid,
+            {(b.set, b.binding): buffers[b.buffer] for b in launch.bindings},
+            spec_constants={c.id: c.value for c in launch.spec_constants},
+            push_constants=push_constant_bytes(launch),
+            subgroup_size=program.manifest.subgroup_size,
+        )
+
+
+def push_constant_bytes(launch: Dispatch) -> bytes:
+    """The block of push constants that a dispatch is given, little endian."""
+    block = b""
+    for constant in sorted(launch.push_constants, key=lambda c: c.offset):
+        value = np.array(constant.value, dtype_of(constant.type)).tobytes()
+        block = block.ljust(constant.offset, b"\0") + value
+    return block
+
+
+DEVICES: dict[str, Callable[[Program, Buffers], None]] = {"interpreter": _run_interpreter}
+"""What `run` knows to execute a program on."""

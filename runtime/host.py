@@ -1,0 +1,198 @@
+"""
+The host function as a list of dispatches: who reads and writes which buffer, in which order.
+
+After lowering, the host function only makes buffers and launches kernels. That is read off here; an
+operation that computes anything on the host is refused, since no runner would execute it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, bufferization, func, gpu, memref
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from xdsl_spirv.passes.refusal import place
+from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch
+from xdsl_spirv.runtime.weights import argument_name
+
+Triple = tuple[int, int, int]
+
+SAME_BUFFER = (bufferization.ToBufferOp, bufferization.ToTensorOp, memref.CastOp)
+"""Operations whose result is their first operand, seen as another type."""
+
+PASSIVE = ("tensor.empty", "memref.dealloc")
+"""Operations that nobody on the host has to execute: no launch reads what they make."""
+
+HOST = "the host function"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A dispatch, and the size of its workgroups as the launch states it."""
+
+    dispatch: Dispatch
+    workgroup_size: Triple
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """What the host does: `arguments` and `results` name buffers in the function's order."""
+
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    launches: tuple[Launch, ...]
+
+
+def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
+    """
+    The function `@name` of a module; without a name `@main`, or else the only one with a body.
+
+    Raises `ProgramError` listing what there is.
+    """
+    found = {
+        op.sym_name.data: op
+        for op in module.ops
+        if isinstance(op, func.FuncOp) and not op.is_declaration
+    }
+    wanted = name or (next(iter(found)) if len(found) == 1 else "main")
+    if wanted not in found:
+        there = ", ".join(f"@{n}" for n in found) or "none"
+        raise ProgramError(
+            f"there is no function @{wanted} with a body", f"functions: {there}", "name one of them"
+        )
+    return found[wanted]
+
+
+def plan(function: func.FuncOp, weights: Collection[str]) -> HostPlan:
+    """
+    The buffers and launches of a lowered host function.
+
+    Raises `ProgramError` at an operation that is left for the host to compute.
+    """
+    reader = _HostReader(function, weights)
+    for op in function.body.block.ops:
+        reader.read(op)
+    return HostPlan(
+        tuple(reader.arguments),
+        tuple(reader.results.values()),
+        tuple(reader.buffers.values()),
+        tuple(reader.launches),
+    )
+
+
+class _HostReader:
+    """Walks the host function once; a value is known by its buffer's name or by its number."""
+
+    def __init__(self, function: func.FuncOp, weights: Collection[str]):
+        self.buffers: dict[str, Buffer] = {}
+        self.launches: list[Launch] = []
+        self.names: dict[SSAValue, str] = {}
+        self.numbers: dict[SSAValue, int] = {}
+        self.arguments: list[str] = []
+        self.results = _results(function)
+        for index, argument in enumerate(function.body.block.args):
+            name = argument_name(argument, index)
+            self._buffer(name, "weight" if name in weights else "input", argument)
+            self.arguments.append(name)
+
+    def read(self, op: Operation) -> None:
+        match op:
+            case arith.ConstantOp(value=IntegerAttr() as number):
+                self.numbers[op.result] = number.value.data
+            case bufferization.ToBufferOp() | bufferization.ToTensorOp() | memref.CastOp():
+                self._same_buffer(op)
+            case memref.AllocOp():
+                self._allocation(op)
+            case gpu.LaunchFuncOp():
+                self._launch(op)
+            case arith.ConstantOp() | func.ReturnOp():
+                pass
+            case _ if op.name in PASSIVE:
+                pass
+            case _:
+                raise ProgramError(
+                    f"{op.name} stays on the host, where nothing computes it",
+                    place(op),
+                    "a program holds contractions only: remove the operation",
+                )
+
+    def _buffer(self, name: str, kind: BufferKind, value: SSAValue) -> None:
+        type: Attribute = value.type
+        if not isinstance(type, TensorType | MemRefType):
+            raise ProgramError(f"{name} is of type {type}", HOST, "use tensors of static shape")
+        shape = type.get_shape()
+        if DYNAMIC_INDEX in shape:
+            raise ProgramError(f"{name} has the dynamic shape {type}", HOST, "give it a static one")
+        if name in self.buffers:
+            raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
+        element = str(type.element_type)
+        dtype_of(element, f"%{name} of {HOST}")
+        self.buffers[name] = Buffer(name, kind, element, shape)
+        self.names[value] = name
+
+    def _same_buffer(self, op: Operation) -> None:
+        if op.operands[0] not in self.names:
+            raise ProgramError(
+                "a launch reads a tensor that no kernel and no argument makes",
+                place(op),
+                "make it an argument of the function",
+            )
+        self.names[op.results[0]] = self.names[op.operands[0]]
+
+    def _allocation(self, op: memref.AllocOp) -> None:
+        if op.memref in self.results:
+            self._buffer(self.results[op.memref], "output", op.memref)
+            return
+        number = sum(b.kind == "temporary" for b in self.buffers.values())
+        self._buffer(f"temporary{number}", "temporary", op.memref)
+
+    def _launch(self, op: gpu.LaunchFuncOp) -> None:
+        for operand in op.kernelOperands:
+            if operand not in self.names:
+                raise ProgramError(f"a kernel argument is of type {operand.type}", place(op))
+        dispatch = Dispatch(
+            kernel=op.kernel.root_reference.data,
+            entry_point=op.kernel.nested_references.data[-1].data,
+            grid=self._sizes(op, (op.gridSizeX, op.gridSizeY, op.gridSizeZ)),
+            bindings=tuple(
+                Binding(0, i, self.names[operand]) for i, operand in enumerate(op.kernelOperands)
+            ),
+        )
+        block = self._sizes(op, (op.blockSizeX, op.blockSizeY, op.blockSizeZ))
+        self.launches.append(Launch(dispatch, block))
+
+    def _sizes(self, op: Operation, values: Sequence[SSAValue]) -> Triple:
+        if any(value not in self.numbers for value in values):
+            raise ProgramError("a launch's size is not a constant", place(op))
+        x, y, z = (self.numbers[value] for value in values)
+        return x, y, z
+
+
+def _results(function: func.FuncOp) -> dict[SSAValue, str]:
+    """The allocation behind each returned tensor, and the result's name."""
+    last = function.body.block.last_op
+    results: dict[SSAValue, str] = {}
+    for i, value in enumerate(last.operands if isinstance(last, func.ReturnOp) else ()):
+        root = value
+        while isinstance(root, OpResult) and isinstance(root.op, SAME_BUFFER):
+            root = root.op.operands[0]
+        if root in results or not isinstance(root.owner, memref.AllocOp):
+            raise ProgramError(
+                f"result {i} is not computed by a kernel of its own",
+                f"func.return in @{function.sym_name.data}",
+                "return each kernel's result once, and no argument",
+            )
+        results[root] = f"result{i}"
+    return results

@@ -1,0 +1,318 @@
+"""
+The compiled program: what a runner in any language needs, and nothing about how it came to be.
+
+A program is a directory: `program.json` (the schema is this module's records, documented in
+docs/program.md), `kernels/NAME.spv`, the same kernels as text in `kernels/NAME.mlir`, the weights,
+and the source that `--check` compares with. A directory appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.records import from_json, to_json
+from xdsl_spirv.runtime.weights import load_weights, save_weights
+
+SCHEMA = "xdsl-spirv-program"
+VERSION = 1
+MANIFEST = "program.json"
+SOURCE = "source.mlir"
+WEIGHTS = "weights.safetensors"
+KERNELS = "kernels"
+
+
+BufferKind = Literal["input", "weight", "output", "temporary"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A row-major array in a storage buffer; `kind` says who fills or reads it beside kernels."""
+
+    name: str
+    kind: BufferKind
+    type: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * dtype_of(self.type).itemsize
+
+    def accept(self, array: Array) -> Array:
+        """`array` as this buffer's contents; raises `ProgramError` for another type or shape."""
+        converted = as_element_type(array, self.type)
+        if converted is not None and array.shape == self.shape:
+            return np.ascontiguousarray(converted)
+        found = "x".join([*map(str, array.shape), array.dtype.name])
+        remedy = f"reshape it to {self.shape}"
+        if array.shape == self.shape:
+            remedy = f"convert it with .astype({dtype_of(self.type).name!r})"
+        raise ProgramError(
+            f"{self.name!r} should be {self}, found {found}", f"{self.kind} {self.name!r}", remedy
+        )
+
+    def check(self, place: str) -> None:
+        dtype_of(self.type, f"{place}.type")
+        if any(size < 0 for size in self.shape):
+            raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
+
+    def __str__(self) -> str:
+        return "x".join([*map(str, self.shape), self.type])
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """A kernel function and the invocations of one of its workgroups."""
+
+    name: str
+    workgroup_size: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class SpecConstant:
+    """A specialization constant of a kernel and the value it has if nobody gives another."""
+
+    id: int
+    type: str
+    default: int | float | bool
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A SPIR-V module; `binary` and `text` are files of the program's directory."""
+
+    name: str
+    binary: str
+    text: str
+    entry_points: tuple[EntryPoint, ...]
+    spec_constants: tuple[SpecConstant, ...] = ()
+
+    def check(self, place: str) -> None:
+        for name in (self.binary, self.text):
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise ProgramError(f"{name!r} is outside the program's directory", place)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The buffer behind a descriptor."""
+
+    set: int
+    binding: int
+    buffer: str
+
+
+@dataclass(frozen=True)
+class SpecValue:
+    """The value of a specialization constant in one dispatch."""
+
+    id: int
+    value: int | float | bool
+
+
+@dataclass(frozen=True)
+class PushConstant:
+    """A scalar at a byte offset of the push constants."""
+
+    offset: int
+    type: str
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One run of an entry point over a grid of workgroups, after all earlier ones have finished."""
+
+    kernel: str
+    entry_point: str
+    grid: tuple[int, int, int]
+    bindings: tuple[Binding, ...]
+    spec_constants: tuple[SpecValue, ...] = ()
+    push_constants: tuple[PushConstant, ...] = ()
+
+    def check(self, place: str) -> None:
+        if any(count < 1 for count in self.grid):
+            raise ProgramError(f"a grid of {list(self.grid)} is not positive", f"{place}.grid")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The contents of `program.json`."""
+
+    schema: str
+    version: int
+    generator: str
+    target: str
+    subgroup_size: int
+    function: str
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    dispatches: tuple[Dispatch, ...]
+    weights: str | None = None
+    source: str | None = None
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+    @property
+    def inputs(self) -> list[Buffer]:
+        """The buffers that the caller fills, in the source function's order."""
+        return [b for b in map(self.buffer, self.arguments) if b.kind == "input"]
+
+    @property
+    def outputs(self) -> list[Buffer]:
+        """The buffers that the caller reads, in the source function's order."""
+        return [self.buffer(name) for name in self.results]
+
+    def check(self, place: str) -> None:
+        names = [b.name for b in self.buffers]
+        if len(set(names)) != len(names):
+            raise ProgramError("two buffers have one name", f"{place}.buffers")
+        for field_name in ("arguments", "results"):
+            for name in getattr(self, field_name):
+                _known(name, names, "buffer", f"{place}.{field_name}")
+        kernels = {k.name: k for k in self.kernels}
+        for i, dispatch in enumerate(self.dispatches):
+            where = f"{place}.dispatches[{i}]"
+            _known(dispatch.kernel, kernels, "kernel", where)
+            entry_points = [e.name for e in kernels[dispatch.kernel].entry_points]
+            _known(dispatch.entry_point, entry_points, "entry point", where)
+            for binding in dispatch.bindings:
+                _known(binding.buffer, names, "buffer", f"{where}.bindings")
+
+
+def _known(name: str, names: object, what: str, place: str) -> None:
+    if name not in list(names):  # type: ignore[call-overload]
+        raise ProgramError(f"there is no {what} {name!r}", place, "compile the program again")
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel's SPIR-V binary and the same module as MLIR text."""
+
+    binary: bytes
+    text: str
+
+
+@dataclass
+class Program:
+    """A compiled program in memory; `save` and `load` move it to and from a directory."""
+
+    manifest: Manifest
+    code: dict[str, KernelCode]
+    weights: dict[str, Array] = field(default_factory=dict)
+    source: str | None = None
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """
+        Write the program's directory, replacing an older program there.
+
+        Raises `ProgramError` if `folder` holds something else or cannot be written; what was there
+        stays then.
+        """
+        target = Path(folder)
+        _refuse_strangers(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as made:
+                self._write(Path(made, "new"))
+                if target.exists():
+                    os.rename(target, Path(made, "old"))
+                os.rename(Path(made, "new"), target)
+        except OSError as error:
+            raise ProgramError(
+                f"cannot write the program: {error.strerror}", str(error.filename or target)
+            ) from error
+
+    def _write(self, folder: Path) -> None:
+        (folder / KERNELS).mkdir(parents=True)
+        for kernel in self.manifest.kernels:
+            (folder / kernel.binary).write_bytes(self.code[kernel.name].binary)
+            (folder / kernel.text).write_text(self.code[kernel.name].text)
+        if self.manifest.weights is not None:
+            save_weights(folder / self.manifest.weights, self.weights)
+        if self.manifest.source is not None:
+            (folder / self.manifest.source).write_text(self.source or "")
+        (folder / MANIFEST).write_text(json.dumps(to_json(self.manifest), indent=2) + "\n")
+
+    @staticmethod
+    def load(folder: str | os.PathLike[str]) -> Program:
+        """Read a program's directory; raises `ProgramError` naming the file or field at fault."""
+        base = Path(folder)
+        manifest = _load_manifest(base / MANIFEST)
+        code = {
+            kernel.name: KernelCode(
+                _read(base / kernel.binary), _read(base / kernel.text).decode("utf-8", "replace")
+            )
+            for kernel in manifest.kernels
+        }
+        weights = {} if manifest.weights is None else load_weights(base / manifest.weights)
+        _check_weights(manifest, weights, base / (manifest.weights or WEIGHTS))
+        source = None if manifest.source is None else _read(base / manifest.source).decode()
+        return Program(manifest, code, weights, source)
+
+
+def _refuse_strangers(target: Path) -> None:
+    """Only an earlier program, or nothing, may be replaced."""
+    if target.is_dir() and not target.is_symlink():
+        if (target / MANIFEST).is_file() or not any(target.iterdir()):
+            return
+        cause = "the output directory exists and holds something other than a program"
+    elif not target.exists() and not target.is_symlink():
+        return
+    else:
+        cause = "the output directory is not a directory"
+    raise ProgramError(cause, str(target), "name another one, or remove it")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ProgramError(
+            f"the program cannot be read: {error.strerror}",
+            str(path),
+            "give a directory that `xdsl-spirv compile` wrote",
+        ) from error
+
+
+def _load_manifest(path: Path) -> Manifest:
+    try:
+        data = json.loads(_read(path))
+    except ValueError as error:
+        raise ProgramError(f"not JSON: {error}", str(path), "compile the program again") from error
+    found = (data.get("schema"), data.get("version")) if isinstance(data, Mapping) else None
+    if found != (SCHEMA, VERSION):
+        raise ProgramError(
+            f"expected the schema {SCHEMA!r}, version {VERSION}, found {found}",
+            str(path),
+            "compile the program again with this version of xdsl-spirv",
+        )
+    return from_json(Manifest, data, path.name)
+
+
+def _check_weights(manifest: Manifest, weights: Mapping[str, Array], path: Path) -> None:
+    for buffer in manifest.buffers:
+        if buffer.kind != "weight":
+            continue
+        array = weights.get(buffer.name)
+        found = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
+        if array is None or array.shape != buffer.shape or array.dtype != dtype_of(buffer.type):
+            raise ProgramError(
+                f"the weight {buffer.name!r} should be {buffer}, found {found}",
+                str(path),
+                "compile the program again",
+            )

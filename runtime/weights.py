@@ -1,0 +1,139 @@
+"""
+Weights never pass through text: constants of the host function become arguments and safetensors.
+
+A constant that a kernel reads is lifted before lowering, so that every pass sees an argument like
+any other. One that only starts an accumulator stays: the lowering knows what to do with a zero.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
+from xdsl.context import Context
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FunctionType,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, Operation, SSAValue, Use
+
+from xdsl_spirv.runtime.elements import CODES, Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+
+RESOURCE_HEADER = 4
+"""A dense resource's bytes begin with its alignment, a 32-bit integer."""
+
+
+def save_weights(path: Path, weights: dict[str, Array]) -> None:
+    """Write a safetensors file. Raises `OSError`."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
+    path.write_bytes(save(contiguous))
+
+
+def load_weights(path: Path) -> dict[str, Array]:
+    """Read a safetensors file; raises `ProgramError` if it is none or has an unknown type."""
+    names = {code: name for name, code in CODES.items()}
+    try:
+        tensors = deserialize(path.read_bytes())
+    except OSError as error:
+        raise ProgramError(f"cannot read the weights: {error.strerror}", str(path)) from error
+    except SafetensorError as error:
+        raise ProgramError(f"not a safetensors file: {error}", str(path)) from error
+    weights: dict[str, Array] = {}
+    for name, tensor in tensors:
+        code = str(tensor["dtype"])
+        if code not in names:
+            raise ProgramError(f"the weight {name!r} has the unknown type {code}", str(path))
+        flat = np.frombuffer(tensor["data"], dtype_of(names[code]))
+        weights[name] = flat.reshape(tensor["shape"])
+    return weights
+
+
+def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
+    """
+    Turn the constants that `function`'s operations read into arguments, at the end of its list.
+
+    Returns their values by the name of the new argument. Raises `ProgramError` for a resource
+    without data.
+    """
+    block = function.body.block
+    taken = {argument.name_hint for argument in block.args}
+    lifted: dict[str, Array] = {}
+    for op in list(block.ops):
+        if not isinstance(op, ConstantOp) or not isinstance(op.result.type, TensorType):
+            continue
+        if not any(map(_is_read, op.result.uses)):
+            continue
+        hint = op.result.name_hint or "weight"
+        name = next(n for n in _candidates(hint) if n not in taken)
+        taken.add(name)
+        lifted[name] = constant_array(op.value, ctx)
+        argument = block.insert_arg(op.result.type, len(block.args))
+        op.result.replace_all_uses_with(argument)
+        argument.name_hint = name
+        op.detach()
+        op.erase()
+    outputs = function.function_type.outputs
+    function.function_type = FunctionType.from_lists(list(block.arg_types), list(outputs))
+    return lifted
+
+
+def _candidates(hint: str):
+    yield hint
+    number = 0
+    while True:
+        yield f"{hint}_{number}"
+        number += 1
+
+
+def _is_read(use: Use) -> bool:
+    """Whether the use is more than the start of an accumulator."""
+    op: Operation = use.operation
+    return not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs)
+
+
+def constant_array(value: Attribute, ctx: Context) -> Array:
+    """The elements of a dense tensor constant, whether written in place or as a resource."""
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        data = value.data.data
+    elif isinstance(value, DenseResourceAttr):
+        data = _resource(value, ctx)
+    else:
+        raise ProgramError(f"a constant of the form {value.name} has no elements", "arith.constant")
+    kind = value.get_type()
+    if not isinstance(kind, TensorType):
+        raise ProgramError(f"a constant has the type {kind}, not a tensor", "arith.constant")
+    shape = kind.get_shape()
+    dtype = dtype_of(str(kind.element_type), "arith.constant")
+    array = np.frombuffer(data, dtype)
+    if array.size == 1:
+        return np.full(shape, array[0])
+    if array.size != int(np.prod(shape)):
+        raise ProgramError(f"a constant has {array.size} elements for the shape {list(shape)}")
+    return array.reshape(shape)
+
+
+def _resource(value: DenseResourceAttr, ctx: Context) -> bytes:
+    key = value.resource_handle.data
+    interface = ctx.get_dialect("builtin").get_interface(OpAsmDialectInterface)
+    blob = interface.lookup(key) if interface is not None else None
+    if not blob:
+        raise ProgramError(
+            f"the resource {key!r} has no data",
+            "arith.constant",
+            "add it to the dialect_resources at the end of the file, or give --weights",
+        )
+    return bytes.fromhex(blob.removeprefix("0x"))[RESOURCE_HEADER:]
+
+
+def argument_name(value: SSAValue, index: int) -> str:
+    """The name by which a host function's argument is known outside."""
+    return value.name_hint or f"arg{index}"
