@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from xdsl_spirv.serialization.assembly_operands import Encoder, Ids, OperandError
+from xdsl_spirv.serialization.assembly_operands import NAME, RESULT, Encoder, Ids, OperandError
 from xdsl_spirv.serialization.binary import HEADER_WORDS, ByteOrder, Header, RawModule
 from xdsl_spirv.serialization.files import write_atomically
 from xdsl_spirv.serialization.grammar import Version, grammar
@@ -106,7 +106,9 @@ class _Assembler:
             i - 2 if i > 1 and tokens[i - 1] == "=" and tokens[i - 2][0] == "%" else i
             for i in starts
         ]
-        if count and (not starts or starts[0] > 0):
+        if not count:
+            return
+        if not starts or starts[0] > 0:
             starts.insert(0, 0)
         for start, end in zip(starts, [*starts[1:], count], strict=True):
             has_result = tokens[start][0] == "%"
@@ -126,12 +128,13 @@ class _Assembler:
         arguments = tokens[statement.name + 1 : statement.end]
         try:
             if name[0] == "!" and result is None:
-                return self.encoder.verbatim([name, *arguments], 0)
+                return self.encoder.verbatim([name, *arguments], NAME)
             if name.startswith("OpUnknown("):
                 return self.encoder.unknown(name, arguments, result)
             return self.encoder.instruction(name, arguments, result)
         except OperandError as error:
-            place = statement.result if error.token < -1 else statement.name + 1 + error.token
+            place = statement.name + 1 + error.token
+            place = statement.result if error.token == RESULT else place
             raise self._error(error.cause, min(place, len(tokens) - 1)) from None
 
     def _error(self, cause: str, token: int) -> SPIRVAssemblyError:

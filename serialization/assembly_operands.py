@@ -186,7 +186,7 @@ class Encoder:
             writer = _Writer(self, shape, arguments, result)
             words = writer.write()
             if writer.at < len(arguments):
-                behind = self.verbatim(arguments, writer.at)
+                behind = self.verbatim(arguments[writer.at :], writer.at)
         elif shape.result is not None and result is not None:
             words.insert(shape.result + 1, self.result_id(result))
         if len(words) > MAX_WORD_COUNT:
@@ -238,10 +238,10 @@ class Encoder:
                 return  # Written as words that say nothing; no literal can be of this type.
 
     def verbatim(self, tokens: list[str], first: int) -> list[int]:
-        """The words of the tokens from `first` on; they say themselves how they are divided."""
+        """The words of tokens, which say themselves how they are divided; `first` is a place."""
         words: list[int] = []
-        for place in range(first, len(tokens)):
-            words += self.free(tokens[place], place)
+        for place, token in enumerate(tokens, first):
+            words += self.free(token, place)
         at = 0
         while at < len(words):
             count, opcode = words[at] >> 16, words[at] & 0xFFFF
@@ -353,7 +353,10 @@ class _Writer:
             raise OperandError(f"{spec.name} is missing", self.at - 1)
         token = self.arguments[self.at]
         if token[0] == "!":
-            # A word: from here on the grammar does not know what comes.
+            # A word: from here on the grammar does not know what comes, save for the result.
+            if spec.kind == "IdResultType":
+                self.words += self.encoder.free(token, self.at)
+                self.at += 1
             self.free = True
             return
         self.writers[spec.form](spec, token)

