@@ -52,16 +52,23 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
         digits = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
         text = "" if digits is None else str(digits)
         text += parser.parse_optional_identifier() or ""
+        if (value := cls.from_text(text)) is not None:
+            return value
+        rule = cls.RULE and f"{cls.RULE}: "
+        parser.raise_error(f"{rule}{text!r} is not a {cls.ENUM.__name__}", start, parser.pos)
+
+    @classmethod
+    def from_text(cls, text: str) -> EnumT | None:
+        """The enumerant that MLIR or Khronos calls `text`; None if there is none."""
         for name, spelled in cls.SPELLING.items():
             if spelled == text:
                 text = name
         for name in (text, text + "_", cls.ENUM.__name__ + text):
             if name in cls.ENUM.__members__:
-                return cls.ENUM.__members__[name]  # pyright: ignore[reportReturnType]
+                return cast(EnumT, cls.ENUM.__members__[name])
         if issubclass(cls.ENUM, IntFlag) and text == "None":
-            return cls.ENUM(0)  # pyright: ignore[reportReturnType]
-        rule = cls.RULE and f"{cls.RULE}: "
-        parser.raise_error(f"{rule}{text!r} is not a {cls.ENUM.__name__}", start, parser.pos)
+            return cast(EnumT, cls.ENUM(0))
+        return None
 
     @classmethod
     def spell(cls, value: IntEnum | IntFlag) -> str:
@@ -81,6 +88,22 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
         if name.startswith(cls.ENUM.__name__) and name[len(cls.ENUM.__name__)].isdigit():
             return name[len(cls.ENUM.__name__) :]
         return name.rstrip("_")
+
+    @classmethod
+    def parse_quoted(cls, parser: AttrParser) -> EnumT:
+        """An enumerant's name, or several joined by `|`, inside quotation marks."""
+        start = parser.pos
+        value: EnumT | None = None
+        for text in parser.parse_str_literal().split("|"):
+            if (one := cls.from_text(text)) is None or (value is not None and not cls.is_mask()):
+                parser.raise_error(f"{text!r} is not a {cls.ENUM.__name__}", start, parser.pos)
+            value = one if value is None else cast(EnumT, value | one)
+        return cast(EnumT, value)
+
+    @classmethod
+    def is_mask(cls) -> bool:
+        """Whether enumerants are bits that combine."""
+        return issubclass(cls.ENUM, IntFlag)
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> EnumT:

@@ -56,6 +56,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.dense import DenseLiteral
 from xdsl_spirv.dialects.spirv.types import (
@@ -170,6 +171,7 @@ def verify_constant(value: Attribute, type: Attribute) -> None:
             f"{value} cannot be a constant's value: write a number, a dense literal or an array"
         )
     types = constituent_types(type)
+    rules.cm_08_one_constituent(type, len(value))
     if types is None or isinstance(type, CooperativeMatrixType | RuntimeArrayType):
         raise VerifyException(f"a list of values cannot be a constant of type {type}")
     if isinstance(type, ArrayType) and known(type.length) is None:
@@ -201,6 +203,13 @@ def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
             f"a dense value of shape {list(value.get_shape())} cannot fill {type}: "
             f"its shape is {shape}"
         )
+
+
+def constant_integer(value: SSAValue) -> int | None:
+    """The number that a `spirv.Constant` of integer type gives `value`, None for anything else."""
+    if isinstance(value.owner, ConstantOp) and isinstance(value.owner.value, IntegerAttr):
+        return value.owner.value.value.data
+    return None
 
 
 @irdl_op_definition
@@ -472,7 +481,7 @@ class SpecConstantOperationOp(SPIRVOp):
         return cls(wrapped)
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" wraps ")
+        printer.print_string(f' wraps "{self.wrapped.name}"')
         printer.print_op_with_default_format(self.wrapped)
 
     def verify_(self) -> None:

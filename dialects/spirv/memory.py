@@ -1,0 +1,705 @@
+"""
+Variables of functions, loads, stores, copies, and pointers into composites.
+
+A pointer's pointee follows from its chain: the verifier walks the base's type along the indexes.
+Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
+`["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`; InBoundsAccessChain, ArrayLength and
+CopyObject exist.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import (
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    IntegerType,
+    SymbolRefAttr,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    AnyOf,
+    BaseAttr,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    EffectInstance,
+    MemoryAllocEffect,
+    MemoryEffect,
+    MemoryEffectKind,
+    Pure,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, ScopeAttr, StorageClassAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constants import CONSTANT_INSTRUCTIONS, constant_integer
+from xdsl_spirv.dialects.spirv.enums import MemoryAccess, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+    known,
+)
+
+MAKE_AVAILABLE = MemoryAccess.MakePointerAvailable
+MAKE_VISIBLE = MemoryAccess.MakePointerVisible
+
+SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
+"""A known scope, or the specialization constant that decides it."""
+
+
+@dataclass(frozen=True)
+class MemoryOperand:
+    """A memory operand with its parameters (SPIR-V 3.26)."""
+
+    access: MemoryAccessAttr | None = None
+    alignment: IntegerAttr | None = None
+    scope: ScopeAttr | SymbolRefAttr | None = None
+
+    @classmethod
+    def of(
+        cls,
+        access: MemoryAccess | None = None,
+        alignment: int | None = None,
+        scope: Scope | str | None = None,
+    ) -> MemoryOperand:
+        """A memory operand; its bit Aligned follows from `alignment`."""
+        if alignment is not None:
+            access = (access or MemoryAccess.None_) | MemoryAccess.Aligned
+        return cls(
+            None if access is None else MemoryAccessAttr(access),
+            None if alignment is None else IntegerAttr(alignment, i32),
+            _scope(scope),
+        )
+
+    @classmethod
+    def parse_optional(cls, parser: Parser) -> MemoryOperand:
+        """`["Volatile|Aligned", 4]`, or nothing."""
+        if not parser.parse_optional_punctuation("["):
+            return cls()
+        access = MemoryAccessAttr.parse_quoted(parser)
+        alignment = scope = None
+        while parser.parse_optional_punctuation(","):
+            if parser.parse_optional_keyword("scope"):
+                with parser.in_parens():
+                    scope = _parse_scope(parser)
+            else:
+                alignment = IntegerAttr(parser.parse_integer(allow_boolean=False), i32)
+        parser.parse_punctuation("]")
+        return cls(MemoryAccessAttr(access), alignment, scope)
+
+    def print(self, printer: Printer) -> None:
+        """` ["Volatile|Aligned", 4]`, or nothing."""
+        if self.access is None:
+            return
+        printer.print_string(f' ["{self.access.spell(self.access.data)}"')
+        if self.alignment is not None:
+            printer.print_string(f", {self.alignment.value.data}")
+        if self.scope is not None:
+            printer.print_string(", scope(")
+            if isinstance(self.scope, ScopeAttr):
+                self.scope.print_parameter(printer)
+            else:
+                printer.print_attribute(self.scope)
+            printer.print_string(")")
+        printer.print_string("]")
+
+    def verify(self, forbidden: MemoryAccess, what: str) -> None:
+        """Raises VerifyException if a parameter is missing or `what` must not have `forbidden`."""
+        access = self.access.data if self.access else MemoryAccess.None_
+        if bool(access & MemoryAccess.Aligned) != (self.alignment is not None):
+            raise VerifyException(
+                "the memory operand Aligned and an alignment go together: give both or neither"
+            )
+        if self.alignment is not None and self.alignment.value.data.bit_count() != 1:
+            raise VerifyException(
+                f"an alignment must be a power of two, not {self.alignment.value.data}"
+            )
+        if access & forbidden:
+            raise VerifyException(f"{forbidden.name} is not for {what}: remove it")
+        if bool(access & (MAKE_AVAILABLE | MAKE_VISIBLE)) != (self.scope is not None):
+            raise VerifyException(
+                "MakePointerAvailable or MakePointerVisible and a scope go together: "
+                "add scope(<Workgroup>), say, or remove it"
+            )
+        if self.scope is not None and not access & MemoryAccess.NonPrivatePointer:
+            raise VerifyException(
+                "MakePointerAvailable and MakePointerVisible are for non-private pointers: "
+                "add NonPrivatePointer"
+            )
+
+    def properties(self, prefix: str = "") -> dict[str, Attribute | None]:
+        """The properties of an operation that has this operand."""
+        return {
+            f"{prefix}memory_access": self.access,
+            f"{prefix}alignment": self.alignment,
+            f"{prefix}memory_scope": self.scope,
+        }
+
+
+def _scope(scope: Scope | str | None) -> ScopeAttr | SymbolRefAttr | None:
+    if isinstance(scope, Scope):
+        return ScopeAttr(scope)
+    return None if scope is None else SymbolRefAttr(scope)
+
+
+def _parse_scope(parser: Parser) -> ScopeAttr | SymbolRefAttr:
+    """`<Workgroup>` or `@scope`."""
+    if symbol := parser.parse_optional_symbol_name():
+        return SymbolRefAttr(symbol)
+    return ScopeAttr(ScopeAttr.parse_parameter(parser))
+
+
+class ReadsMemory(MemoryEffect):
+    """A load: it reads, and where it is volatile it may not be removed or repeated either."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        access = op.properties.get("memory_access")
+        effects = {EffectInstance(MemoryEffectKind.READ)}
+        if isinstance(access, MemoryAccessAttr) and access.data & MemoryAccess.Volatile:
+            effects.add(EffectInstance(MemoryEffectKind.WRITE))
+        return effects
+
+
+class WritesMemory(MemoryEffect):
+    """A store."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        return {EffectInstance(MemoryEffectKind.WRITE)}
+
+
+class CopiesMemory(MemoryEffect):
+    """A copy reads and writes."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        return {EffectInstance(MemoryEffectKind.READ), EffectInstance(MemoryEffectKind.WRITE)}
+
+
+def pointer_type(value: SSAValue) -> PointerType:
+    """The type of a pointer operand; raises VerifyException for anything else."""
+    if not isinstance(value.type, PointerType):
+        raise VerifyException(f"expected a !spirv.ptr, got {value.type}")
+    return value.type
+
+
+def _print_pointer(printer: Printer, pointer: SSAValue) -> None:
+    """` "StorageBuffer" %p`."""
+    storage_class = pointer_type(pointer).storage_class
+    printer.print_string(f' "{storage_class.spell(storage_class.data)}" ')
+    printer.print_operand(pointer)
+
+
+def _verify_fixed_size(type: Attribute, what: str) -> None:
+    """What is loaded or copied as a whole has a size known without the buffer."""
+    if isinstance(type, RuntimeArrayType) or (
+        isinstance(type, StructType)
+        and any(isinstance(member, RuntimeArrayType) for member in type.member_types)
+    ):
+        raise VerifyException(
+            f"{what} {type}, which has no fixed size: go to an element with spirv.AccessChain"
+        )
+
+
+@irdl_op_definition
+class VariableOp(SPIRVOp):
+    """OpVariable in a function: `spirv.Variable init(%c) : !spirv.ptr<f32, Function>`."""
+
+    name = "spirv.Variable"
+    storage_class = prop_def(StorageClassAttr)
+    initializer = opt_operand_def()
+    result = result_def(PointerType)
+    traits = traits_def(MemoryAllocEffect())
+
+    def __init__(self, result_type: PointerType, initializer: SSAValue | Operation | None = None):
+        super().__init__(
+            operands=[initializer],
+            properties={"storage_class": result_type.storage_class},
+            result_types=[result_type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> VariableOp:
+        initializer = None
+        if parser.parse_optional_keyword("init"):
+            with parser.in_parens():
+                initializer = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start = parser.pos
+        type = parser.parse_type()
+        if not isinstance(type, PointerType):
+            parser.raise_error(f"expected a !spirv.ptr, got {type}", start, parser.pos)
+        value = parser.resolve_operand(initializer, type.pointee) if initializer else None
+        op = cls(type, value)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        if self.initializer is not None:
+            printer.print_string(" init(")
+            printer.print_operand(self.initializer)
+            printer.print_string(")")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        type = pointer_type(self.result)
+        if self.storage_class != type.storage_class:
+            raise VerifyException(
+                f"the variable is in {self.storage_class.data.name}, "
+                f"its pointer in {type.storage_class.data.name}: they must be the same"
+            )
+        rules.cm_07_storage(type.pointee, type.storage_class.data)
+        if self.storage_class.data != StorageClass.Function:
+            raise VerifyException(
+                "spirv.Variable is for the storage class Function: "
+                f"declare a spirv.GlobalVariable for {self.storage_class.data.name}"
+            )
+        if self.initializer is None:
+            return
+        if self.initializer.type != type.pointee:
+            raise VerifyException(
+                f"an initializer of type {self.initializer.type} cannot fill {type.pointee}"
+            )
+        if not isinstance(self.initializer.owner, (*CONSTANT_INSTRUCTIONS, AddressOfOp)):
+            raise VerifyException(
+                "an initializer must be a constant or a global variable: store the value instead"
+            )
+
+
+@irdl_op_definition
+class LoadOp(SPIRVOp):
+    """OpLoad: `spirv.Load "StorageBuffer" %p ["Aligned", 4] : f32`."""
+
+    name = "spirv.Load"
+    pointer = operand_def(PointerType)
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+    result = result_def()
+    traits = traits_def(ReadsMemory())
+
+    def __init__(self, pointer: SSAValue | Operation, memory: MemoryOperand | None = None):
+        pointer = SSAValue.get(pointer)
+        super().__init__(
+            operands=[pointer],
+            properties=(memory or MemoryOperand()).properties(),
+            result_types=[pointer_type(pointer).pointee],
+        )
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The memory operand and its parameters."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        storage_class = StorageClassAttr.parse_quoted(parser)
+        operand = parser.parse_unresolved_operand()
+        memory = MemoryOperand.parse_optional(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = PointerType(parser.parse_type(), storage_class)
+        op = cls(parser.resolve_operand(operand, type), memory)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_pointer(printer, self.pointer)
+        self.memory.print(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        type = pointer_type(self.pointer)
+        if self.result.type != type.pointee:
+            raise VerifyException(
+                f"a load through a pointer to {type.pointee} cannot give {self.result.type}"
+            )
+        _verify_fixed_size(type.pointee, "cannot load")
+        self.memory.verify(MAKE_AVAILABLE, "a load")
+
+
+@irdl_op_definition
+class StoreOp(SPIRVOp):
+    """OpStore: `spirv.Store "StorageBuffer" %p, %v ["Aligned", 4] : f32`."""
+
+    name = "spirv.Store"
+    pointer = operand_def(PointerType)
+    object = operand_def()
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+    traits = traits_def(WritesMemory())
+
+    def __init__(
+        self,
+        pointer: SSAValue | Operation,
+        object: SSAValue | Operation,
+        memory: MemoryOperand | None = None,
+    ):
+        super().__init__(
+            operands=[pointer, object], properties=(memory or MemoryOperand()).properties()
+        )
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The memory operand and its parameters."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        storage_class = StorageClassAttr.parse_quoted(parser)
+        pointer = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        value = parser.parse_unresolved_operand()
+        memory = MemoryOperand.parse_optional(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        op = cls(
+            parser.resolve_operand(pointer, PointerType(type, storage_class)),
+            parser.resolve_operand(value, type),
+            memory,
+        )
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_pointer(printer, self.pointer)
+        printer.print_string(", ")
+        printer.print_operand(self.object)
+        self.memory.print(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.object.type)
+
+    def verify_(self) -> None:
+        type = pointer_type(self.pointer)
+        if self.object.type != type.pointee:
+            raise VerifyException(
+                f"a value of type {self.object.type} cannot be stored "
+                f"through a pointer to {type.pointee}"
+            )
+        self.memory.verify(MAKE_VISIBLE, "a store")
+
+
+@irdl_op_definition
+class CopyMemoryOp(SPIRVOp):
+    """
+    OpCopyMemory: `spirv.CopyMemory "Function" %to, "StorageBuffer" %from : f32`.
+
+    One memory operand is for both sides; of two, the first is the target's.
+    """
+
+    name = "spirv.CopyMemory"
+    target = operand_def(PointerType)
+    source = operand_def(PointerType)
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+    source_memory_access = opt_prop_def(MemoryAccessAttr)
+    source_alignment = opt_prop_def(IntegerAttr)
+    source_memory_scope = opt_prop_def(SCOPE)
+    traits = traits_def(CopiesMemory())
+
+    def __init__(
+        self,
+        target: SSAValue | Operation,
+        source: SSAValue | Operation,
+        memory: MemoryOperand | None = None,
+        source_memory: MemoryOperand | None = None,
+    ):
+        super().__init__(
+            operands=[target, source],
+            properties=(memory or MemoryOperand()).properties()
+            | (source_memory or MemoryOperand()).properties("source_"),
+        )
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The target's memory operand, or both sides'."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+    @property
+    def source_memory(self) -> MemoryOperand:
+        """The source's memory operand where it has one of its own."""
+        return MemoryOperand(
+            self.source_memory_access, self.source_alignment, self.source_memory_scope
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CopyMemoryOp:
+        to_storage = StorageClassAttr.parse_quoted(parser)
+        target = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        from_storage = StorageClassAttr.parse_quoted(parser)
+        source = parser.parse_unresolved_operand()
+        memory = MemoryOperand.parse_optional(parser)
+        source_memory = MemoryOperand()
+        if parser.parse_optional_punctuation(","):
+            source_memory = MemoryOperand.parse_optional(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        op = cls(
+            parser.resolve_operand(target, PointerType(type, to_storage)),
+            parser.resolve_operand(source, PointerType(type, from_storage)),
+            memory,
+            source_memory,
+        )
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_pointer(printer, self.target)
+        printer.print_string(",")
+        _print_pointer(printer, self.source)
+        self.memory.print(printer)
+        if self.source_memory.access is not None:
+            printer.print_string(",")
+            self.source_memory.print(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(pointer_type(self.target).pointee)
+
+    def verify_(self) -> None:
+        target, source = pointer_type(self.target), pointer_type(self.source)
+        if target.pointee != source.pointee:
+            raise VerifyException(
+                f"cannot copy {source.pointee} to {target.pointee}: the types must be the same"
+            )
+        _verify_fixed_size(target.pointee, "cannot copy")
+        two = self.source_memory.access is not None
+        if two and self.memory.access is None:
+            raise VerifyException("the source has a memory operand: give the target one too")
+        self.memory.verify(MAKE_VISIBLE if two else MemoryAccess.None_, "the target of a copy")
+        self.source_memory.verify(MAKE_AVAILABLE, "the source of a copy")
+
+
+def constituent_type(composite: Attribute, index: SSAValue) -> Attribute:
+    """The type that `index` selects in `composite`; raises VerifyException if it selects none."""
+    match composite:
+        case VectorType() | ArrayType() | RuntimeArrayType() | CooperativeMatrixType():
+            return composite.element_type
+        case MatrixType():
+            return composite.column_type
+        case StructType():
+            member = constant_integer(index)
+            count = len(composite.member_types)
+            if member is None:
+                raise VerifyException(
+                    f"an index into {composite} must be a spirv.Constant: "
+                    "a struct's members differ in type"
+                )
+            if not 0 <= member < count:
+                raise VerifyException(f"{composite} has no member {member}, only {count} of them")
+            return composite.member_types[member]
+        case _:
+            raise VerifyException(
+                f"{composite} is not a composite: there are more indexes than it has levels"
+            )
+
+
+def chain_type(base: PointerType, indexes: Sequence[SSAValue]) -> PointerType:
+    """The type of a chain's result; raises VerifyException if the indexes do not fit the base."""
+    type = base.pointee
+    for index in indexes:
+        if not isinstance(index.type, IntegerType):
+            raise VerifyException(f"an index must be an integer, not {index.type}")
+        value = constant_integer(index)
+        length = known(type.length) if isinstance(type, ArrayType) else None
+        if value is not None and length is not None and not 0 <= value < length:
+            raise VerifyException(f"index {value} is outside of {type}")
+        type = constituent_type(type, index)
+    return PointerType(type, base.storage_class)
+
+
+def _verify_chain(base: SSAValue, indexes: Sequence[SSAValue], result: SSAValue) -> None:
+    expected = chain_type(pointer_type(base), indexes)
+    if result.type != expected:
+        raise VerifyException(
+            f"the indexes lead to {expected}, but the result is declared {result.type}"
+        )
+
+
+class AccessChain(SPIRVOp, ABC):
+    """A pointer to a part of the object that the base points to."""
+
+    base = operand_def(PointerType)
+    indexes = var_operand_def(IntegerType)
+    result = result_def(PointerType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$base `[` $indexes `]` attr-dict `:` type($base) `,` type($indexes) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        base: SSAValue | Operation,
+        indexes: Sequence[SSAValue | Operation],
+        result_type: PointerType | None = None,
+    ):
+        base = SSAValue.get(base)
+        values = [SSAValue.get(index) for index in indexes]
+        super().__init__(
+            operands=[base, values],
+            result_types=[result_type or chain_type(pointer_type(base), values)],
+        )
+
+    def verify_(self) -> None:
+        _verify_chain(self.base, self.indexes, self.result)
+
+
+class PtrAccessChain(SPIRVOp, ABC):
+    """A pointer to a part of element `element` of the array whose element 0 the base points to."""
+
+    base = operand_def(PointerType)
+    element = operand_def(IntegerType)
+    indexes = var_operand_def(IntegerType)
+    result = result_def(PointerType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$base `[` $element ($indexes^)? `]` attr-dict `:` "
+        "type($base) `,` type($element) (`,` type($indexes)^)? `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        base: SSAValue | Operation,
+        element: SSAValue | Operation,
+        indexes: Sequence[SSAValue | Operation] = (),
+        result_type: PointerType | None = None,
+    ):
+        base = SSAValue.get(base)
+        values = [SSAValue.get(index) for index in indexes]
+        super().__init__(
+            operands=[base, element, values],
+            result_types=[result_type or chain_type(pointer_type(base), values)],
+        )
+
+    def verify_(self) -> None:
+        _verify_chain(self.base, self.indexes, self.result)
+
+
+@irdl_op_definition
+class AccessChainOp(AccessChain):
+    """OpAccessChain: `spirv.AccessChain %p[%i] : !spirv.ptr<...>, i32 -> !spirv.ptr<...>`."""
+
+    name = "spirv.AccessChain"
+
+
+@irdl_op_definition
+class InBoundsAccessChainOp(AccessChain):
+    """OpInBoundsAccessChain: an access chain that is known to stay inside the object."""
+
+    name = "spirv.InBoundsAccessChain"
+
+
+@irdl_op_definition
+class PtrAccessChainOp(PtrAccessChain):
+    """OpPtrAccessChain: `spirv.PtrAccessChain %p[%e %i] : ..., i32, i32 -> !spirv.ptr<...>`."""
+
+    name = "spirv.PtrAccessChain"
+
+
+@irdl_op_definition
+class InBoundsPtrAccessChainOp(PtrAccessChain):
+    """OpInBoundsPtrAccessChain: a pointer access chain that is known to stay inside the array."""
+
+    name = "spirv.InBoundsPtrAccessChain"
+
+
+@irdl_op_definition
+class ArrayLengthOp(SPIRVOp):
+    """
+    OpArrayLength, the length of the runtime array at the end of a struct in a buffer.
+
+    `spirv.ArrayLength %p[1] : !spirv.ptr<!spirv.struct<...>, StorageBuffer> -> i32`.
+    """
+
+    name = "spirv.ArrayLength"
+    structure = operand_def(PointerType)
+    array_member = prop_def(IntegerAttr)
+    result = result_def(IntegerType(32))
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$structure `[` $array_member `]` attr-dict `:` type($structure) `->` type($result)"
+    )
+
+    def __init__(self, structure: SSAValue | Operation, array_member: int):
+        super().__init__(
+            operands=[structure],
+            properties={"array_member": IntegerAttr(array_member, i32)},
+            result_types=[i32],
+        )
+
+    def verify_(self) -> None:
+        struct = pointer_type(self.structure).pointee
+        if not isinstance(struct, StructType):
+            raise VerifyException(f"expected a pointer to a struct, got one to {struct}")
+        last = len(struct.member_types) - 1
+        member = self.array_member.value.data
+        if member != last or not isinstance(struct.member_types[last], RuntimeArrayType):
+            raise VerifyException(
+                f"member {member} of {struct} is not a runtime array at the struct's end"
+            )
+
+
+@irdl_op_definition
+class CopyObjectOp(SPIRVOp):
+    """OpCopyObject: `spirv.CopyObject %x : !spirv.coopmatrix<...>`."""
+
+    name = "spirv.CopyObject"
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+
+    def __init__(self, operand: SSAValue | Operation):
+        operand = SSAValue.get(operand)
+        super().__init__(operands=[operand], result_types=[operand.type])
+
+    def verify_(self) -> None:
+        if self.operand.type != self.result.type:
+            raise VerifyException(f"a copy of {self.operand.type} cannot be {self.result.type}")
+
+
+OPERATIONS: list[type[Operation]] = [
+    VariableOp,
+    LoadOp,
+    StoreOp,
+    CopyMemoryOp,
+    AccessChainOp,
+    InBoundsAccessChainOp,
+    PtrAccessChainOp,
+    InBoundsPtrAccessChainOp,
+    ArrayLengthOp,
+    CopyObjectOp,
+]
