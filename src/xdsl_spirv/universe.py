@@ -36,7 +36,9 @@ PASSES: dict[str, str] = {
     "spirv-update-vce": "passes.spirv.update_vce:UpdateVCEPass",
 }
 
-TARGETS: dict[str, str] = {}
+TARGETS: dict[str, str] = {
+    "spirv-binary": "serialization.target:SPIRVBinary",
+}
 
 UNIVERSE = Universe(
     all_dialects={name: _lazy(path) for name, path in DIALECTS.items()},

@@ -1,0 +1,422 @@
+"""
+A `spirv.module` as a SPIR-V binary.
+
+What an ordinary operation becomes is the grammar's business (`plans.py`). Handwritten are only the
+parts that are not one instruction: the module's sections, symbols, types and constants, functions
+and their blocks. Ids are handed out in the order of first need, so they are dense, and one module
+gives the same bytes every time.
+
+Operations that make no instruction where they stand (constants, references to symbols, structured
+control flow's results) are known by their values: asking for the id of such a value defines what
+is behind it, in the section of types and constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    ArrayAttr,
+    FileLineColLoc,
+    FloatAttr,
+    FusedLoc,
+    IntegerAttr,
+    IntegerType,
+    NameLoc,
+    StringAttr,
+    SymbolRefAttr,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
+from xdsl_spirv.dialects.spirv.constants import (
+    ConstantNullOp,
+    ConstantOp,
+    ReferenceOfOp,
+    SpecConstantCompositeOp,
+    SpecConstantOp,
+    SpecConstantOperationOp,
+    UndefOp,
+)
+from xdsl_spirv.dialects.spirv.control_flow import LoopOp, SelectionOp
+from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
+from xdsl_spirv.dialects.spirv.structure import (
+    AddressOfOp,
+    EntryPointOp,
+    ExecutionModeOp,
+    FuncOp,
+    GlobalVariableOp,
+    ModuleOp,
+)
+from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.serialization.decorations import Decorations
+from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.functions import FunctionEncoder
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.plans import encoder_of, integers
+from xdsl_spirv.serialization.types_and_constants import (
+    BLOCK_CLASSES,
+    ConstantTable,
+    Declarations,
+    Ids,
+    TypeTable,
+    scalar_words,
+)
+from xdsl_spirv.serialization.words import ModuleWords, Section, string_words
+
+INTERFACE_OF_ALL = (1, 4)
+"""From this version on an entry point's interface lists every global variable it uses, of any
+storage class; before, those of Input and Output (SPIR-V, OpEntryPoint)."""
+
+
+def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> bytes:
+    """
+    The binary of a module.
+
+    `names` keeps symbols and names of values as OpName; `lines` keeps source positions as OpLine.
+    Raises `SPIRVEncodeError`, naming the operation, if the module cannot be written.
+    """
+    try:
+        return ModuleEncoder(module, names=names, lines=lines).encode()
+    except OverflowError as error:
+        raise SPIRVEncodeError(str(error), module) from error
+
+
+class ModuleEncoder:
+    """The encoding of one module; the `IdSource` of the plans and the `Module` of functions."""
+
+    def __init__(self, module: ModuleOp, *, names: bool, lines: bool):
+        self.module = module
+        self.names = names
+        self.lines = lines
+        self.words = ModuleWords()
+        self.ids = Ids()
+        self.decorations = Decorations(self.words, self.operand)
+        declarations = Declarations(self.words, self.ids)
+        self.types = TypeTable(declarations, self.decorations, self.operand)
+        self.constants = ConstantTable(declarations, self.types, self.symbol)
+        self.declarations = declarations
+        self._values: dict[int, int] = {}
+        self._symbols = {
+            name.data: op
+            for op in module.body.ops
+            if isinstance(name := op.properties.get("sym_name"), StringAttr)
+        }
+        self._symbol_ids: dict[str, int] = {}
+        self._defining: set[str] = set()
+        self._extended_sets: dict[str, int] = {}
+        self._files: dict[str, int] = {}
+        self._named: set[int] = set()
+        self._uses: dict[str, set[str]] = {}
+        """Function -> the symbols that it refers to."""
+        self._in_use: set[str] = set()
+        self._without_instruction: dict[type[Operation], Callable[[SSAValue, Operation], int]] = {
+            ConstantOp: self._constant,
+            ConstantNullOp: self._null,
+            UndefOp: self._undefined,
+            AddressOfOp: self._address,
+            ReferenceOfOp: self._reference,
+            SpecConstantOperationOp: self._spec_constant_operation,
+            SelectionOp: self._merged,
+            LoopOp: self._merged,
+        }
+        self._definitions: dict[type[Operation], Callable[[Operation], int]] = {
+            GlobalVariableOp: self._global_variable,
+            SpecConstantOp: self._spec_constant,
+            SpecConstantCompositeOp: self._spec_constant_composite,
+        }
+        # What plans call most, without a level between.
+        self.type = self.types.id
+        self.void = self.types.void
+        self.fresh = self.ids.fresh
+
+    def encode(self) -> bytes:
+        version = self._declare_triple()
+        self._memory_model()
+        entry_points: list[EntryPointOp] = []
+        for op in self.module.body.ops:
+            match op:
+                case FuncOp():
+                    self._function(op)
+                case EntryPointOp():
+                    entry_points.append(op)
+                case ExecutionModeOp():
+                    self._execution_mode(op)
+                case _ if type(op) in self._definitions:
+                    self.symbol(self._name_of(op), op)
+                case _:
+                    raise SPIRVEncodeError("the operation has no place outside a function", op)
+        for op in entry_points:
+            self._entry_point(op, version)
+        return self.words.assemble(grammar().magic, version, self.ids.bound)
+
+    # Ids: what plans and functions ask for.
+
+    def value(self, value: SSAValue) -> int:
+        """The id of a value."""
+        known = self._values.get(id(value))
+        if known is None:
+            owner = value.owner
+            alias = self._without_instruction.get(type(owner))  # pyright: ignore
+            if alias is not None and isinstance(owner, Operation):
+                known = alias(value, owner)
+            else:
+                known = self.ids.fresh()
+            self._values[id(value)] = known
+            if self.names and value.name_hint:
+                self._name(known, value.name_hint)
+        return known
+
+    def operand(self, attribute: Attribute, op: Operation | None = None) -> int:
+        """The id of what an attribute states where SPIR-V wants an id."""
+        return self.constants.operand(attribute, op)
+
+    def symbol(self, name: str, op: Operation | None) -> int:
+        """The id of a symbol of the module; a variable or constant is defined if it is not yet."""
+        self._in_use.add(name)
+        known = self._symbol_ids.get(name)
+        if known is not None:
+            return known
+        definition = self._symbols.get(name)
+        if definition is None:
+            raise SPIRVEncodeError(f"@{name} is not defined in the module", op)
+        if name in self._defining:
+            raise SPIRVEncodeError(f"the definition of @{name} refers to itself", op)
+        define = self._definitions.get(type(definition))
+        self._defining.add(name)
+        made = self.ids.fresh() if define is None else define(definition)
+        self._symbol_ids[name] = made
+        if self.names:
+            self._name(made, name)
+        return made
+
+    def extended_set(self, name: str) -> int:
+        known = self._extended_sets.get(name)
+        if known is None:
+            known = self._extended_sets[name] = self.ids.fresh()
+            self._add(Section.IMPORTS, "OpExtInstImport", known, *string_words(name))
+        return known
+
+    # Debug information and decorations.
+
+    def line(self, op: Operation) -> tuple[int, int, int] | None:
+        """File, line and column of an operation, None if they are unknown."""
+        where: Attribute = op.location
+        while not isinstance(where, FileLineColLoc):
+            if isinstance(where, NameLoc):
+                where = where.location
+            elif isinstance(where, FusedLoc) and isinstance(where.locations, ArrayAttr):
+                where = where.locations.data[0] if where.locations.data else UNKNOWN_LOC
+            else:
+                return None
+        name = where.filename.data
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = self.ids.fresh()
+            self._add(Section.SOURCES, "OpString", file, *string_words(name))
+        return file, where.line.data, where.column.data
+
+    def decorate(self, target: int, op: Operation) -> None:
+        """Every discardable attribute of an operation that is a decoration."""
+        for name, attribute in op.attributes.items():
+            self.decorations.add_attribute(target, name, attribute, op)
+
+    def is_declaration(self, op: Operation) -> bool:
+        """Whether an operation makes no instruction where it stands; it is defined here then."""
+        owner = type(op)
+        if owner not in self._without_instruction or owner is SelectionOp or owner is LoopOp:
+            return False
+        self.value(op.results[0])
+        return True
+
+    def _name(self, target: int, name: str) -> None:
+        """One name an id: a constant that several values share has the first one's."""
+        if target in self._named:
+            return
+        self._named.add(target)
+        self._add(Section.NAMES, "OpName", target, *string_words(name))
+
+    def _add(self, section: Section, name: str, *operands: int) -> None:
+        self.words.add(section, grammar().instruction(name).opcode, operands)
+
+    @staticmethod
+    def _name_of(op: Operation) -> str:
+        name = op.properties.get("sym_name")
+        if not isinstance(name, StringAttr):
+            raise SPIRVEncodeError("the operation has no symbol name", op)
+        return name.data
+
+    # Values without an instruction where they stand.
+
+    def _constant(self, value: SSAValue, op: Operation) -> int:
+        return self.constants.id(op.properties["value"], value.type, op)
+
+    def _null(self, value: SSAValue, op: Operation) -> int:
+        return self.constants.null(value.type, op)
+
+    def _undefined(self, value: SSAValue, op: Operation) -> int:
+        return self.constants.undefined(value.type, op)
+
+    def _address(self, value: SSAValue, op: Operation) -> int:
+        return self._referenced(op.properties["variable"], op)
+
+    def _reference(self, value: SSAValue, op: Operation) -> int:
+        return self._referenced(op.properties["spec_const"], op)
+
+    def _referenced(self, symbol: Attribute, op: Operation) -> int:
+        if not isinstance(symbol, SymbolRefAttr):
+            raise SPIRVEncodeError(f"{symbol} is no symbol", op)
+        return self.symbol(symbol.string_value(), op)
+
+    def _merged(self, value: SSAValue, op: Operation) -> int:
+        """A result of structured control flow is the operand of its merge."""
+        last = op.regions[0].blocks[-1].last_op if op.regions[0].blocks else None
+        index = list(op.results).index(value)  # pyright: ignore
+        if last is None or index >= len(last.operands):
+            raise SPIRVEncodeError("the merge block gives no value for a result", op)
+        return self.value(last.operands[index])
+
+    def _spec_constant_operation(self, value: SSAValue, op: Operation) -> int:
+        """OpSpecConstantOp: the wrapped operation's instruction among the constants."""
+        inner = op.regions[0].block.first_op
+        if inner is None or len(inner.results) != 1:
+            raise SPIRVEncodeError("there is no wrapped operation with one result", op)
+        # Operands first, so that they are declared before.
+        for operand in inner.operands:
+            self.value(operand)
+        head, type_id, result, *operands = encoder_of(inner)(self, inner)
+        self._add(Section.GLOBALS, "OpSpecConstantOp", type_id, result, head & 0xFFFF, *operands)
+        return result
+
+    # Definitions of symbols.
+
+    def _global_variable(self, op: Operation) -> int:
+        t = op.properties["type"]
+        if not isinstance(t, PointerType):
+            raise SPIRVEncodeError(f"a variable's type is a pointer, not {t}", op)
+        type_id = self.type(t, op)
+        if t.storage_class.data in BLOCK_CLASSES:
+            self.types.decorate_block(t.pointee)
+        operands = [int(t.storage_class.data)]
+        initializer = op.properties.get("initializer")
+        if initializer is not None:
+            operands.append(self.operand(initializer, op))
+        made = self.declarations.emit("OpVariable", type_id, operands)
+        self._decorate_all(made, op, ("type", "sym_name", "initializer"))
+        return made
+
+    def _decorate_all(self, target: int, op: Operation, but: Sequence[str]) -> None:
+        """Properties and attributes that are decorations."""
+        for name, attribute in (op.properties | op.attributes).items():
+            if name == "linkage_attributes":
+                self._linkage(target, attribute, op)
+            elif name not in but:
+                self.decorations.add_attribute(target, name, attribute, op)
+
+    def _linkage(self, target: int, attribute: Attribute, op: Operation) -> None:
+        if not isinstance(attribute, LinkageAttributesAttr):
+            raise SPIRVEncodeError(f"{attribute} is no linkage", op)
+        name, linkage = string_words(attribute.linkage_name.data), attribute.linkage_type.data
+        self.decorations.add(target, Decoration.LinkageAttributes, *name, linkage)
+
+    def _spec_constant(self, op: Operation) -> int:
+        value = op.properties["default_value"]
+        if not isinstance(value, IntegerAttr | FloatAttr):
+            raise SPIRVEncodeError(f"{value} is no scalar default value", op)
+        t = value.type
+        type_id, words = self.type(t, op), scalar_words(value, t, op)
+        if isinstance(t, IntegerType) and t.width.data == 1:
+            name = "OpSpecConstantTrue" if words[0] else "OpSpecConstantFalse"
+            made = self.declarations.emit(name, type_id, ())
+        else:
+            made = self.declarations.emit("OpSpecConstant", type_id, words)
+        self._decorate_all(made, op, ("sym_name", "default_value"))
+        return made
+
+    def _spec_constant_composite(self, op: Operation) -> int:
+        constituents = op.properties["constituents"]
+        symbols = constituents.data if isinstance(constituents, ArrayAttr) else ()
+        ids = [self._referenced(s, op) for s in symbols]
+        type_id = self.type(op.properties["type"], op)
+        return self.declarations.emit("OpSpecConstantComposite", type_id, ids)
+
+    # Sections.
+
+    def _declare_triple(self) -> tuple[int, int]:
+        """Capabilities and extensions; the version they are declared for."""
+        triple = self.module.vce_triple
+        if triple is None:
+            raise SPIRVEncodeError(
+                "the module does not say which version, capabilities and extensions it requires; "
+                "run the pass spirv-update-vce before",
+                self.module,
+            )
+        for capability in triple.capabilities:
+            self._add(Section.CAPABILITIES, "OpCapability", capability.data)
+        for extension in triple.extensions:
+            self._add(Section.EXTENSIONS, "OpExtension", *string_words(extension.data))
+        return triple.version.data
+
+    def _memory_model(self) -> None:
+        addressing, memory = self.module.addressing_model, self.module.memory_model
+        self._add(Section.MEMORY_MODEL, "OpMemoryModel", addressing.data, memory.data)
+
+    def _function(self, func: FuncOp) -> None:
+        self._in_use = set()
+        words = FunctionEncoder(self).encode(func)
+        self.words.sections[Section.FUNCTIONS] += words
+        self._uses[func.sym_name.data] = self._in_use
+        self._decorate_all(
+            self.symbol(func.sym_name.data, func),
+            func,
+            ("sym_name", "function_type", "function_control", "arg_attrs", "res_attrs"),
+        )
+
+    def _entry_point(self, op: EntryPointOp, version: tuple[int, int]) -> None:
+        name = op.fn.string_value()
+        function = self.symbol(name, op)
+        listed = [s.string_value() for s in op.interface.data]
+        interface = dict.fromkeys(listed + self._used_variables(name, version))
+        self._add(
+            Section.ENTRY_POINTS,
+            "OpEntryPoint",
+            op.execution_model.data,
+            function,
+            *string_words(name),
+            *(self.symbol(s, op) for s in interface),
+        )
+
+    def _used_variables(self, function: str, version: tuple[int, int]) -> list[str]:
+        """The variables an entry point must list, through all calls, in the module's order."""
+        reached, waiting = {function}, [function]
+        while waiting:
+            for name in self._uses.get(waiting.pop(), ()):
+                if name not in reached:
+                    reached.add(name)
+                    waiting.append(name)
+        found: list[str] = []
+        for name, op in self._symbols.items():
+            if name in reached and isinstance(op, GlobalVariableOp):
+                t = op.properties["type"]
+                of_stage = isinstance(t, PointerType) and t.storage_class.data in (
+                    StorageClass.Input,
+                    StorageClass.Output,
+                )
+                if of_stage or version >= INTERFACE_OF_ALL:
+                    found.append(name)
+        return found
+
+    def _execution_mode(self, op: ExecutionModeOp) -> None:
+        mode = grammar().kind("ExecutionMode")[op.execution_mode.data]
+        function = self.symbol(op.fn.string_value(), op)
+        values = op.values.data
+        if any(p.kind.startswith("Id") for p in mode.parameters):
+            operands, name = [self.operand(v, op) for v in values], "OpExecutionModeId"
+        else:
+            operands, name = [w for v in values for w in integers(v, op)], "OpExecutionMode"
+        if len(operands) != len(mode.parameters):
+            raise SPIRVEncodeError(
+                f"{mode.name} has {len(mode.parameters)} values, not {len(operands)}", op
+            )
+        self._add(Section.EXECUTION_MODES, name, function, mode.value, *operands)

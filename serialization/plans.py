@@ -1,0 +1,342 @@
+"""
+How an operation becomes one instruction: by the grammar alone.
+
+For every class of operation a plan is made once: the instruction's operands in the grammar's
+order, each with the place it is read from (an SSA operand, or a property under the name that the
+class's `FIELDS` gives). Applying the plan walks that list. Nothing here knows an instruction by
+name, so a new one needs no line of code: a declaration that lacks an operand the grammar demands
+is refused when the plan is made.
+
+An enumeration's parameters are properties too: `Aligned` reads `alignment`, `MakePointerAvailable`
+and `MakePointerVisible` read `memory_scope`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Protocol, TypeAlias
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntAttr, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation, OperandDef, OptOperandDef, VarOperandDef
+
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.dialects.spirv.base import instruction_of
+from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.grammar import Category, Enumerant, Instruction, Operand, grammar
+from xdsl_spirv.serialization.words import MAX_WORD_COUNT, string_words
+
+PARAMETERS = {
+    "Aligned": "alignment",
+    "MakePointerAvailable": "memory_scope",
+    "MakePointerVisible": "memory_scope",
+}
+"""The property that holds an enumerant's parameter."""
+
+IMPLICIT = ("IdResultType", "IdResult")
+
+
+class IdSource(Protocol):
+    """What a plan asks for ids."""
+
+    def value(self, value: SSAValue) -> int: ...
+    def type(self, attribute: Attribute, op: Operation | None = None) -> int: ...
+    def operand(self, attribute: Attribute, op: Operation | None = None) -> int: ...
+    def extended_set(self, name: str) -> int: ...
+    def void(self) -> int: ...
+    def fresh(self) -> int: ...
+
+
+Writer: TypeAlias = Callable[[IdSource, Operation], Sequence[int] | None]
+"""The words of one grammar operand; None if the operation leaves it out."""
+
+Encode: TypeAlias = Callable[[IdSource, Operation], Sequence[int]]
+"""The words of an operation's instruction."""
+
+
+def encoder_of(op: Operation) -> Encode:
+    """The plan for an operation's class, made on its first operation."""
+    return _plan(type(op))
+
+
+@cache
+def _plan(cls: type[Operation]) -> Encode:
+    instruction = instruction_for(cls)
+    in_set = instruction_of(cls)[0]
+    writers = [(o, _writer(cls, instruction, o)) for o in _inputs(instruction)]
+    absent = [o.field for o, w in writers if w is None and not o.quantifier]
+    if absent:
+        raise SPIRVEncodeError(
+            f"{cls.name} is declared without {', '.join(absent)}, which {instruction.name} "
+            "demands; add the operand, or its name to FIELDS"
+        )
+    present = [(o, w) for o, w in writers if w is not None]
+    if in_set is not None:
+        return _extended(in_set, instruction.opcode, present)
+    if _only_ssa(cls, present) and instruction.has_result_type:
+        return _plain(instruction.opcode)
+    return _general(instruction, present)
+
+
+def instruction_for(cls: type[Operation]) -> Instruction:
+    """
+    The grammar's entry for a class of operation.
+
+    Raises `SPIRVEncodeError` if the grammar has none.
+    """
+    in_set, name = instruction_of(cls)
+    try:
+        return grammar().instruction(name, in_set)
+    except KeyError:
+        where = "the core grammar" if in_set is None else in_set
+        raise SPIRVEncodeError(
+            f"{cls.name} stands for {name}, which {where} does not have; "
+            "lower it first, or name its INSTRUCTION"
+        ) from None
+
+
+def _inputs(instruction: Instruction) -> list[Operand]:
+    return [o for o in instruction.operands if o.kind not in IMPLICIT]
+
+
+def _plain(opcode: int) -> Encode:
+    """Result type, result, and the SSA operands as they stand: most instructions."""
+
+    def encode(ids: IdSource, op: Operation) -> Sequence[int]:
+        result = op.results[0]
+        words = [0, ids.type(result.type, op), ids.value(result)]
+        value = ids.value
+        words += [value(o) for o in op.operands]
+        words[0] = len(words) << 16 | opcode
+        return words
+
+    return encode
+
+
+def _extended(in_set: str, opcode: int, operands: Sequence[tuple[Operand, Writer]]) -> Encode:
+    """OpExtInst: result type, result, set, instruction, operands."""
+    ext_inst = grammar().instruction("OpExtInst").opcode
+
+    def encode(ids: IdSource, op: Operation) -> Sequence[int]:
+        result = op.results[0]
+        words = [0, ids.type(result.type, op), ids.value(result), ids.extended_set(in_set), opcode]
+        for _, writer in operands:
+            words += writer(ids, op) or ()
+        words[0] = len(words) << 16 | ext_inst
+        return words
+
+    return encode
+
+
+def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]]) -> Encode:
+    """Any mixture of SSA operands and properties, some left out."""
+    opcode = instruction.opcode
+    has_result, has_type = instruction.has_result, instruction.has_result_type
+
+    def encode(ids: IdSource, op: Operation) -> Sequence[int]:
+        words = [0]
+        results = op.results
+        if has_type:
+            words.append(ids.type(results[0].type, op) if results else ids.void())
+        if has_result:
+            words.append(ids.value(results[0]) if results else ids.fresh())
+        left_out: list[Operand] = []
+        for operand, writer in operands:
+            written = writer(ids, op)
+            if written is None:
+                left_out.append(operand)
+                continue
+            if left_out:
+                words += _stand_ins(left_out, operand, op)
+                left_out = []
+            words += written
+        if len(words) > MAX_WORD_COUNT:
+            raise SPIRVEncodeError(
+                f"{len(words)} words exceed SPIR-V's limit of {MAX_WORD_COUNT} an instruction", op
+            )
+        words[0] = len(words) << 16 | opcode
+        return words
+
+    return encode
+
+
+def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> list[int]:
+    """What stands for operands left out before one that is there: an empty mask, or an error."""
+    words: list[int] = []
+    for operand in left_out:
+        if operand.quantifier == "*":
+            continue
+        if not operand.quantifier or grammar().kind(operand.kind).category is not Category.BITS:
+            raise SPIRVEncodeError(f"{later.field} is given without {operand.field}", op)
+        words.append(0)
+    return words
+
+
+def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) -> bool:
+    """Whether the instruction's operands are the SSA operands, in their order."""
+    if not issubclass(cls, IRDLOperation):
+        return False
+    names = [name for name, _ in cls.get_irdl_definition().operands]
+    return names == [_field(cls, o) for o, _ in operands]
+
+
+def _field(cls: type[Operation], operand: Operand) -> str:
+    """The name under which a class declares a grammar operand."""
+    fields: dict[str, str] = getattr(cls, "FIELDS", {})
+    if operand.field in fields:
+        return fields[operand.field]
+    if issubclass(cls, IRDLOperation):
+        names = [name for name, _ in cls.get_irdl_definition().operands]
+        if names == ["operand"] and operand.field not in _properties(cls):
+            return "operand"
+    return operand.field
+
+
+def _properties(cls: type[IRDLOperation]) -> dict[str, str]:
+    """Python field name -> property or attribute name."""
+    definition = cls.get_irdl_definition()
+    own = {name: name for name in (*definition.properties, *definition.attributes)}
+    return own | {field: name for field, (name, _) in definition.accessor_names.items()}
+
+
+def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) -> Writer | None:
+    """How a grammar operand is read from an operation; None if the class does not declare it."""
+    if not issubclass(cls, IRDLOperation):
+        return None
+    field = _field(cls, operand)
+    definitions = cls.get_irdl_definition().operands
+    names = [name for name, _ in definitions]
+    if field in names:
+        return _ssa(field, names, [type(d) for _, d in definitions])
+    properties = _properties(cls)
+    if field not in properties:
+        return None
+    name = properties[field]
+    match grammar().kind(operand.kind).category:
+        case Category.ID:
+            return _identified(name)
+        case Category.VALUE | Category.BITS:
+            return _enumerated(cls, operand, name)
+        case Category.LITERAL:
+            return _literal(operand, name)
+        case Category.COMPOSITE:
+            raise SPIRVEncodeError(
+                f"{cls.name}: {instruction.name} has operands of kind {operand.kind}, which need "
+                "an encoder of their own"
+            )
+
+
+def _ssa(field: str, names: Sequence[str], definitions: Sequence[type[OperandDef]]) -> Writer:
+    """Reads SSA operands by place: one segment of any length leaves every place known."""
+    index = names.index(field)
+    lengths = [issubclass(d, VarOperandDef | OptOperandDef) for d in definitions]
+    if sum(lengths) > 1:
+
+        def by_name(ids: IdSource, op: Operation) -> Sequence[int] | None:
+            value: SSAValue | Sequence[SSAValue] | None = getattr(op, field)
+            if isinstance(value, SSAValue):
+                return (ids.value(value),)
+            return [ids.value(v) for v in value] if value else None
+
+        return by_name
+
+    after = len(names) - index - 1
+    if lengths[index]:
+
+        def segment(ids: IdSource, op: Operation) -> Sequence[int] | None:
+            operands = op.operands
+            values = operands[index : len(operands) - after]
+            return [ids.value(v) for v in values] if values else None
+
+        return segment
+
+    place = -after - 1 if any(lengths[:index]) else index
+    return lambda ids, op: (ids.value(op.operands[place]),)
+
+
+def _attribute(op: Operation, name: str) -> Attribute | None:
+    found = op.properties.get(name)
+    return op.attributes.get(name) if found is None else found
+
+
+def _identified(name: str) -> Writer:
+    """A property where SPIR-V wants ids: a constant's, a symbol's or a type's."""
+
+    def write(ids: IdSource, op: Operation) -> Sequence[int] | None:
+        attribute = _attribute(op, name)
+        if attribute is None:
+            return None
+        if isinstance(attribute, ArrayAttr):
+            return [ids.operand(a, op) for a in attribute.data]
+        return (ids.operand(attribute, op),)
+
+    return write
+
+
+def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer:
+    """An enumerant or mask with its parameters."""
+    kind = grammar().kind(operand.kind)
+    properties = _properties(cls)
+    prefix = name.removesuffix("memory_access").removesuffix("memory_operand")
+    prefix = "" if prefix == name else prefix
+
+    @cache
+    def parameters(value: int) -> list[tuple[Enumerant, Operand, str]]:
+        found: list[tuple[Enumerant, Operand, str]] = []
+        for enumerant in kind.used(value):
+            for parameter in enumerant.parameters:
+                field = prefix + PARAMETERS.get(enumerant.name, parameter.field)
+                found.append((enumerant, parameter, properties.get(field, field)))
+        return found
+
+    def write(ids: IdSource, op: Operation) -> Sequence[int] | None:
+        attribute = _attribute(op, name)
+        if attribute is None:
+            return None
+        if not isinstance(attribute, EnumerationAttr):
+            raise SPIRVEncodeError(f"{name} must be a {kind.name}, not {attribute}", op)
+        value = int(attribute.data)
+        words = [value]
+        for enumerant, parameter, field in parameters(value):
+            given = _attribute(op, field)
+            if given is None:
+                raise SPIRVEncodeError(f"{enumerant.name} needs {field}; add it", op)
+            if parameter.kind.startswith("Id"):
+                words.append(ids.operand(given, op))
+            else:
+                words += integers(given, op)
+        return words
+
+    return write
+
+
+def _literal(operand: Operand, name: str) -> Writer:
+    if operand.kind == "LiteralString":
+
+        def text(ids: IdSource, op: Operation) -> Sequence[int] | None:
+            attribute = _attribute(op, name)
+            return string_words(attribute.data) if isinstance(attribute, StringAttr) else None
+
+        return text
+
+    def numbers(ids: IdSource, op: Operation) -> Sequence[int] | None:
+        attribute = _attribute(op, name)
+        return None if attribute is None else integers(attribute, op)
+
+    return numbers
+
+
+def integers(attribute: Attribute, op: Operation | None) -> list[int]:
+    """One word for each number of an attribute: an integer, or an array of integers."""
+    if isinstance(attribute, IntegerAttr):
+        return [attribute.value.data & 0xFFFFFFFF]
+    if isinstance(attribute, IntAttr):
+        return [attribute.data & 0xFFFFFFFF]
+    if isinstance(attribute, EnumerationAttr):
+        return [int(attribute.data)]
+    if isinstance(attribute, ArrayAttr):
+        return [word for a in attribute.data for word in integers(a, op)]
+    if isinstance(attribute, DenseArrayBase):
+        return [int(v) & 0xFFFFFFFF for v in attribute.iter_values()]
+    raise SPIRVEncodeError(f"{attribute} is no integer literal", op)

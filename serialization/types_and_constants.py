@@ -1,0 +1,399 @@
+"""
+Types and constants, each declared once, in the order in which they are first needed.
+
+SPIR-V forbids two declarations of one scalar, vector or pointer type, and MLIR has several
+spellings of some (`i32` and `ui32` are both OpTypeInt 32 0): what is compared is therefore the
+words of the declaration, not the attribute. Declarations that differ in a decoration alone (an
+array's stride, a struct's offsets) are different ones. Constants are compared by their words too,
+so that 0.0 and -0.0 or two NaNs stay apart.
+
+A type may need a specialization constant of the module (a cooperative matrix's rows): the symbol
+is then defined before the type, wherever in the module it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    FunctionType,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    SymbolRefAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation
+
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.dialects.spirv.constants import constituent_types
+from xdsl_spirv.dialects.spirv.enums import Decoration, FPEncoding, StorageClass
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    FloatType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.serialization.decorations import Decorations
+from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.words import ModuleWords, Section, integer_words
+
+SymbolId: TypeAlias = Callable[[str, Operation | None], int]
+"""The id of a module's symbol, defining it first if need be."""
+
+FLOATS: dict[type[Attribute], tuple[int, FPEncoding | None]] = {
+    Float16Type: (16, None),
+    Float32Type: (32, None),
+    Float64Type: (64, None),
+    BFloat16Type: (16, FPEncoding.BFloat16KHR),
+    Float8E4M3FNType: (8, FPEncoding.Float8E4M3EXT),
+    Float8E5M2Type: (8, FPEncoding.Float8E5M2EXT),
+}
+"""Width and FP Encoding; the four without one are IEEE 754's."""
+
+I32 = IntegerType(32)
+
+BLOCK_CLASSES = (
+    StorageClass.Uniform,
+    StorageClass.StorageBuffer,
+    StorageClass.PushConstant,
+    StorageClass.PhysicalStorageBuffer,
+)
+"""Where a variable's struct is an interface block (Vulkan, "Shader Resource Interface")."""
+
+
+class Ids:
+    """Result ids: dense, from 1 on, in the order of asking."""
+
+    def __init__(self) -> None:
+        self.bound = 1
+
+    def fresh(self) -> int:
+        fresh = self.bound
+        self.bound = fresh + 1
+        return fresh
+
+
+class Declarations:
+    """What `TypeTable` and `ConstantTable` write: declarations without duplicates."""
+
+    def __init__(self, words: ModuleWords, ids: Ids):
+        self._words = words
+        self._ids = ids
+        self._declared: dict[tuple[object, ...], int] = {}
+
+    def emit(
+        self,
+        name: str,
+        result_type: int | None,
+        operands: Sequence[int],
+        result: int | None = None,
+    ) -> int:
+        """A new declaration, whether or not there is an equal one; its id may be given."""
+        if result is None:
+            result = self._ids.fresh()
+        head = (result,) if result_type is None else (result_type, result)
+        opcode = grammar().instruction(name).opcode
+        self._words.add(Section.GLOBALS, opcode, (*head, *operands))
+        return result
+
+    def declare(
+        self, name: str, result_type: int | None, operands: Sequence[int], apart: object = None
+    ) -> tuple[int, bool]:
+        """The id of a declaration, and whether it is new; `apart` keeps equal words apart."""
+        key = (name, result_type, apart, *operands)
+        known = self._declared.get(key)
+        if known is not None:
+            return known, False
+        made = self._declared[key] = self.emit(name, result_type, operands)
+        return made, True
+
+    def forward_pointer(self, storage_class: int) -> int:
+        """OpTypeForwardPointer: the id of a pointer type that `point` declares later."""
+        pointer = self._ids.fresh()
+        opcode = grammar().instruction("OpTypeForwardPointer").opcode
+        self._words.add(Section.GLOBALS, opcode, (pointer, storage_class))
+        return pointer
+
+    def point(self, pointer: int, storage_class: int, pointee: int) -> None:
+        """Declares a forward pointer."""
+        operands = (storage_class, pointee)
+        self.emit("OpTypePointer", None, operands, pointer)
+        self._declared["OpTypePointer", None, None, *operands] = pointer
+
+
+class TypeTable:
+    """Ids of types."""
+
+    def __init__(
+        self,
+        declarations: Declarations,
+        decorations: Decorations,
+        size_id: Callable[[Attribute, Operation | None], int],
+    ):
+        self._declarations = declarations
+        self._decorations = decorations
+        self._size_id = size_id
+        self._by_identity: dict[int, tuple[int, Attribute]] = {}
+        self._by_attribute: dict[Attribute, int] = {}
+        self._forward: dict[tuple[str, int], int] = {}
+        """Pointers to a struct that is not declared yet, by its name and their storage class."""
+        self._makers: dict[type[Attribute], Callable[..., int]] = {
+            IntegerType: self._integer,
+            VectorType: self._vector,
+            PointerType: self._pointer,
+            ArrayType: self._array,
+            RuntimeArrayType: self._runtime_array,
+            MatrixType: self._matrix,
+            StructType: self._struct,
+            CooperativeMatrixType: self._cooperative_matrix,
+            FunctionType: self._function,
+            **{float_type: self._float for float_type in FLOATS},
+        }
+
+    def id(self, attribute: Attribute, op: Operation | None = None) -> int:
+        """The id of a type; `op` is named in the error if it has none."""
+        known = self._by_identity.get(id(attribute))
+        if known is not None:
+            return known[0]
+        made = self._by_attribute.get(attribute)
+        if made is None:
+            maker = self._makers.get(type(attribute))
+            if maker is None:
+                raise SPIRVEncodeError(
+                    f"the type {attribute} has no SPIR-V form; convert it to a type of the spirv "
+                    "dialect first",
+                    op,
+                )
+            made = self._by_attribute[attribute] = maker(attribute, op)
+        # The attribute is kept, so that its identity is not given to another one.
+        self._by_identity[id(attribute)] = (made, attribute)
+        return made
+
+    def void(self) -> int:
+        return self._declare("OpTypeVoid", ())
+
+    def _declare(self, name: str, operands: Sequence[int]) -> int:
+        return self._declarations.declare(name, None, operands)[0]
+
+    def _integer(self, t: IntegerType, op: Operation | None) -> int:
+        if t.width.data == 1:
+            return self._declare("OpTypeBool", ())
+        signed = t.signedness.data is Signedness.SIGNED
+        return self._declare("OpTypeInt", (t.width.data, int(signed)))
+
+    def _float(self, t: FloatType, op: Operation | None) -> int:
+        width, encoding = FLOATS[type(t)]
+        return self._declare("OpTypeFloat", (width,) if encoding is None else (width, encoding))
+
+    def _vector(self, t: VectorType, op: Operation | None) -> int:
+        shape = t.get_shape()
+        if len(shape) != 1 or shape[0] < 2 or t.get_num_scalable_dims():
+            raise SPIRVEncodeError(
+                f"the type {t} has no SPIR-V form: a vector has one dimension of 2 or more", op
+            )
+        return self._declare("OpTypeVector", (self.id(t.element_type, op), shape[0]))
+
+    def _matrix(self, t: MatrixType, op: Operation | None) -> int:
+        return self._declare("OpTypeMatrix", (self.id(t.column_type, op), t.columns.data))
+
+    def _pointer(self, t: PointerType, op: Operation | None) -> int:
+        storage_class = int(t.storage_class.data)
+        if isinstance(t.pointee, StructType) and t.pointee.is_reference:
+            return self._pointer_to_enclosing(t.pointee.identifier.data, storage_class)
+        pointee = self.id(t.pointee, op)
+        return self._declare("OpTypePointer", (storage_class, pointee))
+
+    def _pointer_to_enclosing(self, struct: str, storage_class: int) -> int:
+        """A pointer to the struct that is being declared, which comes after it."""
+        known = self._forward.get((struct, storage_class))
+        if known is None:
+            known = self._declarations.forward_pointer(storage_class)
+            self._forward[struct, storage_class] = known
+        return known
+
+    def _function(self, t: FunctionType, op: Operation | None) -> int:
+        if len(t.outputs) > 1:
+            raise SPIRVEncodeError("a SPIR-V function returns at most one value", op)
+        result = self.id(t.outputs.data[0], op) if t.outputs.data else self.void()
+        parameters = [self.id(i, op) for i in t.inputs]
+        return self._declare("OpTypeFunction", (result, *parameters))
+
+    def _array(self, t: ArrayType, op: Operation | None) -> int:
+        element, length = self.id(t.element_type, op), self._size_id(t.length, op)
+        return self._strided("OpTypeArray", (element, length), t.stride.data)
+
+    def _runtime_array(self, t: RuntimeArrayType, op: Operation | None) -> int:
+        return self._strided("OpTypeRuntimeArray", (self.id(t.element_type, op),), t.stride.data)
+
+    def _strided(self, name: str, operands: Sequence[int], stride: int) -> int:
+        made, new = self._declarations.declare(name, None, operands, apart=stride)
+        if new and stride:
+            self._decorations.add(made, Decoration.ArrayStride, stride)
+        return made
+
+    def _cooperative_matrix(self, t: CooperativeMatrixType, op: Operation | None) -> int:
+        component = self.id(t.element_type, op)
+        sizes = (self._size_id(a, op) for a in (t.scope, t.rows, t.columns, t.use))
+        return self._declare("OpTypeCooperativeMatrixKHR", (component, *sizes))
+
+    def _struct(self, t: StructType, op: Operation | None) -> int:
+        if t.is_reference:
+            raise SPIRVEncodeError(
+                f"the struct {t.identifier.data} contains itself other than behind a pointer", op
+            )
+        members = [self.id(m, op) for m in t.members] if isinstance(t.members, ArrayAttr) else []
+        notes = (t.identifier, t.offsets, t.member_decorations, t.decorations)
+        made, new = self._declarations.declare("OpTypeStruct", None, members, apart=notes)
+        if new:
+            self._decorate_struct(made, t)
+        for storage_class in [s for n, s in self._forward if n == t.identifier.data]:
+            pointer = self._forward.pop((t.identifier.data, storage_class))
+            self._declarations.point(pointer, storage_class, made)
+        return made
+
+    def _decorate_struct(self, struct: int, t: StructType) -> None:
+        for i, offset in enumerate(t.offsets):
+            self._decorations.add_member(struct, i, Decoration.Offset, offset.data)
+        for d in t.member_decorations:
+            values = (d.value.data,) if isinstance(d.value, IntAttr) else ()
+            self._decorations.add_member(struct, d.member.data, d.decoration.data, *values)
+        for d in t.decorations:
+            values = (d.value.data,) if isinstance(d.value, IntAttr) else ()
+            self._decorations.add(struct, d.decoration.data, *values)
+
+    def decorate_block(self, t: Attribute) -> None:
+        """Marks the struct behind a variable, or behind an array of them, as its interface."""
+        while isinstance(t, ArrayType | RuntimeArrayType):
+            t = t.element_type
+        if isinstance(t, StructType) and not t.has_decoration(Decoration.BufferBlock):
+            self._decorations.add(self.id(t), Decoration.Block)
+
+
+class ConstantTable:
+    """Ids of constants."""
+
+    def __init__(self, declarations: Declarations, types: TypeTable, symbol_id: SymbolId):
+        self._declarations = declarations
+        self._types = types
+        self._symbol_id = symbol_id
+        self._by_identity: dict[tuple[int, int], tuple[int, Attribute, Attribute]] = {}
+
+    def integer(self, value: int) -> int:
+        """A 32-bit integer without signedness: scopes, semantics, layouts and sizes."""
+        return self._declare("OpConstant", self._types.id(I32), (value & 0xFFFFFFFF,))
+
+    def operand(self, attribute: Attribute, op: Operation | None) -> int:
+        """The id of what an attribute states where SPIR-V wants an id: a number or a symbol."""
+        if isinstance(attribute, EnumerationAttr | IntAttr):
+            return self.integer(int(attribute.data))
+        if isinstance(attribute, IntegerAttr):
+            if isinstance(attribute.type, IntegerType):
+                return self.id(attribute, attribute.type, op)
+            return self.integer(attribute.value.data)
+        if isinstance(attribute, SymbolRefAttr):
+            return self._symbol_id(attribute.string_value(), op)
+        return self._types.id(attribute, op)
+
+    def id(self, value: Attribute, t: Attribute, op: Operation | None) -> int:
+        """The id of the constant of type `t` that an attribute states."""
+        key = (id(value), id(t))
+        known = self._by_identity.get(key)
+        if known is not None:
+            return known[0]
+        made = self._make(value, t, op)
+        self._by_identity[key] = (made, value, t)
+        return made
+
+    def null(self, t: Attribute, op: Operation | None) -> int:
+        return self._declare("OpConstantNull", self._types.id(t, op), ())
+
+    def undefined(self, t: Attribute, op: Operation | None) -> int:
+        """OpUndef among the constants; one serves all uses of its type."""
+        return self._declare("OpUndef", self._types.id(t, op), ())
+
+    def _declare(self, name: str, result_type: int, operands: Sequence[int]) -> int:
+        return self._declarations.declare(name, result_type, operands)[0]
+
+    def _make(self, value: Attribute, t: Attribute, op: Operation | None) -> int:
+        if isinstance(value, IntegerAttr | FloatAttr):
+            if isinstance(t, CooperativeMatrixType):
+                return self.composite([self.id(value, t.element_type, op)], t, op)
+            return self._scalar(scalar_words(value, t, op), t, op)
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            return self._nested(dense_elements(value), t, op)
+        types = constituent_types(t)
+        if isinstance(value, ArrayAttr) and types is not None and len(types) == len(value):
+            pairs = zip(value, types, strict=True)
+            return self.composite([self.id(v, of, op) for v, of in pairs], t, op)
+        raise SPIRVEncodeError(f"{value} is no constant of type {t}", op)
+
+    def _scalar(self, words: Sequence[int], t: Attribute, op: Operation | None) -> int:
+        type_id = self._types.id(t, op)
+        if isinstance(t, IntegerType) and t.width.data == 1:
+            return self._declare("OpConstantTrue" if words[0] else "OpConstantFalse", type_id, ())
+        return self._declare("OpConstant", type_id, words)
+
+    def composite(self, constituents: Sequence[int], t: Attribute, op: Operation | None) -> int:
+        return self._declare("OpConstantComposite", self._types.id(t, op), constituents)
+
+    def _nested(self, elements: list[int], t: Attribute, op: Operation | None) -> int:
+        """A composite of scalars given as bit patterns in row-major order."""
+        scalar = _scalar_width(t)
+        if scalar is not None:
+            width, signed = scalar
+            return self._scalar(integer_words(elements[0], width, signed), t, op)
+        types = constituent_types(t)
+        if not types or len(elements) % len(types):
+            raise SPIRVEncodeError(f"{len(elements)} elements do not fill the type {t}", op)
+        step = len(elements) // len(types)
+        constituents = [
+            self._nested(elements[i * step : (i + 1) * step], of, op) for i, of in enumerate(types)
+        ]
+        return self.composite(constituents, t, op)
+
+
+def scalar_words(value: IntegerAttr | FloatAttr, t: Attribute, op: Operation | None) -> list[int]:
+    """The literal words of a number of type `t`."""
+    width = _scalar_width(t)
+    if width is None:
+        raise SPIRVEncodeError(f"{value} is no constant of type {t}", op)
+    if isinstance(value, IntegerAttr):
+        return integer_words(value.value.data, *width)
+    if not isinstance(t, FloatType):
+        raise SPIRVEncodeError(f"{value} is no constant of type {t}", op)
+    try:
+        packed = t.pack((value.value.data,))
+    except OverflowError:
+        raise SPIRVEncodeError(f"{value.value.data} is beyond the range of {t}", op) from None
+    return integer_words(int.from_bytes(packed, "little"), width[0])
+
+
+def dense_elements(value: DenseIntOrFPElementsAttr) -> list[int]:
+    """The bit patterns of a dense attribute's elements, in row-major order."""
+    data, size = value.data.data, value.get_element_type().compile_time_size
+    return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
+
+
+def _scalar_width(t: Attribute) -> tuple[int, bool] | None:
+    """Width, and whether signed, of a scalar type; None for any other."""
+    if isinstance(t, IntegerType):
+        return t.width.data, t.signedness.data is Signedness.SIGNED
+    if type(t) in FLOATS:
+        return FLOATS[type(t)][0], False
+    return None
