@@ -10,7 +10,6 @@ bits.
 from __future__ import annotations
 
 from xdsl.ir import Operation
-from xdsl_spirv.dialects.spirv.structure import ModuleOp
 
 from xdsl_spirv.dialects.spirv.attributes import (
     MemoryAccessAttr,
@@ -23,6 +22,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     MemorySemantics,
     StorageClass,
 )
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.dialects.spirv.types import PointerType
 
 SHARED = frozenset(

@@ -1,0 +1,240 @@
+"""
+One kernel function on its way to `spirv`: values, constants and identifiers of the invocation.
+
+Indices become 32-bit integers: every buffer is checked to have fewer than 2^31 elements. A value has
+one conversion; constants, addresses of variables and built-ins stand once, at the function's top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import TypeAlias
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from xdsl_spirv.dialects.schedule import VectorViewOp, bit_width
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, StorageClass
+from xdsl_spirv.dialects.spirv.memory import LoadOp
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    MemberDecorationAttr,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.passes.refusal import refuse
+
+PASS = "kernel-to-spirv"
+
+MAX_ELEMENTS = 2**31 - 1
+"""Indices are 32-bit integers that are also compared as signed numbers."""
+
+Convert: TypeAlias = "Callable[[KernelCode, Operation], None]"
+
+
+class Globals:
+    """The global variables of a module, each made when first asked for."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, GlobalVariableOp] = {}
+
+    def built_in(self, built_in: BuiltIn, type: Attribute) -> GlobalVariableOp:
+        name = f"__builtin__{built_in.name}__"
+        if name not in self.variables:
+            pointer = PointerType(type, StorageClass.Input)
+            self.variables[name] = GlobalVariableOp(name, pointer, built_in=built_in)
+        return self.variables[name]
+
+    def add(self, variable: GlobalVariableOp) -> GlobalVariableOp:
+        self.variables[variable.sym_name.data] = variable
+        return variable
+
+
+class KernelCode:
+    """
+    A function's body as it is converted.
+
+    `block` is where operations are appended; `top` what will stand before everything else;
+    `interface` the names of the global variables that the function uses.
+    """
+
+    def __init__(self, name: str, globals: Globals, handlers: Mapping[type[Operation], Convert]):
+        self.name = name
+        self.globals = globals
+        self.handlers = handlers
+        self.entry = Block()
+        self.block = self.entry
+        self.top: list[Operation] = []
+        self.interface: dict[str, None] = {}
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.bases: dict[SSAValue, SSAValue] = {}
+        """The pointer to the variable in which a memref lies."""
+        self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
+        self._top_values: dict[str, SSAValue] = {}
+
+    def convert(self, block: Block) -> None:
+        """Append the conversion of all operations of a block."""
+        for op in block.ops:
+            handler = self.handlers.get(type(op))
+            if handler is None:
+                refuse(PASS, op, "there is no conversion to spirv for this operation in a kernel")
+            handler(self, op)
+
+    def finish(self) -> None:
+        first = self.entry.first_op
+        assert first is not None
+        self.entry.insert_ops_before(self.top, first)
+
+    def add(self, op: Operation) -> SSAValue:
+        """Append an operation with one result."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    def value(self, value: SSAValue) -> SSAValue:
+        return self.values[value]
+
+    def type(self, type: Attribute, op: Operation) -> Attribute:
+        """A type as `spirv` has it."""
+        if isinstance(type, IndexType):
+            return i32
+        if isinstance(type, MemRefType):
+            refuse(PASS, op, f"a {type} cannot be passed around in a kernel")
+        return type
+
+    def constant(
+        self,
+        value: IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr,
+        type: Attribute | None = None,
+    ) -> SSAValue:
+        """A constant at the function's top, one for equal values."""
+        key = (value, type or value.get_type())
+        if key not in self._constants:
+            self._constants[key] = self._at_top(ConstantOp(value, type))
+        return self._constants[key]
+
+    def integer(self, value: int) -> SSAValue:
+        return self.constant(IntegerAttr(value, i32))
+
+    def _at_top(self, op: Operation) -> SSAValue:
+        self.top.append(op)
+        return op.results[0]
+
+    def _top_value(self, name: str, op: Callable[[], Operation]) -> SSAValue:
+        if name not in self._top_values:
+            self._top_values[name] = self._at_top(op())
+        return self._top_values[name]
+
+    def address(self, variable: GlobalVariableOp) -> SSAValue:
+        name = variable.sym_name.data
+        self.interface[name] = None
+        return self._top_value(f"@{name}", lambda: AddressOfOp(variable))
+
+    def built_in(self, built_in: BuiltIn, component: int | None = None) -> SSAValue:
+        """A built-in's value: a scalar, or one component of a vector of three."""
+        type = i32 if component is None else VectorType(i32, [3])
+        pointer = self.address(self.globals.built_in(built_in, type))
+        value = self._top_value(built_in.name, lambda: LoadOp(pointer))
+        if component is None:
+            return value
+        return self._top_value(
+            f"{built_in.name}[{component}]", lambda: CompositeExtractOp(value, [component])
+        )
+
+    def argument(self, number: int, argument: SSAValue, op: Operation) -> None:
+        """Bind a kernel argument: a storage buffer at set 0, binding `number`."""
+        type = argument.type
+        if not isinstance(type, MemRefType) or storage_class(type) != StorageClass.StorageBuffer:
+            refuse(
+                PASS,
+                op,
+                f"argument {number} is a {type}, not a memref in "
+                "#spirv.storage_class<StorageBuffer>",
+            )
+        check_size(type, op)
+        views = {
+            use.operation.results[0].type
+            for use in argument.uses
+            if isinstance(use.operation, VectorViewOp)
+        }
+        plain = any(not isinstance(use.operation, VectorViewOp) for use in argument.uses)
+        if len(views) + plain > 1:
+            refuse(PASS, op, f"argument {number} is viewed as several element types")
+        seen = next(iter(views), type)
+        assert isinstance(seen, MemRefType)
+        pointer = PointerType(
+            _buffer_struct(seen, read_only=not _is_written(argument)), StorageClass.StorageBuffer
+        )
+        name = f"{self.name}_arg_{number}"
+        variable = self.globals.add(GlobalVariableOp(name, pointer, bind=(0, number)))
+        # Part of the interface even if it is not used: the launch binds it.
+        self.bases[argument] = self.address(variable)
+
+    def allocation(self, op: memref.AllocOp | memref.AllocaOp) -> None:
+        """Workgroup memory: a global variable."""
+        type = op.memref.type
+        assert isinstance(type, MemRefType)
+        if storage_class(type) != StorageClass.Workgroup:
+            refuse(
+                PASS,
+                op,
+                f"{type} is allocated in a kernel: only #spirv.storage_class<Workgroup> can be",
+            )
+        count = check_size(type, op)
+        number = sum(name.startswith(f"{self.name}_workgroup_") for name in self.interface)
+        pointer = PointerType(ArrayType(count, type.element_type), StorageClass.Workgroup)
+        name = f"{self.name}_workgroup_{number}"
+        self.bases[op.memref] = self.address(self.globals.add(GlobalVariableOp(name, pointer)))
+
+
+def storage_class(type: MemRefType) -> StorageClass | None:
+    space = type.memory_space
+    return space.data if isinstance(space, StorageClassAttr) else None  # pyright: ignore[reportReturnType]
+
+
+def check_size(type: MemRefType, op: Operation) -> int:
+    """The number of elements of a static memref whose elements 32-bit integers can count."""
+    shape = type.get_shape()
+    if DYNAMIC_INDEX in shape:
+        refuse(PASS, op, f"{type} has a dynamic shape: make it static")
+    count = prod(shape)
+    if count > MAX_ELEMENTS:
+        refuse(PASS, op, f"{type} has {count} elements: indices are 32-bit, up to {MAX_ELEMENTS}")
+    return count
+
+
+def _buffer_struct(type: MemRefType, read_only: bool) -> StructType:
+    element = type.element_type
+    array = RuntimeArrayType(element, stride=bit_width(element) // 8)
+    decorations = [MemberDecorationAttr(0, Decoration.NonWritable)] if read_only else []
+    return StructType([array], [0], decorations, [Decoration.Block])
+
+
+READS = ("memref.load", "schedule.vector_view", "spirv.KHR.CooperativeMatrixLoad")
+
+
+def _is_written(memory: SSAValue) -> bool:
+    """Whether anything but a load uses the memory, or pointers and views made of it."""
+    for use in memory.uses:
+        op = use.operation
+        if op.name in ("schedule.vector_view", "schedule.element_ptr"):
+            if _is_written(op.results[0]):
+                return True
+        elif op.name not in READS:
+            return True
+    return False
