@@ -1,0 +1,192 @@
+"""
+Where the parts of a value lie in memory.
+
+Explicit offsets and strides of a type decide. Where a type states none, a packing does: `SCALAR`
+puts a value at a multiple of its scalar's size (Vulkan's scalarBlockLayout, and how the interpreter
+keeps memory that has no layout), `STD430` follows GLSL's rule (a vector of 3 or 4 is aligned like 4
+of its components). All figures are in bytes. Vulkan specification, "Offset and Stride Assignment".
+
+>>> from xdsl.dialects.builtin import VectorType, f32, f16
+>>> size_in_bytes(VectorType(f32, [3]))
+12
+>>> member_offsets(StructType([f16, VectorType(f32, [3])]), Packing.STD430)
+(0, 16)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from xdsl.dialects.builtin import AnyFloat, IntAttr, IntegerType, VectorType
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.enums import Decoration
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    Size,
+    StructType,
+)
+
+POINTER_BYTES = 8
+"""A physical address (SPV_KHR_physical_storage_buffer)."""
+
+BOOLEAN_BYTES = 4
+"""SPIR-V gives a boolean no size; in memory of an implementation's own it counts as a word."""
+
+
+class Packing(Enum):
+    """What decides alignment where a type does not say."""
+
+    SCALAR = auto()
+    STD430 = auto()
+
+
+def round_up(number: int, multiple: int) -> int:
+    """The smallest multiple that is not below `number`."""
+    return -(-number // multiple) * multiple
+
+
+def array_length(length: Size, lengths: Mapping[str, int] | None = None) -> int:
+    """
+    A known length, or the specialization constant's value in `lengths`.
+
+    Raises VerifyException if it is not there.
+    """
+    if isinstance(length, IntAttr):
+        return length.data
+    name = length.root_reference.data
+    if lengths is None or name not in lengths:
+        raise VerifyException(
+            f"the specialization constant @{name} decides a length: give its value"
+        )
+    return lengths[name]
+
+
+def scalar_bytes(type: Attribute) -> int:
+    """
+    The size of a scalar or pointer type.
+
+    Raises VerifyException for other types.
+    """
+    if isinstance(type, IntegerType):
+        return BOOLEAN_BYTES if type.width.data == 1 else type.width.data // 8
+    if isinstance(type, AnyFloat):
+        return (type.bitwidth + 7) // 8
+    if isinstance(type, PointerType):
+        return POINTER_BYTES
+    raise VerifyException(f"{type} has no layout in memory")
+
+
+def alignment(type: Attribute, packing: Packing = Packing.SCALAR) -> int:
+    """
+    What the address of a value of `type` must be a multiple of.
+
+    Raises VerifyException for types without a layout, such as a cooperative matrix.
+    """
+    match type:
+        case VectorType():
+            scalar = scalar_bytes(type.get_element_type())
+            components = type.get_shape()[0]
+            if packing is Packing.SCALAR:
+                return scalar
+            return scalar * (4 if components == 3 else components)
+        case ArrayType() | RuntimeArrayType():
+            return alignment(type.element_type, packing)
+        case MatrixType():
+            return alignment(type.column_type, packing)
+        case StructType():
+            return max((alignment(member, packing) for member in type.member_types), default=1)
+        case _:
+            return scalar_bytes(type)
+
+
+def array_stride(
+    type: ArrayType | RuntimeArrayType,
+    packing: Packing = Packing.SCALAR,
+    lengths: Mapping[str, int] | None = None,
+) -> int:
+    """The distance of an array's elements: its ArrayStride, else its element's padded size."""
+    if type.stride.data:
+        return type.stride.data
+    element = type.element_type
+    return round_up(size_in_bytes(element, packing, lengths), alignment(element, packing))
+
+
+def matrix_stride(type: MatrixType, packing: Packing = Packing.SCALAR) -> int:
+    """The distance of a matrix's columns where no MatrixStride says it."""
+    column = type.column_type
+    return round_up(size_in_bytes(column, packing), alignment(column, packing))
+
+
+def member_offsets(
+    struct: StructType,
+    packing: Packing = Packing.SCALAR,
+    lengths: Mapping[str, int] | None = None,
+) -> tuple[int, ...]:
+    """The offsets of a struct's members: its own, else one behind the other."""
+    if struct.offsets.data:
+        return tuple(offset.data for offset in struct.offsets)
+    offsets: list[int] = []
+    end = 0
+    for member in struct.member_types:
+        offsets.append(round_up(end, alignment(member, packing)))
+        end = offsets[-1] + size_in_bytes(member, packing, lengths)
+    return tuple(offsets)
+
+
+def size_in_bytes(
+    type: Attribute,
+    packing: Packing = Packing.SCALAR,
+    lengths: Mapping[str, int] | None = None,
+) -> int:
+    """
+    The size of a value of `type`, padding at the end of a struct included.
+
+    A runtime array counts as 0 (so a struct that ends in one has the size of what stands before
+    it). `lengths` gives the values of the specialization constants that arrays name. Raises
+    VerifyException for types without a layout, such as a cooperative matrix.
+    """
+    match type:
+        case VectorType():
+            return scalar_bytes(type.get_element_type()) * type.get_shape()[0]
+        case RuntimeArrayType():
+            return 0
+        case ArrayType():
+            return array_length(type.length, lengths) * array_stride(type, packing, lengths)
+        case MatrixType():
+            return matrix_stride(type, packing) * type.columns.data
+        case StructType():
+            return _struct_bytes(type, packing, lengths)
+        case _:
+            return scalar_bytes(type)
+
+
+def _struct_bytes(struct: StructType, packing: Packing, lengths: Mapping[str, int] | None) -> int:
+    end = 0
+    offsets = member_offsets(struct, packing, lengths)
+    for index, (member, offset) in enumerate(zip(struct.member_types, offsets, strict=True)):
+        end = max(end, offset + _member_bytes(struct, index, member, packing, lengths))
+    return round_up(end, alignment(struct, packing))
+
+
+def _member_bytes(
+    struct: StructType,
+    index: int,
+    member: Attribute,
+    packing: Packing,
+    lengths: Mapping[str, int] | None,
+) -> int:
+    """A member's size; a matrix's MatrixStride and majorness stand on the member."""
+    if not isinstance(member, MatrixType):
+        return size_in_bytes(member, packing, lengths)
+    decorations = {d.decoration.data: d.value for d in struct.decorations_of(index)}
+    stride = decorations.get(Decoration.MatrixStride)
+    if not isinstance(stride, IntAttr):
+        return size_in_bytes(member, packing, lengths)
+    rows = member.column_type.get_shape()[0]
+    return stride.data * (rows if Decoration.RowMajor in decorations else member.columns.data)
