@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, IntegerType
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, FixedBitwidthType, IntegerType
 from xdsl.dialects.linalg import ops
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -66,20 +66,22 @@ class MatmulOp(ops.MatmulOp):
         super().print(printer)
 
 
-def _extended(block: Block, value: SSAValue, type: AnyFloat | IntegerType) -> SSAValue:
+def _extended(block: Block, value: SSAValue, type: Attribute) -> SSAValue:
+    """The value in the type of the result, as MLIR's `cast_signed` has it."""
     source = value.type
     if source == type:
         return value
-    if isinstance(source, IntegerType) and isinstance(type, IntegerType):
-        shrinks = source.width.data > type.width.data
-        op: Operation = (arith.TruncIOp if shrinks else arith.ExtSIOp)(value, type)
-    elif isinstance(source, IntegerType):
-        op = arith.SIToFPOp(value, type)
-    elif isinstance(type, IntegerType):
-        op = arith.FPToSIOp(value, type)
-    else:
-        shrinks = cast(AnyFloat, source).bitwidth > type.bitwidth
-        op = (arith.TruncFOp if shrinks else arith.ExtFOp)(value, cast(AnyFloat, type))
+    wider = cast(FixedBitwidthType, type).bitwidth > cast(FixedBitwidthType, source).bitwidth
+    match isinstance(source, IntegerType), isinstance(type, IntegerType):
+        case True, True:
+            kind = arith.ExtSIOp if wider else arith.TruncIOp
+        case True, False:
+            kind = arith.SIToFPOp
+        case False, True:
+            kind = arith.FPToSIOp
+        case _:
+            kind = arith.ExtFOp if wider else arith.TruncFOp
+    op = kind.create(operands=[value], result_types=[type])
     block.add_op(op)
     return op.results[0]
 

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp
+from xdsl_spirv.passes.known_values import KnownValues
 
 Index: TypeAlias = int | SSAValue
 Condition: TypeAlias = SSAValue | None
@@ -46,6 +47,7 @@ class KernelBuilder:
         self.block = block
         self.top: list[Operation] = []
         self._constants: dict[Attribute, SSAValue] = {}
+        self._known = KnownValues()
 
     def add(self, op: Operation) -> SSAValue:
         """Append an operation with one result."""
@@ -90,6 +92,10 @@ class KernelBuilder:
             return self.constant(IntegerAttr(0, element))
         return self.constant(FloatAttr(0.0, cast(AnyFloat, element)))
 
+    def _once(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
+        """The operation on these operands: the one there is, or a new one."""
+        return self._known.get((kind, *operands), lambda: self.add(kind(*operands)))
+
     # Index arithmetic: unsigned, of numbers that fit 31 bits
 
     def plus(self, a: Index, b: Index) -> Index:
@@ -97,37 +103,41 @@ class KernelBuilder:
             a, b = b, a
         if isinstance(a, int):
             return a + b  # pyright: ignore[reportReturnType, reportOperatorIssue]
-        return a if b == 0 else self.add(arith.AddiOp(a, self.index(b)))
+        return a if b == 0 else self._once(arith.AddiOp, a, self.index(b))
 
     def times(self, a: Index, b: int) -> Index:
         if isinstance(a, int):
             return a * b
         if b == 1:
             return a
-        return 0 if b == 0 else self.add(arith.MuliOp(a, self.index(b)))
+        return 0 if b == 0 else self._once(arith.MuliOp, a, self.index(b))
 
     def divided(self, a: Index, b: int) -> Index:
         if isinstance(a, int):
             return a // b
-        return a if b == 1 else self.add(arith.DivUIOp(a, self.index(b)))
+        return a if b == 1 else self._once(arith.DivUIOp, a, self.index(b))
 
     def remainder(self, a: Index, b: int) -> Index:
         if isinstance(a, int):
             return a % b
-        return 0 if b == 1 else self.add(arith.RemUIOp(a, self.index(b)))
+        return 0 if b == 1 else self._once(arith.RemUIOp, a, self.index(b))
 
     def below(self, a: Index, limit: int) -> SSAValue:
         """a < limit."""
-        return self.add(arith.CmpiOp(self.index(a), self.index(limit), "ult"))
+        first, second = self.index(a), self.index(limit)
+        key = (arith.CmpiOp, first, second)
+        return self._known.get(key, lambda: self.add(arith.CmpiOp(first, second, "ult")))
 
     def both(self, a: Condition, b: Condition) -> Condition:
         if a is None or b is None:
             return a if b is None else b
-        return self.add(arith.AndIOp(a, b))
+        return self._once(arith.AndIOp, a, b)
 
     def select(self, condition: SSAValue, a: Index, b: Index) -> SSAValue:
         """Numbers are indices; values may be of any type."""
-        return self.add(arith.SelectOp(condition, self.index(a), self.index(b)))
+        first, second = self.index(a), self.index(b)
+        key = (arith.SelectOp, condition, first, second)
+        return self._known.get(key, lambda: self.add(arith.SelectOp(condition, first, second)))
 
     # Identifiers and memory
 
@@ -171,7 +181,8 @@ class KernelBuilder:
         outer = self.block
         block = Block(arg_types=[INDEX, *(value.type for value in carried)])
         self.block = block
-        results = body(block.args[0], block.args[1:])
+        with self._known.scope():
+            results = body(block.args[0], block.args[1:])
         self.block.add_op(scf.YieldOp(*results))
         self.block = outer
         bounds = (self.index(0), self.index(upper), self.index(step))
@@ -196,7 +207,8 @@ class KernelBuilder:
     def _region(self, body: Callable[[], None]) -> Region:
         outer = self.block
         self.block = Block()
-        body()
+        with self._known.scope():
+            body()
         self.block.add_op(scf.YieldOp())
         region = Region(self.block)
         self.block = outer

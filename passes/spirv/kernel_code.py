@@ -1,8 +1,9 @@
 """
 One kernel function on its way to `spirv`: values, constants and identifiers of the invocation.
 
-Indices become 32-bit integers: every buffer is checked to have fewer than 2^31 elements. A value has
-one conversion; constants, addresses of variables and built-ins stand once, at the function's top.
+Indices become 32-bit integers: every buffer is checked to have fewer than 2^31 elements. A value
+has one conversion; constants, addresses of variables and built-ins stand once, at the function's
+top.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from xdsl_spirv.dialects.spirv.types import (
     RuntimeArrayType,
     StructType,
 )
+from xdsl_spirv.passes.known_values import KnownValues
 from xdsl_spirv.passes.refusal import refuse
 
 PASS = "kernel-to-spirv"
@@ -87,14 +89,16 @@ class KernelCode:
         """The pointer to the variable in which a memref lies."""
         self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
         self._top_values: dict[str, SSAValue] = {}
+        self._known = KnownValues()
 
     def convert(self, block: Block) -> None:
         """Append the conversion of all operations of a block."""
-        for op in block.ops:
-            handler = self.handlers.get(type(op))
-            if handler is None:
-                refuse(PASS, op, "there is no conversion to spirv for this operation in a kernel")
-            handler(self, op)
+        with self._known.scope():
+            for op in block.ops:
+                handler = self.handlers.get(type(op))
+                if handler is None:
+                    refuse(PASS, op, "there is no conversion to spirv for this in a kernel")
+                handler(self, op)
 
     def finish(self) -> None:
         first = self.entry.first_op
@@ -105,6 +109,12 @@ class KernelCode:
         """Append an operation with one result."""
         self.block.add_op(op)
         return op.results[0]
+
+    def once(
+        self, kind: Callable[[SSAValue, SSAValue], Operation], *operands: SSAValue
+    ) -> SSAValue:
+        """A pure operation of two operands: the one there is, or a new one."""
+        return self._known.get((kind, *operands), lambda: self.add(kind(*operands)))
 
     def value(self, value: SSAValue) -> SSAValue:
         return self.values[value]

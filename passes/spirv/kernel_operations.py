@@ -7,7 +7,8 @@ written before it available and visible: under the Vulkan memory model neither g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TypeVar, cast
 
 from xdsl.dialects import arith, gpu, memref, scf
 from xdsl.dialects.builtin import (
@@ -17,9 +18,332 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     i1,
-    i32,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from xdsl_spirv.dialects import spirv_operations as spirv
 from xdsl_spirv.dialects.schedule import ElementPtrOp, VectorViewOp
+from xdsl_spirv.dialects.spirv import arithmetic, bit, constants, conversion, logic
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.control_flow import (
+    BranchConditionalOp,
+    BranchOp,
+    LoopOp,
+    MergeOp,
+    ReturnOp,
+    SelectionOp,
+)
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixMulAddOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    BuiltIn,
+    MemoryAccess,
+    MemorySemantics,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.memory import (
+    AccessChainOp,
+    LoadOp,
+    MemoryOperand,
+    StoreOp,
+    pointer_type,
+)
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode
+
+OpT = TypeVar("OpT", bound=Operation)
+
+BARRIER = (
+    MemorySemantics.AcquireRelease
+    | MemorySemantics.WorkgroupMemory
+    | MemorySemantics.MakeAvailable
+    | MemorySemantics.MakeVisible
+)
+
+DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
+
+BINARY: dict[type[Operation], type[Operation]] = {
+    arith.AddiOp: arithmetic.IAddOp,
+    arith.SubiOp: arithmetic.ISubOp,
+    arith.MuliOp: arithmetic.IMulOp,
+    arith.DivUIOp: arithmetic.UDivOp,
+    arith.RemUIOp: arithmetic.UModOp,
+    arith.AddfOp: arithmetic.FAddOp,
+    arith.SubfOp: arithmetic.FSubOp,
+    arith.MulfOp: arithmetic.FMulOp,
+    arith.DivfOp: arithmetic.FDivOp,
+}
+
+BITWISE: dict[type[Operation], tuple[type[Operation], type[Operation]]] = {
+    arith.AndIOp: (logic.LogicalAndOp, bit.BitwiseAndOp),
+    arith.OrIOp: (logic.LogicalOrOp, bit.BitwiseOrOp),
+}
+"""For Booleans, and for integers."""
+
+COMPARISONS: tuple[type[Operation], ...] = (
+    logic.IEqualOp,
+    logic.INotEqualOp,
+    logic.SLessThanOp,
+    logic.SLessThanEqualOp,
+    logic.SGreaterThanOp,
+    logic.SGreaterThanEqualOp,
+    logic.ULessThanOp,
+    logic.ULessThanEqualOp,
+    logic.UGreaterThanOp,
+    logic.UGreaterThanEqualOp,
+)
+"""By the number of arith.cmpi's predicate."""
+
+
+def binary(code: KernelCode, op: Operation) -> None:
+    made = BINARY[type(op)].create(
+        operands=[code.value(operand) for operand in op.operands],
+        result_types=[code.type(op.results[0].type, op)],
+    )
+    code.values[op.results[0]] = code.add(made)
+
+
+def bitwise(code: KernelCode, op: Operation) -> None:
+    boolean, integer = BITWISE[type(op)]
+    kind = boolean if op.results[0].type == i1 else integer
+    made = kind.create(
+        operands=[code.value(operand) for operand in op.operands],
+        result_types=[code.type(op.results[0].type, op)],
+    )
+    code.values[op.results[0]] = code.add(made)
+
+
+def compare(code: KernelCode, op: Operation) -> None:
+    predicate = cast(arith.CmpiOp, op).predicate.value.data
+    made = COMPARISONS[predicate].create(
+        operands=[code.value(operand) for operand in op.operands], result_types=[i1]
+    )
+    code.values[op.results[0]] = code.add(made)
+
+
+def select(code: KernelCode, op: Operation) -> None:
+    made = logic.SelectOp(*(code.value(operand) for operand in op.operands))
+    code.values[op.results[0]] = code.add(made)
+
+
+def convert_float(code: KernelCode, op: Operation) -> None:
+    made = conversion.FConvertOp(code.value(op.operands[0]), op.results[0].type)
+    code.values[op.results[0]] = code.add(made)
+
+
+def constant(code: KernelCode, op: Operation) -> None:
+    value = op.properties["value"]
+    if isinstance(value, IntegerAttr) and isinstance(value.type, IndexType):
+        code.values[op.results[0]] = code.integer(value.value.data)
+        return
+    if not isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr):
+        refuse(PASS, op, f"the constant {value} is not a number or a vector of numbers")
+    code.values[op.results[0]] = code.constant(value)
+
+
+def matrix_constant(code: KernelCode, op: Operation) -> None:
+    value = op.properties["value"]
+    assert isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr)
+    code.values[op.results[0]] = code.constant(value, op.results[0].type)
+
+
+def block_id(code: KernelCode, op: Operation) -> None:
+    dimension = cast(gpu.BlockIdOp, op).dimension.data
+    code.values[op.results[0]] = code.built_in(BuiltIn.WorkgroupId, DIMENSIONS[dimension])
+
+
+def thread_id(code: KernelCode, op: Operation) -> None:
+    dimension = cast(gpu.ThreadIdOp, op).dimension.data
+    code.values[op.results[0]] = code.built_in(BuiltIn.LocalInvocationId, DIMENSIONS[dimension])
+
+
+def subgroup_id(code: KernelCode, op: Operation) -> None:
+    code.values[op.results[0]] = code.built_in(BuiltIn.SubgroupId)
+
+
+def lane_id(code: KernelCode, op: Operation) -> None:
+    code.values[op.results[0]] = code.built_in(BuiltIn.SubgroupLocalInvocationId)
+
+
+def subgroup_size(code: KernelCode, op: Operation) -> None:
+    code.values[op.results[0]] = code.built_in(BuiltIn.SubgroupSize)
+
+
+def barrier(code: KernelCode, op: Operation) -> None:
+    code.block.add_op(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, BARRIER))
+
+
+def allocate(code: KernelCode, op: Operation) -> None:
+    code.allocation(cast(memref.AllocOp, op))
+
+
+def vector_view(code: KernelCode, op: Operation) -> None:
+    code.bases[op.results[0]] = code.bases[op.operands[0]]
+
+
+def element_pointer(
+    code: KernelCode, memory: SSAValue, indices: Sequence[SSAValue]
+) -> AccessChainOp:
+    """The access chain to a memref's element: row-major, behind a buffer's struct."""
+    type = memory.type
+    assert isinstance(type, MemRefType)
+    linear: SSAValue = code.integer(0)
+    for position, (size, index) in enumerate(zip(type.get_shape(), indices, strict=True)):
+        index = code.value(index)
+        if position == 0:
+            linear = index
+            continue
+        scaled = code.once(arithmetic.IMulOp, linear, code.integer(size))
+        linear = code.once(arithmetic.IAddOp, scaled, index)
+    base = code.bases[memory]
+    in_struct = pointer_type(base).storage_class.data == StorageClass.StorageBuffer
+    path = [code.integer(0), linear] if in_struct else [linear]
+    chain = AccessChainOp(base, path)
+    code.block.add_op(chain)
+    return chain
+
+
+def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
+    """Workgroup memory is shared between invocations; buffers are read or written by one."""
+    if pointer_type(pointer).storage_class.data != StorageClass.Workgroup:
+        return None
+    return MemoryOperand.of(MemoryAccess.NonPrivatePointer)
+
+
+def element_ptr(code: KernelCode, op: Operation) -> None:
+    pointer = cast(ElementPtrOp, op)
+    code.values[op.results[0]] = element_pointer(code, pointer.memref, pointer.indices).result
+
+
+def load(code: KernelCode, op: Operation) -> None:
+    read = cast(memref.LoadOp, op)
+    pointer = element_pointer(code, read.memref, read.indices).result
+    code.values[op.results[0]] = code.add(LoadOp(pointer, _memory_operand(pointer)))
+
+
+def store(code: KernelCode, op: Operation) -> None:
+    written = cast(memref.StoreOp, op)
+    pointer = element_pointer(code, written.memref, written.indices).result
+    code.block.add_op(StoreOp(pointer, code.value(written.value), _memory_operand(pointer)))
+
+
+def same(code: KernelCode, op: Operation) -> None:
+    """An operation of `spirv` itself, with converted operands."""
+    copy = type(op).create(
+        operands=[code.value(operand) for operand in op.operands],
+        result_types=op.result_types,
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    code.block.add_op(copy)
+    code.values |= zip(op.results, copy.results, strict=True)
+
+
+def for_loop(code: KernelCode, op: Operation) -> None:
+    """
+    scf.for -> spirv.mlir.loop.
+
+    entry -> header(%i, carried): %i < upper ? body : merge; body -> continue: %i + step -> header
+    """
+    loop = cast(scf.ForOp, op)
+    lower, upper, step = (code.value(v) for v in (loop.lb, loop.ub, loop.step))
+    types: list[Attribute] = [code.type(arg.type, op) for arg in loop.body.block.args]
+    entry, header, body, back, merge = (
+        Block(),
+        Block(arg_types=types),
+        Block(),
+        Block(),
+        Block(),
+    )
+    entry.add_op(BranchOp(header, [lower, *(code.value(v) for v in loop.iter_args)]))
+    induction, *carried = header.args
+    below = logic.SLessThanOp(induction, upper)
+    header.add_ops([below, BranchConditionalOp(below.result, body, merge)])
+    code.values |= zip(loop.body.block.args, header.args, strict=True)
+    outer, code.block = code.block, body
+    code.convert(loop.body.block)
+    yielded = loop.body.block.last_op
+    assert yielded is not None
+    code.block.add_op(BranchOp(back))
+    code.block = outer
+    following = arithmetic.IAddOp(induction, step)
+    results = [code.value(v) for v in yielded.operands]
+    back.add_ops([following, BranchOp(header, [following.result, *results])])
+    merge.add_op(MergeOp(carried))
+    made = LoopOp(Region([entry, header, body, back, merge]), [v.type for v in carried])
+    code.block.add_op(made)
+    code.values |= zip(loop.results, made.results, strict=True)
+
+
+def if_branch(code: KernelCode, op: Operation) -> None:
+    """
+    scf.if -> spirv.mlir.selection.
+
+    header: condition ? then : else; then -> merge(values); else -> merge(values)
+    """
+    branch = cast(scf.IfOp, op)
+    types = [code.type(type, op) for type in branch.result_types]
+    header, merge = Block(), Block(arg_types=types)
+    blocks = [header]
+    targets: list[Block] = []
+    outer = code.block
+    for region in (branch.true_region, branch.false_region):
+        if not region.blocks:
+            targets.append(merge)
+            continue
+        code.block = Block()
+        blocks.append(code.block)
+        targets.append(code.block)
+        code.convert(region.block)
+        yielded = region.block.last_op
+        assert yielded is not None
+        code.block.add_op(BranchOp(merge, [code.value(v) for v in yielded.operands]))
+    code.block = outer
+    header.add_op(BranchConditionalOp(code.value(branch.cond), targets[0], targets[1]))
+    merge.add_op(MergeOp(merge.args))
+    made = SelectionOp(Region([*blocks, merge]), types)
+    code.block.add_op(made)
+    code.values |= zip(branch.results, made.results, strict=True)
+
+
+def nothing(code: KernelCode, op: Operation) -> None:
+    """A terminator that the enclosing operation's conversion takes care of."""
+
+
+def return_(code: KernelCode, op: Operation) -> None:
+    code.block.add_op(ReturnOp())
+
+
+HANDLERS: dict[type[Operation], Convert] = {
+    **dict.fromkeys(BINARY, binary),
+    **dict.fromkeys(BITWISE, bitwise),
+    arith.CmpiOp: compare,
+    arith.SelectOp: select,
+    arith.ExtFOp: convert_float,
+    arith.TruncFOp: convert_float,
+    arith.ConstantOp: constant,
+    constants.ConstantOp: matrix_constant,
+    gpu.BlockIdOp: block_id,
+    gpu.ThreadIdOp: thread_id,
+    gpu.SubgroupIdOp: subgroup_id,
+    gpu.LaneIdOp: lane_id,
+    gpu.SubgroupSizeOp: subgroup_size,
+    gpu.BarrierOp: barrier,
+    gpu.ReturnOp: return_,
+    memref.AllocOp: allocate,
+    memref.AllocaOp: allocate,
+    memref.LoadOp: load,
+    memref.StoreOp: store,
+    VectorViewOp: vector_view,
+    ElementPtrOp: element_ptr,
+    CooperativeMatrixLoadOp: same,
+    CooperativeMatrixStoreOp: same,
+    CooperativeMatrixMulAddOp: same,
+    scf.ForOp: for_loop,
+    scf.IfOp: if_branch,
+    scf.YieldOp: nothing,
+}
+"""By exact type: one dictionary lookup an operation."""

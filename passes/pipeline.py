@@ -1,0 +1,46 @@
+"""
+From `linalg` on tensors to SPIR-V: the list of the passes, in their order, and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
+    ContractionToCooperativeMatrixPass,
+)
+from xdsl_spirv.passes.kernel.outline_contractions import OutlineContractionsPass
+from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
+from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
+from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
+from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+
+
+def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
+    """The passes that `linalg-to-spirv{target=...}` runs."""
+    return (
+        LinalgToContractionPass(),
+        AssignSchedulePass(target),
+        OutlineContractionsPass(),
+        ContractionToCooperativeMatrixPass(),
+        KernelToSPIRVPass(),
+        UpdateVCEPass(),
+    )
+
+
+@dataclass(frozen=True)
+class LinalgToSPIRVPass(ModulePass):
+    """linalg-to-contraction ... spirv-update-vce for one target."""
+
+    name = "linalg-to-spirv"
+
+    target: str = ""
+    """A known device's name or the path of a target file."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for each in linalg_to_spirv(self.target):
+            each.apply(ctx, op)

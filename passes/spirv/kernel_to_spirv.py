@@ -1,0 +1,74 @@
+"""
+Every gpu.module becomes a spirv.module of the Vulkan memory model.
+
+    gpu.func @f(%a: memref<4x8xf16, #spirv.storage_class<StorageBuffer>>) kernel ...
+ ->
+    spirv.GlobalVariable @f_arg_0 bind(0, 0) : !spirv.ptr<!spirv.struct<...>, StorageBuffer>
+    spirv.func @f() "None" { ... }
+    spirv.EntryPoint "GLCompute" @f, @f_arg_0, ...
+    spirv.ExecutionMode @f "LocalSize", 128, 1, 1
+
+Argument number i is descriptor set 0, binding i. Version, capabilities and extensions are left to
+`spirv-update-vce`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, Region
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.spirv.enums import ExecutionMode, ExecutionModel
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.kernel_code import PASS, Globals, KernelCode
+from xdsl_spirv.passes.spirv.kernel_operations import HANDLERS
+
+
+@dataclass(frozen=True)
+class KernelToSPIRVPass(ModulePass):
+    """Converts every gpu.module to a spirv.module, ready for `spirv-update-vce`."""
+
+    name = PASS
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for module in [each for each in op.body.block.ops if isinstance(each, gpu.ModuleOp)]:
+            Rewriter.replace_op(module, convert_module(module), [])
+
+
+def convert_module(module: gpu.ModuleOp) -> SPIRVModuleOp:
+    """The spirv.module, of the same name, of a gpu.module's kernels."""
+    globals = Globals()
+    functions: list[Operation] = []
+    entries: list[Operation] = []
+    for kernel in module.body.block.ops:
+        if not isinstance(kernel, gpu.FuncOp) or kernel.kernel is None:
+            refuse(PASS, kernel, "a gpu.module may hold kernels only")
+        function, entry = _kernel(kernel, globals)
+        functions.append(function)
+        entries += entry
+    return SPIRVModuleOp(
+        [*globals.variables.values(), *functions, *entries], sym_name=module.sym_name.data
+    )
+
+
+def _kernel(kernel: gpu.FuncOp, globals: Globals) -> tuple[FuncOp, list[Operation]]:
+    name = kernel.sym_name.data
+    size = kernel.known_block_size
+    if size is None:
+        refuse(PASS, kernel, "the workgroup size is not known: add gpu.known_block_size")
+    code = KernelCode(name, globals, HANDLERS)
+    block = kernel.body.blocks[0]
+    for number, argument in enumerate(block.args):
+        code.argument(number, argument, kernel)
+    code.convert(block)
+    code.finish()
+    function = FuncOp(name, ([], []), Region(code.entry))
+    mode = ExecutionModeOp(name, ExecutionMode.LocalSize, [int(v) for v in size.get_values()])
+    return function, [EntryPointOp(ExecutionModel.GLCompute, name, list(code.interface)), mode]
