@@ -10,6 +10,8 @@ from importlib.util import find_spec
 
 from xdsl.ir import Attribute, Dialect, Operation
 
+from xdsl_spirv.dialects import dense_literals
+
 _FAMILIES = (
     "attributes",
     "types",
@@ -41,5 +43,8 @@ for _family in _FAMILIES:
     _module = import_module(_name)
     OPERATIONS.extend(getattr(_module, "OPERATIONS", []))
     ATTRIBUTES.extend(getattr(_module, "ATTRIBUTES", []))
+
+# A constant in the generic syntax is read by xDSL's own parser.
+dense_literals.install()
 
 SPIRV = Dialect("spirv", OPERATIONS, ATTRIBUTES)

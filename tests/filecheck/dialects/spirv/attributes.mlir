@@ -1,0 +1,46 @@
+// RUN: XDSL_ROUNDTRIP
+
+// What speaks to passes about targets and interfaces.
+"test.op"() {version = #spirv.version<v1.3>, triple = #spirv.vce<v1.0, [], []>} : () -> ()
+"test.op"() {triple = #spirv.vce<v1.6, [Shader, CooperativeMatrixKHR], [SPV_KHR_bfloat16]>} : () -> ()
+"test.op"() {abi = #spirv.entry_point_abi<workgroup_size = [32, 1, 1], subgroup_size = 32>} : () -> ()
+"test.op"() {abi = #spirv.entry_point_abi<subgroup_size = 8>} : () -> ()
+"test.op"() {abi = #spirv.entry_point_abi<>} : () -> ()
+"test.op"() {abi = #spirv.entry_point_abi<target_width = 64>} : () -> ()
+"test.op"() {abi = #spirv.interface_var_abi<(0, 1)>} : () -> ()
+"test.op"() {abi = #spirv.interface_var_abi<(0, 1), StorageBuffer>} : () -> ()
+"test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, #spirv.resource_limits<>>} : () -> ()
+"test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, api=Vulkan, NVIDIA:DiscreteGPU:42, #spirv.resource_limits<subgroup_size = 32, max_compute_workgroup_invocations = 1024>>} : () -> ()
+"test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, AMD, #spirv.resource_limits<>>} : () -> ()
+"test.op"() {limits = #spirv.resource_limits<min_subgroup_size = 32, max_subgroup_size = 64, cooperative_matrix_properties_khr = [#spirv.coop_matrix_props_khr<m_size = 16, n_size = 16, k_size = 16, a_type = f16, b_type = f16, c_type = f32, result_type = f32, acc_sat = false, scope = <Subgroup>>]>} : () -> ()
+"test.op"() {linkage = #spirv.linkage_attributes<linkage_name = "f", linkage_type = <Export>>} : () -> ()
+
+// Enumerations, alone and as masks.
+"test.op"() {a = #spirv.scope<Workgroup>, b = #spirv.storage_class<StorageBuffer>, c = #spirv.ext<SPV_KHR_bfloat16>} : () -> ()
+"test.op"() {a = #spirv.memory_semantics<Acquire|WorkgroupMemory>, b = #spirv.memory_semantics<None>} : () -> ()
+"test.op"() {a = #spirv.memory_access<Volatile|Aligned>, b = #spirv.loop_control<Unroll|PartialCount>} : () -> ()
+"test.op"() {a = #spirv.capability<Int8>, b = #spirv.built_in<NumWorkgroups>, c = #spirv.fp_rounding_mode<RTE>} : () -> ()
+"test.op"() {a = #spirv.coop_matrix_use_khr<MatrixAcc>, b = #spirv.coop_matrix_layout_khr<ColumnMajor>, c = #spirv.cooperative_matrix_operands_khr<ASigned|AccSat>} : () -> ()
+"test.op"() {a = #spirv.group_operation<ClusteredReduce>, b = #spirv.decoration<NonUniform>, c = #spirv.execution_mode<LocalSize>} : () -> ()
+
+// CHECK:      builtin.module {
+// CHECK-NEXT:   "test.op"() {version = #spirv.version<v1.3>, triple = #spirv.vce<v1.0, [], []>} : () -> ()
+// CHECK-NEXT:   "test.op"() {triple = #spirv.vce<v1.6, [Shader, CooperativeMatrixKHR], [SPV_KHR_bfloat16]>} : () -> ()
+// CHECK-NEXT:   "test.op"() {abi = #spirv.entry_point_abi<workgroup_size = [32, 1, 1], subgroup_size = 32>} : () -> ()
+// CHECK-NEXT:   "test.op"() {abi = #spirv.entry_point_abi<subgroup_size = 8>} : () -> ()
+// CHECK-NEXT:   "test.op"() {abi = #spirv.entry_point_abi<>} : () -> ()
+// CHECK-NEXT:   "test.op"() {abi = #spirv.entry_point_abi<target_width = 64>} : () -> ()
+// CHECK-NEXT:   "test.op"() {abi = #spirv.interface_var_abi<(0, 1)>} : () -> ()
+// CHECK-NEXT:   "test.op"() {abi = #spirv.interface_var_abi<(0, 1), StorageBuffer>} : () -> ()
+// CHECK-NEXT:   "test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, #spirv.resource_limits<>>} : () -> ()
+// CHECK-NEXT:   "test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, api=Vulkan, NVIDIA:DiscreteGPU:42, #spirv.resource_limits<max_compute_workgroup_invocations = 1024>>} : () -> ()
+// CHECK-NEXT:   "test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, AMD, #spirv.resource_limits<>>} : () -> ()
+// CHECK-NEXT:   "test.op"() {limits = #spirv.resource_limits<min_subgroup_size = 32, max_subgroup_size = 64, cooperative_matrix_properties_khr = [#spirv.coop_matrix_props_khr<m_size = 16, n_size = 16, k_size = 16, a_type = f16, b_type = f16, c_type = f32, result_type = f32, acc_sat = false, scope = <Subgroup>>]>} : () -> ()
+// CHECK-NEXT:   "test.op"() {linkage = #spirv.linkage_attributes<linkage_name = "f", linkage_type = <Export>>} : () -> ()
+// CHECK-NEXT:   "test.op"() {a = #spirv.scope<Workgroup>, b = #spirv.storage_class<StorageBuffer>, c = #spirv.ext<SPV_KHR_bfloat16>} : () -> ()
+// CHECK-NEXT:   "test.op"() {a = #spirv.memory_semantics<Acquire|WorkgroupMemory>, b = #spirv.memory_semantics<None>} : () -> ()
+// CHECK-NEXT:   "test.op"() {a = #spirv.memory_access<Volatile|Aligned>, b = #spirv.loop_control<Unroll|PartialCount>} : () -> ()
+// CHECK-NEXT:   "test.op"() {a = #spirv.capability<Int8>, b = #spirv.built_in<NumWorkgroups>, c = #spirv.fp_rounding_mode<RTE>} : () -> ()
+// CHECK-NEXT:   "test.op"() {a = #spirv.coop_matrix_use_khr<MatrixAcc>, b = #spirv.coop_matrix_layout_khr<ColumnMajor>, c = #spirv.cooperative_matrix_operands_khr<ASigned|AccSat>} : () -> ()
+// CHECK-NEXT:   "test.op"() {a = #spirv.group_operation<ClusteredReduce>, b = #spirv.decoration<NonUniform>, c = #spirv.execution_mode<LocalSize>} : () -> ()
+// CHECK-NEXT: }

@@ -1,0 +1,43 @@
+// RUN: XDSL_ROUNDTRIP
+
+// Every type, in the places of a function's inputs.
+func.func private @scalars(i1, i8, i16, i32, i64, si32, ui8, f16, f32, f64, bf16)
+func.func private @vectors(vector<2xi1>, vector<3xf32>, vector<4xf16>, vector<16xi8>)
+func.func private @array(!spirv.array<4xf32>)
+func.func private @arrays(!spirv.array<4 x !spirv.array<8 x f32, stride=4>, stride=64>)
+func.func private @runtime_array(!spirv.rtarray<vector<4xf32>, stride=16>, !spirv.rtarray<i8>)
+func.func private @matrix(!spirv.matrix<3 x vector<4xf32>>)
+func.func private @pointer(!spirv.ptr<!spirv.ptr<f32, PhysicalStorageBuffer>, Function>)
+func.func private @coopmatrix(!spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>)
+func.func private @coopmatrices(!spirv.coopmatrix<8x32xi8, Workgroup, MatrixB>, !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>)
+
+func.func private @empty(!spirv.struct<()>)
+func.func private @plain(!spirv.struct<(f32, i32)>)
+func.func private @offsets(!spirv.struct<(f32 [0], i32 [4, NonWritable])>)
+func.func private @decorated(!spirv.struct<(f32 [NonReadable, NonWritable], i32)>)
+func.func private @layout(!spirv.struct<(!spirv.matrix<2 x vector<4xf32>> [0, MatrixStride=16, ColMajor])>)
+func.func private @block(!spirv.struct<(f32 [0]), Block>)
+func.func private @named(!spirv.struct<pair.f32, (f32, f32)>, !spirv.struct<none, ()>)
+func.func private @recursive(!spirv.struct<node, (f32 [0], !spirv.ptr<!spirv.struct<node>, PhysicalStorageBuffer> [8])>)
+func.func private @named_block(!spirv.struct<buffer, (!spirv.rtarray<f32, stride=4> [0]), Block>)
+
+// CHECK:      builtin.module {
+// CHECK-NEXT:   func.func private @scalars(i1, i8, i16, i32, i64, si32, ui8, f16, f32, f64, bf16) -> ()
+// CHECK-NEXT:   func.func private @vectors(vector<2xi1>, vector<3xf32>, vector<4xf16>, vector<16xi8>) -> ()
+// CHECK-NEXT:   func.func private @array(!spirv.array<4 x f32>) -> ()
+// CHECK-NEXT:   func.func private @arrays(!spirv.array<4 x !spirv.array<8 x f32, stride=4>, stride=64>) -> ()
+// CHECK-NEXT:   func.func private @runtime_array(!spirv.rtarray<vector<4xf32>, stride=16>, !spirv.rtarray<i8>) -> ()
+// CHECK-NEXT:   func.func private @matrix(!spirv.matrix<3 x vector<4xf32>>) -> ()
+// CHECK-NEXT:   func.func private @pointer(!spirv.ptr<!spirv.ptr<f32, PhysicalStorageBuffer>, Function>) -> ()
+// CHECK-NEXT:   func.func private @coopmatrix(!spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>) -> ()
+// CHECK-NEXT:   func.func private @coopmatrices(!spirv.coopmatrix<8x32xi8, Workgroup, MatrixB>, !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) -> ()
+// CHECK-NEXT:   func.func private @empty(!spirv.struct<()>) -> ()
+// CHECK-NEXT:   func.func private @plain(!spirv.struct<(f32, i32)>) -> ()
+// CHECK-NEXT:   func.func private @offsets(!spirv.struct<(f32 [0], i32 [4, NonWritable])>) -> ()
+// CHECK-NEXT:   func.func private @decorated(!spirv.struct<(f32 [NonWritable, NonReadable], i32)>) -> ()
+// CHECK-NEXT:   func.func private @layout(!spirv.struct<(!spirv.matrix<2 x vector<4xf32>> [0, ColMajor, MatrixStride=16])>) -> ()
+// CHECK-NEXT:   func.func private @block(!spirv.struct<(f32 [0]), Block>) -> ()
+// CHECK-NEXT:   func.func private @named(!spirv.struct<pair.f32, (f32, f32)>, !spirv.struct<none, ()>) -> ()
+// CHECK-NEXT:   func.func private @recursive(!spirv.struct<node, (f32 [0], !spirv.ptr<!spirv.struct<node>, PhysicalStorageBuffer> [8])>) -> ()
+// CHECK-NEXT:   func.func private @named_block(!spirv.struct<buffer, (!spirv.rtarray<f32, stride=4> [0]), Block>) -> ()
+// CHECK-NEXT: }
