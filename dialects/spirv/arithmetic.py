@@ -220,9 +220,9 @@ class ExtendedArithmetic(SPIRVOp, ABC):
         parser.parse_punctuation(":")
         at = parser.pos
         result = parser.parse_type()
-        if not isinstance(result, StructType) or len(result.member_types()) != 2:
+        if not isinstance(result, StructType) or len(result.member_types) != 2:
             parser.raise_error("expected a struct of two members of one type", at, parser.pos)
-        member = result.member_types()[0]
+        member = result.member_types[0]
         operands = [parser.resolve_operand(o, member) for o in (first, second)]
         return cls.create(operands=operands, attributes=attributes, result_types=[result])
 
@@ -236,7 +236,7 @@ class ExtendedArithmetic(SPIRVOp, ABC):
     def verify_(self) -> None:
         require(self, [o.type for o in self.operands], is_integer, "integer")
         type_ = self.operand_1.type
-        if any(t != type_ for t in (self.operand_2.type, *self.result.type.member_types())):
+        if any(t != type_ for t in (self.operand_2.type, *self.result.type.member_types)):
             raise VerifyException(
                 f"{self.name} has one type for both operands and both members of the result, "
                 f"not {type_}, {self.operand_2.type} and {self.result.type}"

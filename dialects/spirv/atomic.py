@@ -48,7 +48,6 @@ class AtomicOperation(SPIRVOp, ABC):
     COMPONENT: ClassVar[str] = "integer"
     FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
 
-    pointer = operand_def(PointerType)
     memory_scope = prop_def(ScopeAttr)
 
     @classmethod
@@ -88,13 +87,15 @@ class AtomicOperation(SPIRVOp, ABC):
         printer.print_list(self.operands, printer.print_operand)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
-        printer.print_attribute(self.pointer.type)
+        printer.print_attribute(self.operands[0].type)
 
     def verify_(self) -> None:
-        pointee = self.pointer.type.pointee
+        type_ = self.operands[0].type
+        assert isinstance(type_, PointerType)  # the operand's constraint
+        pointee = type_.pointee
         if not _PREDICATES[self.COMPONENT](pointee):
             raise VerifyException(
-                f"{self.name} works on {self.COMPONENT} scalars, not through {self.pointer.type}"
+                f"{self.name} works on {self.COMPONENT} scalars, not through {type_}"
             )
         for value in (*self.operands[1:], *self.results):
             if value.type != pointee:
@@ -107,6 +108,7 @@ class AtomicUpdate(AtomicOperation, ABC):
     """Replaces the value in memory by an operation on it, and gives the old one."""
 
     semantics = prop_def(MemorySemanticsAttr)
+    pointer = operand_def(PointerType)
     value = operand_def()
     result = result_def()
 
@@ -127,6 +129,7 @@ class AtomicStep(AtomicOperation, ABC):
 
     VALUES: ClassVar[int] = 0
     semantics = prop_def(MemorySemanticsAttr)
+    pointer = operand_def(PointerType)
     result = result_def()
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
@@ -155,6 +158,7 @@ class AtomicCompare(AtomicOperation, ABC):
     }
     equal_semantics = prop_def(MemorySemanticsAttr)
     unequal_semantics = prop_def(MemorySemanticsAttr)
+    pointer = operand_def(PointerType)
     value = operand_def()
     comparator = operand_def()
     result = result_def()
@@ -188,6 +192,7 @@ class AtomicStoreOp(AtomicOperation):
     RESULT: ClassVar[bool] = False
     COMPONENT: ClassVar[str] = "numerical"
     semantics = prop_def(MemorySemanticsAttr)
+    pointer = operand_def(PointerType)
     value = operand_def()
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):

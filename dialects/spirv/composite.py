@@ -56,7 +56,7 @@ def constituents_of(type_: Attribute) -> tuple[Attribute, ...] | None:
             length = known(type_.length)
             return None if length is None else (type_.element_type,) * length
         case StructType():
-            return tuple(type_.member_types())
+            return tuple(type_.member_types)
         case _:
             return None
 
@@ -450,7 +450,7 @@ def _matches_logically(a: Attribute, b: Attribute) -> bool:
     if isinstance(a, ArrayType) and isinstance(b, ArrayType):
         return a.length == b.length and _matches_logically(a.element_type, b.element_type)
     if isinstance(a, StructType) and isinstance(b, StructType):
-        members = (tuple(a.member_types()), tuple(b.member_types()))
+        members = (tuple(a.member_types), tuple(b.member_types))
         return len(members[0]) == len(members[1]) and all(
             _matches_logically(x, y) for x, y in zip(*members, strict=True)
         )

@@ -255,16 +255,15 @@ class PointerCast(SPIRVOp, ABC):
 
     def check_classes(self, source: bool, target: bool) -> None:
         """Which side's storage class is Generic."""
-        for generic, type_ in ((source, self.pointer.type), (target, self.result.type)):
+        before, after = _pointer(self, self.pointer.type), _pointer(self, self.result.type)
+        for generic, type_ in ((source, before), (target, after)):
             if (type_.storage_class.data is StorageClass.Generic) != generic:
                 raise VerifyException(
                     f"{self.name}: the storage class of {type_} must "
                     f"{'' if generic else 'not '}be Generic"
                 )
-        if self.pointer.type.pointee != self.result.type.pointee:
-            raise VerifyException(
-                f"{self.name} keeps the pointee, not {self.pointer.type} to {self.result.type}"
-            )
+        if before.pointee != after.pointee:
+            raise VerifyException(f"{self.name} keeps the pointee, not {before} to {after}")
 
 
 @irdl_op_definition

@@ -585,7 +585,7 @@ class GLStructForm(GLTyped, ABC):
     def verify_(self) -> None:
         _check(self, "floating-point")
         type_ = self.result.type
-        members = list(type_.member_types()) if isinstance(type_, StructType) else []
+        members = list(type_.member_types) if isinstance(type_, StructType) else []
         wanted = self.members(self.operand.type)
         if members != wanted:
             raise VerifyException(

@@ -273,11 +273,10 @@ class GroupExchange(GroupNonUniformOperation, ABC):
     """
     Another invocation's value: `spirv.X <Subgroup> %value, %which : value type, which type`.
 
-    The second operand's name is the instruction's own.
+    The second operand's name is the instruction's own, so both stand in its class, in order.
     """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
-    value = operand_def(T)
     result = result_def(T)
 
     WHICH: ClassVar[str]
@@ -310,6 +309,7 @@ class GroupNonUniformBroadcastOp(GroupExchange):
 
     name = "spirv.GroupNonUniformBroadcast"
     WHICH: ClassVar[str] = "invocation_id"
+    value = operand_def(GroupExchange.T)
     invocation_id = operand_def()
     assembly_format = (
         "$execution_scope $value `,` $invocation_id attr-dict "
@@ -326,6 +326,7 @@ class GroupNonUniformShuffleOp(GroupExchange):
 
     name = "spirv.GroupNonUniformShuffle"
     WHICH: ClassVar[str] = "invocation_id"
+    value = operand_def(GroupExchange.T)
     invocation_id = operand_def()
     assembly_format = (
         "$execution_scope $value `,` $invocation_id attr-dict "
@@ -342,6 +343,7 @@ class GroupNonUniformShuffleXorOp(GroupExchange):
 
     name = "spirv.GroupNonUniformShuffleXor"
     WHICH: ClassVar[str] = "mask"
+    value = operand_def(GroupExchange.T)
     mask = operand_def()
     assembly_format = "$execution_scope $value `,` $mask attr-dict `:` type($value) `,` type($mask)"
 
@@ -355,6 +357,7 @@ class GroupNonUniformShuffleUpOp(GroupExchange):
 
     name = "spirv.GroupNonUniformShuffleUp"
     WHICH: ClassVar[str] = "delta"
+    value = operand_def(GroupExchange.T)
     delta = operand_def()
     assembly_format = (
         "$execution_scope $value `,` $delta attr-dict `:` type($value) `,` type($delta)"
@@ -370,6 +373,7 @@ class GroupNonUniformShuffleDownOp(GroupExchange):
 
     name = "spirv.GroupNonUniformShuffleDown"
     WHICH: ClassVar[str] = "delta"
+    value = operand_def(GroupExchange.T)
     delta = operand_def()
     assembly_format = (
         "$execution_scope $value `,` $delta attr-dict `:` type($value) `,` type($delta)"
@@ -385,6 +389,7 @@ class GroupNonUniformQuadBroadcastOp(GroupExchange):
 
     name = "spirv.GroupNonUniformQuadBroadcast"
     WHICH: ClassVar[str] = "index"
+    value = operand_def(GroupExchange.T)
     index = operand_def()
     assembly_format = (
         "$execution_scope $value `,` $index attr-dict `:` type($value) `,` type($index)"
@@ -400,9 +405,10 @@ class GroupNonUniformQuadSwapOp(GroupExchange):
 
     name = "spirv.GroupNonUniformQuadSwap"
     WHICH: ClassVar[str] = "direction"
+    value = operand_def(GroupExchange.T)
     direction = operand_def()
     assembly_format = (
-        "$execution_scope $value `,` $direction attr-dict `:` type($value) `,` type($direction)"
+        "$execution_scope $value $direction attr-dict `:` type($value) `,` type($direction)"
     )
 
     def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, direction: Value):

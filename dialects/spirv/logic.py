@@ -337,7 +337,7 @@ class BooleanReduction(SPIRVOp, ABC):
         super().__init__(operands=[vector], result_types=[i1])
 
     def verify_(self) -> None:
-        if not is_bool(self.vector.type.element_type):
+        if not is_bool(rules.element_of(self.vector.type)):
             raise VerifyException(f"{self.name} takes a vector of i1, not {self.vector.type}")
 
 

@@ -1,0 +1,85 @@
+"""Every operation of the dialect is declared as the grammar has it, and is in a FileCheck test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
+
+from xdsl_spirv.dialects.spirv import SPIRV
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
+from xdsl_spirv.serialization.grammar import grammar
+
+FILECHECK = Path(__file__).parent.parent / "filecheck"
+OPERATIONS = sorted(SPIRV.operations, key=lambda op: op.name)
+
+STRUCTURAL = {
+    "spirv.mlir.addressof",
+    "spirv.mlir.loop",
+    "spirv.mlir.merge",
+    "spirv.mlir.referenceof",
+    "spirv.mlir.selection",
+    "spirv.mlir.yield",
+    "spirv.module",
+}
+"""MLIR's structure for what SPIR-V says by the order of its instructions."""
+
+BY_HAND = {
+    "spirv.Branch",
+    "spirv.BranchConditional",
+    "spirv.Constant",
+    "spirv.ConstantNull",
+    "spirv.EntryPoint",
+    "spirv.ExecutionMode",
+    "spirv.ExecutionModeId",
+    "spirv.func",
+    "spirv.FunctionCall",
+    "spirv.GlobalVariable",
+    "spirv.SpecConstant",
+    "spirv.SpecConstantComposite",
+    "spirv.SpecConstantOperation",
+    "spirv.Switch",
+    "spirv.CopyMemory",
+    "spirv.KHR.CooperativeMatrixLength",
+    "spirv.ArrayLength",
+}
+"""Operations that name symbols, blocks or types, which the grammar has as plain ids."""
+
+
+def test_every_operation_is_in_a_filecheck_test():
+    text = "\n".join(p.read_text() for p in FILECHECK.rglob("*.mlir"))
+    used = set(re.findall(r"\bspirv\.[A-Za-z0-9_.]*[A-Za-z0-9_]", text))
+    missing = [op.name for op in OPERATIONS if op.name not in used]
+    assert not missing, f"no FileCheck test shows {', '.join(missing)}"
+
+
+DECLARED = [op for op in OPERATIONS if op.name not in STRUCTURAL | BY_HAND]
+
+
+@pytest.mark.parametrize("cls", DECLARED, ids=lambda cls: cls.name)
+def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
+    """SSA operands stand in the grammar's order, optional ones and lists where it has them."""
+    in_set, name = instruction_of(cls)
+    instruction = grammar().instruction(name, in_set)
+    fields = cls.FIELDS if issubclass(cls, SPIRVOp) else {}
+    definition = cls.get_irdl_definition()
+    ssa = {field: kind for field, kind in definition.operands}
+    wanted: list[str] = []
+    for operand in instruction.operands:
+        if operand.kind in ("IdResult", "IdResultType"):
+            continue
+        field = fields.get(operand.field, operand.field)
+        if field in ssa:
+            wanted.append(field)
+            optional = isinstance(ssa[field], OptOperandDef)
+            many = isinstance(ssa[field], VarOperandDef) and not optional
+            assert optional == (operand.quantifier == "?") or field == "stride", field
+            assert many == (operand.quantifier == "*"), field
+        else:
+            assert operand.quantifier or field in definition.properties, (
+                f"{cls.name} has no {field}, which {name} demands"
+            )
+    assert wanted == list(ssa), f"{cls.name} declares {list(ssa)}, {name} has {wanted}"
+    assert bool(definition.results) == (in_set is not None or instruction.has_result)
