@@ -15,17 +15,15 @@ _Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsag
 _to_type = _Element.to_type
 
 
-def _to_type_with_bit_patterns(element: Any, parser: AttrParser, type: Any) -> Any:
+def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
     """The element as a value of `type`, from its bits if it is a float written as 0x."""
-    hexadecimal = isinstance(type, AnyFloat) and element.span.text[:2] in ("0x", "0X")
+    hexadecimal = isinstance(type, AnyFloat) and self.span.text[:2] in ("0x", "0X")
     if not hexadecimal:
-        return _to_type(element, parser, type)
+        return _to_type(self, parser, type)
     try:
-        bits = int(element.value).to_bytes(type.compile_time_size, "little")
+        bits = int(self.value).to_bytes(type.compile_time_size, "little")
     except OverflowError:
-        parser.raise_error(
-            f"{element.span.text} has more bits than {type}", at_position=element.span
-        )
+        parser.raise_error(f"{self.span.text} has more bits than {type}", at_position=self.span)
     return next(type.iter_unpack(bits))
 
 

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
@@ -63,6 +64,7 @@ from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
     MatrixType,
+    PointerType,
     RuntimeArrayType,
     StructType,
     known,
@@ -357,6 +359,7 @@ class SpecConstantCompositeOp(SPIRVOp):
         types = constituent_types(self.type)
         if types is None:
             raise VerifyException(f"{self.type} is not a composite type")
+        verify_lengths(self, self.type)
         if len(types) != len(self.constituents):
             rule = "CM-08: " if isinstance(self.type, CooperativeMatrixType) else ""
             raise VerifyException(
@@ -383,6 +386,28 @@ def type_of_constant(user: Operation, symbol: SymbolRefAttr) -> Attribute:
             f"declare spirv.SpecConstant {symbol} beside it"
         )
     return constant.type
+
+
+def verify_lengths(user: Operation, type: Attribute) -> None:
+    """Raises VerifyException unless what the arrays of `type` name are integer constants."""
+    match type:
+        case ArrayType():
+            verify_lengths(user, type.element_type)
+            if isinstance(type.length, SymbolRefAttr) and user.parent_op() is not None:
+                found = type_of_constant(user, type.length)
+                if not isinstance(found, IntegerType):
+                    raise VerifyException(
+                        f"{type.length} decides an array's length: it must be an integer, "
+                        f"not {found}"
+                    )
+        case RuntimeArrayType():
+            verify_lengths(user, type.element_type)
+        case StructType():
+            for member in type.member_types:
+                if not isinstance(member, PointerType):
+                    verify_lengths(user, member)
+        case _:
+            return
 
 
 def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:

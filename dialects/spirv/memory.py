@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
@@ -23,8 +24,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
+    AnyAttr,
     AnyOf,
     BaseAttr,
+    VarConstraint,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -48,7 +51,11 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, ScopeAttr, StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constants import CONSTANT_INSTRUCTIONS, constant_integer
+from xdsl_spirv.dialects.spirv.constants import (
+    CONSTANT_INSTRUCTIONS,
+    constant_integer,
+    verify_lengths,
+)
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp
 from xdsl_spirv.dialects.spirv.types import (
@@ -274,6 +281,7 @@ class VariableOp(SPIRVOp):
                 f"its pointer in {type.storage_class.data.name}: they must be the same"
             )
         rules.cm_07_storage(type.pointee, type.storage_class.data)
+        verify_lengths(self, type.pointee)
         if self.storage_class.data != StorageClass.Function:
             raise VerifyException(
                 "spirv.Variable is for the storage class Function: "
@@ -646,7 +654,7 @@ class ArrayLengthOp(SPIRVOp):
 
     name = "spirv.ArrayLength"
     structure = operand_def(PointerType)
-    array_member = prop_def(IntegerAttr)
+    array_member = prop_def(IntegerAttr.constr(i32))
     result = result_def(IntegerType(32))
     traits = traits_def(Pure())
     assembly_format = (
@@ -677,18 +685,15 @@ class CopyObjectOp(SPIRVOp):
     """OpCopyObject: `spirv.CopyObject %x : !spirv.coopmatrix<...>`."""
 
     name = "spirv.CopyObject"
-    operand = operand_def()
-    result = result_def()
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    operand = operand_def(T)
+    result = result_def(T)
     traits = traits_def(Pure())
-    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
+    assembly_format = "$operand attr-dict `:` type($operand)"
 
     def __init__(self, operand: SSAValue | Operation):
         operand = SSAValue.get(operand)
         super().__init__(operands=[operand], result_types=[operand.type])
-
-    def verify_(self) -> None:
-        if self.operand.type != self.result.type:
-            raise VerifyException(f"a copy of {self.operand.type} cannot be {self.result.type}")
 
 
 OPERATIONS: list[type[Operation]] = [

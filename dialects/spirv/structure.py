@@ -60,6 +60,7 @@ from xdsl_spirv.dialects.spirv.constants import (
     SpecConstantCompositeOp,
     SpecConstantOp,
     find_symbol,
+    verify_lengths,
 )
 from xdsl_spirv.dialects.spirv.enums import (
     AddressingModel,
@@ -73,6 +74,15 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.rules import cm_07_storage
 from xdsl_spirv.dialects.spirv.rules_module import check_module
 from xdsl_spirv.dialects.spirv.types import PointerType
+
+IN_A_MODULE = frozenset(
+    f"spirv.{name}"
+    for name in (
+        "Constant ConstantNull Undef SpecConstant SpecConstantComposite SpecConstantOperation "
+        "mlir.referenceof GlobalVariable func EntryPoint ExecutionMode"
+    ).split()
+)
+"""What may stand directly in a module."""
 
 NOT_IN_A_MODULE = (StorageClass.Generic, StorageClass.Function)
 """The storage classes that a variable of a module cannot have."""
@@ -150,20 +160,20 @@ class ModuleOp(SPIRVOp):
     def verify_(self) -> None:
         if self.body.block.args:
             raise VerifyException("a spirv.module takes no arguments")
-        met: set[tuple[ExecutionModel, str]] = set()
         for op in self.body.block.ops:
-            if not op.name.startswith("spirv.") or isinstance(op, ModuleOp):
+            if op.name not in IN_A_MODULE:
                 raise VerifyException(
-                    f"{op.name} cannot be in a spirv.module: only its constants, variables, "
-                    "functions and entry points can"
+                    f"{op.name} cannot stand directly in a spirv.module: only constants, global "
+                    "variables, functions, entry points and execution modes can"
                 )
-            if isinstance(op, EntryPointOp):
-                key = (op.execution_model.data, op.fn.root_reference.data)
-                if key in met:
-                    raise VerifyException(
-                        f"two entry points have the model {key[0].name} and the name {key[1]}"
-                    )
-                met.add(key)
+        met: set[tuple[ExecutionModel, str]] = set()
+        for entry in entry_points(self):
+            key = (entry.execution_model.data, entry.fn.root_reference.data)
+            if key in met:
+                raise VerifyException(
+                    f"two entry points have the model {key[0].name} and the name {key[1]}"
+                )
+            met.add(key)
         check_module(self)
 
 
@@ -314,6 +324,13 @@ class FuncOp(SPIRVOp):
             raise VerifyException(
                 "the entry block's arguments must have the types of the function's inputs"
             )
+        if not isinstance(self.parent_op(), ModuleOp):
+            return
+        for op in self.body.walk():
+            if not op.name.startswith("spirv."):
+                raise VerifyException(
+                    f"{op.name} cannot be in a function of a spirv.module: lower it to spirv first"
+                )
 
 
 def _parse_argument(parser: Parser) -> _ARGUMENT:
@@ -542,6 +559,7 @@ class GlobalVariableOp(SPIRVOp):
 
     def verify_(self) -> None:
         cm_07_storage(self.type.pointee, self.storage_class)
+        verify_lengths(self, self.type.pointee)
         if self.storage_class in NOT_IN_A_MODULE:
             raise VerifyException(
                 f"a global variable cannot be in {self.storage_class.name}: "
