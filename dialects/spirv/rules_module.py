@@ -65,7 +65,7 @@ def check_module(module: Operation) -> None:
     cm_02_vulkan_memory_model(module.properties.get("memory_model"), declared)
     logical = module.properties.get("addressing_model") == LOGICAL
     fixed_pointers = logical and triple is not None and declared.isdisjoint(VARIABLE_POINTERS)
-    kernel = Capability.Kernel in declared and Capability.Shader not in declared
+    kernel = is_kernel(declared)
     seen: set[Attribute] = set()
     for op in module.walk():
         for value in op.results:
@@ -89,6 +89,11 @@ VARIABLE_POINTERS = frozenset(
         Capability.PhysicalStorageBufferAddresses,
     }
 )
+
+
+def is_kernel(declared: frozenset[Capability]) -> bool:
+    """Whether a module is a kernel's: it says so, where a shader's capability may be implied."""
+    return Capability.Kernel in declared and Capability.Shader not in declared
 
 
 def _declared(triple: Attribute | None) -> frozenset[Capability]:
@@ -121,7 +126,7 @@ def cm_02_vulkan_memory_model(
     memory_model: Attribute | None, declared: frozenset[Capability]
 ) -> None:
     """CM-02: a shader that declares cooperative matrices has the Vulkan memory model."""
-    if Capability.Shader not in declared or declared.isdisjoint(MATRIX_CAPABILITIES):
+    if is_kernel(declared) or declared.isdisjoint(MATRIX_CAPABILITIES):
         return
     if Capability.VulkanMemoryModel not in declared:
         refuse(

@@ -30,9 +30,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute, TypedAttribute
 
 from xdsl_spirv.dialects.spirv import dot_product
-from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, MemoryModelAttr
 from xdsl_spirv.dialects.spirv.base import instruction_of
-from xdsl_spirv.dialects.spirv.enums import Capability, StorageClass
+from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -54,8 +54,6 @@ class Need:
     extensions: tuple[str, ...] = ()
     version: Version | None = (1, 0)
     """The version from which no extension is needed; None if there is none."""
-    least_version: Version = (1, 0)
-    """The version below which no extension helps."""
 
     @staticmethod
     def of(entry: Requirements) -> Need:
@@ -68,11 +66,11 @@ class Need:
         return Need(tuple(c.name for c in capabilities))
 
 
-LEAST_VERSIONS: Mapping[Capability, Version] = {
-    Capability.CooperativeMatrixKHR: (1, 6),  # CM-01
-    Capability.GroupNonUniformRotateKHR: (1, 3),  # ROT-01
+LEAST_VERSIONS: Mapping[Capability, tuple[Version, str]] = {
+    Capability.CooperativeMatrixKHR: ((1, 6), "CM-01"),
+    Capability.GroupNonUniformRotateKHR: ((1, 3), "ROT-01"),
 }
-"""Versions that an extension is written against, which the grammar leaves out."""
+"""Versions that an extension is written against, which the grammar leaves out, with the rule."""
 
 STORAGE_16: Mapping[StorageClass, Capability] = {
     StorageClass.StorageBuffer: Capability.StorageBuffer16BitAccess,
@@ -132,8 +130,9 @@ PASSES_SPEAK = ("abi", "target_env", "resource_limits")
 class Requirement:
     """Collects the needs of one module, each with the first thing that has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, vulkan: bool) -> None:
         self.needs: dict[Need, str] = {}
+        self._vulkan = vulkan
         self._types: set[tuple[Attribute, bool]] = set()
 
     def add(self, need: Need, what: str) -> None:
@@ -148,6 +147,8 @@ class Requirement:
         kind = grammar().kind(attribute.ENUM.__name__)
         for entry in kind.used(int(attribute.data)):
             self.add(Need.of(entry), f"{kind.name} {entry.name}")
+        if self._vulkan and attribute.data is Scope.Device:
+            self.capability(Capability.VulkanMemoryModelDeviceScope, "the scope Device")
 
     def attribute(self, attribute: Attribute) -> None:
         """Enumerants and types within an operation's property."""
@@ -266,7 +267,8 @@ def requirements(module: Operation) -> dict[Need, str]:
 
     The module's own addressing and memory model count, its triple does not.
     """
-    found = Requirement()
+    vulkan = module.properties["memory_model"] == MemoryModelAttr(MemoryModel.Vulkan)
+    found = Requirement(vulkan=vulkan)
     for name in ("addressing_model", "memory_model"):
         found.attribute(module.properties[name])
     for op in module.walk():
@@ -286,6 +288,7 @@ def _operation(op: Operation, found: Requirement) -> None:
     for field, attribute in op.properties.items():
         if not any(word in field for word in PASSES_SPEAK):
             found.attribute(attribute)
+        if op.name == "spirv.GlobalVariable":
             _decoration(field, attribute, found)
     for field, attribute in op.attributes.items():
         _decoration(field, attribute, found)

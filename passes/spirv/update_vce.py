@@ -19,16 +19,16 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
-from xdsl_spirv.dialects.spirv.structure import ModuleOp
 
 from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.passes.spirv.requirements import LEAST_VERSIONS, Need, requirements
 from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
 from xdsl_spirv.serialization.grammar import Version, grammar
 
 VULKAN_1_3: Version = (1, 6)
-"""The version of SPIR-V that Vulkan 1.3 takes."""
+"""The version of SPIR-V that Vulkan 1.3 takes, with every extension that Vulkan has of it."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class UpdateVCEPass(ModulePass):
 
     name = "spirv-update-vce"
 
-    version: str = f"{VULKAN_1_3[0]}.{VULKAN_1_3[1]}"
-    """The version to declare, `1.3` say."""
+    version: str | float = 1.6
+    """The version to declare; 1.6 is what Vulkan 1.3 takes."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
-        version = parse_version(self.version)
+        version = parse_version(str(self.version))
         for module in op.walk():
             if isinstance(module, ModuleOp):
                 update(module, version)
@@ -87,6 +87,7 @@ def deduce(module: ModuleOp, version: Version = VULKAN_1_3) -> VerCapExtAttr:
     needs = requirements(module)
     solution = Solution(version, module)
     solution.choose(needs)
+    solution.check_least_versions()
     for need, what in needs.items():
         solution.provide(need, what)
     for name in sorted(solution.declared):
@@ -160,16 +161,19 @@ class Solution:
         self._chosen.add(name)
         self._declared |= {name, *grammar().implied(name)}
 
+    def check_least_versions(self) -> None:
+        """CM-01, ROT-01: the versions that extensions are written against."""
+        for capability, (least, rule) in LEAST_VERSIONS.items():
+            if capability.name in self._declared and self.version < least:
+                self._refuse(f"{rule}: the capability {capability.name}", least)
+
     def provide_capability(self, name: str) -> None:
         """The extension of a declared capability, where the version lacks it."""
         entry = grammar().kind("Capability")[name]
-        least = LEAST_VERSIONS.get(Capability[name], (1, 0))
-        self.provide(Need((), entry.extensions, entry.version, least), f"capability {name}")
+        self.provide(Need((), entry.extensions, entry.version), f"the capability {name}")
 
     def provide(self, need: Need, what: str) -> None:
         """The extension that a need has at this version."""
-        if self.version < need.least_version:
-            self._refuse(what, need.least_version)
         if need.version is not None and need.version <= self.version:
             return
         if not need.extensions:
@@ -183,8 +187,8 @@ class Solution:
 
     def _refuse(self, what: str, least: Version) -> None:
         raise DiagnosticException(
-            f"spirv-update-vce: {what} needs SPIR-V {least[0]}.{least[1]}, but the module is for "
-            f"{self.version[0]}.{self.version[1]}; raise the option version"
+            f"{what} needs SPIR-V {least[0]}.{least[1]}, but the module is for "
+            f"{self.version[0]}.{self.version[1]}; raise the option version of spirv-update-vce"
         )
 
 
