@@ -1,0 +1,298 @@
+"""
+A function compiled once into closures over a list of values.
+
+Every SSA value has a slot of the list, `env`; slot 0 holds the wave. A step is a closure that reads
+its operands' slots and writes its results': no dictionary is looked up and no type examined while
+a kernel runs. A value that dies inside its block gives its slot to a later one, so the list holds
+no more arrays than are alive at once.
+
+A value used in a block other than its own may be defined under one mask and used under another. When
+the wave says that the region has parted its lanes, it is merged with what the slot held before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Merge, lane_bytes, merger
+from xdsl_spirv.interpreter.semantics import Function, semantics_of
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+Env: TypeAlias = list[Any]
+Step: TypeAlias = Callable[[Env], None]
+Slots: TypeAlias = tuple[int, ...]
+
+WAVE = 0
+RETURNED = 1
+"""The slots of the wave and of what the function returns."""
+
+RETURNS = ("spirv.Return", "spirv.ReturnValue", "spirv.Kill", "gpu.return", "func.return")
+"""Terminators that end the function for the lanes that reach them."""
+
+
+class Steps:
+    """
+    A block's steps in order. If one raises, the error says which operation it was.
+
+    `ends` marks steps after which all lanes may have returned from the function: the rest of the block
+    is then not executed.
+    """
+
+    __slots__ = ("ends", "ops", "steps")
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.ops: list[Operation] = []
+        self.ends: set[Step] = set()
+
+    def add(self, step: Step, op: Operation, may_return: bool = False) -> None:
+        """Append the step of `op`."""
+        self.steps.append(step)
+        self.ops.append(op)
+        if may_return:
+            self.ends.add(step)
+
+    def run(self, env: Env) -> None:
+        """Execute the steps for the lanes of the wave's mask."""
+        step = None
+        try:
+            if not self.ends:
+                for step in self.steps:
+                    step(env)
+                return
+            for step in self.steps:
+                step(env)
+                if step in self.ends and env[WAVE].nobody:
+                    return
+        except InterpreterError as error:
+            raise error.at(self._op(step)) from None
+        except (ValueError, IndexError, TypeError, KeyError, AttributeError) as error:
+            op = self._op(step)
+            raise InterpreterError(
+                f"{op.name} failed: {type(error).__name__}: {error}",
+                op,
+                "this is a defect of the interpreter, or IR that was not verified",
+            ) from error
+
+    def _op(self, step: Step | None) -> Operation:
+        return self.ops[self.steps.index(step) if step is not None else 0]
+
+
+class Code:
+    """A compiled function: call it with a wave and the arguments."""
+
+    def __init__(self, compiler: Compiler, arguments: Slots, body: Function):
+        self.template = compiler.template
+        self.arguments = arguments
+        self.body = body
+        self.lane_bytes = compiler.lane_bytes
+
+    def __call__(self, wave: Wave, arguments: Sequence[Any]) -> Any:
+        """The returned value, None if there is none. The mask is the caller's again afterwards."""
+        env = self.template.copy()
+        env[WAVE] = wave
+        for slot, argument in zip(self.arguments, arguments, strict=True):
+            env[slot] = argument
+        mask, partial = wave.mask, wave.partial
+        self.body(env)
+        wave.mask, wave.partial, wave.nobody = mask, partial, False
+        return env[RETURNED]
+
+
+class Compiler:
+    """Gives the values of one function their slots and makes its steps."""
+
+    def __init__(self, unit: Unit):
+        self.unit = unit
+        self.template: Env = [None, None]
+        self.lane_bytes = 0.0
+        self._slots: dict[SSAValue, int] = {}
+        self._free: list[int] = []
+        self._escaping: set[SSAValue] = set()
+
+    def new_slot(self, initial: Any = None) -> int:
+        """A slot that is never given to another value."""
+        self.template.append(initial)
+        return len(self.template) - 1
+
+    def define(self, value: SSAValue, lasting: bool = False) -> int:
+        """The slot of a value about to be defined; `lasting` if it outlives one run of its block."""
+        if lasting or not self._free:
+            slot = self.new_slot()
+            self.lane_bytes += lane_bytes(self.unit.form(value.type))
+        else:
+            slot = self._free.pop()
+        self._slots[value] = slot
+        return slot
+
+    def slot(self, value: SSAValue) -> int:
+        """The slot of a value defined before."""
+        return self._slots[value]
+
+    def slots(self, values: Sequence[SSAValue]) -> Slots:
+        """The slots of values defined before."""
+        return tuple(self._slots[value] for value in values)
+
+    def keep(self, value: SSAValue) -> int:
+        """The slot of a block argument, which several edges write and no other value may take."""
+        self._escaping.add(value)
+        return self.define(value, lasting=True)
+
+    def escapes(self, value: SSAValue) -> bool:
+        """Whether a value is used in another block of its region."""
+        return value in self._escaping
+
+    def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:
+        """How to merge each escaping value with its slot; None for those of one block."""
+        return [
+            merger(self.unit.form(value.type)) if self.escapes(value) else None for value in values
+        ]
+
+    def release(self, values: Sequence[SSAValue]) -> None:
+        """Give the slots of dead values to later ones."""
+        for value in values:
+            if not self.escapes(value):
+                self._free.append(self._slots[value])
+
+    def block(self, block: Block) -> tuple[Steps, list[SSAValue]]:
+        """
+        The steps of a block without its terminator; its arguments have slots already.
+
+        Also the values that the terminator is the last to read: whoever compiles it releases them.
+        """
+        steps = Steps()
+        order = {op: index for index, op in enumerate(block.ops)}
+        dying: dict[int, list[SSAValue]] = {}
+        for index, op in enumerate(block.ops):
+            if op.next_op is None and op.has_trait(IsTerminator):
+                break
+            for result in op.results:
+                last = self._last_use(result, block, order)
+                if last is None:
+                    self._escaping.add(result)
+                else:
+                    dying.setdefault(max(last, index), []).append(result)
+            self._operation(op, steps)
+            self.release(dying.pop(index, ()))
+        return steps, [value for values in dying.values() for value in values]
+
+    def _last_use(self, value: SSAValue, block: Block, order: dict[Operation, int]) -> int | None:
+        """The number of the last operation that reads a value, None if one is in another block."""
+        last = 0
+        for use in value.uses:
+            user = block.find_ancestor_op_in_block(use.operation)
+            if user is None:
+                return None
+            last = max(last, order[user])
+        return last
+
+    def _operation(self, op: Operation, steps: Steps) -> None:
+        semantics = semantics_of(op)
+        try:
+            self._compile(op, semantics.kind, semantics.stage, steps)
+        except InterpreterError as error:
+            raise error.at(op) from None
+
+    def _compile(self, op: Operation, kind: str, stage: Callable[..., Any], steps: Steps) -> None:
+        if kind == "constant":
+            made = stage(op, self.unit)
+            for result in op.results:
+                self._slots[result] = self.new_slot(made)
+                self._escaping.add(result)
+            return
+        if kind == "control":
+            step = stage(op, self)
+            if step is not None:
+                steps.add(step, op, may_return=_may_return(op))
+            return
+        function = stage(op, self.unit)
+        arguments = self.slots(op.operands)
+        results = tuple(self.define(result, self.escapes(result)) for result in op.results)
+        if kind == "action":
+            arguments = (WAVE, *arguments)
+        steps.add(link(function, arguments, results, self.merges(op.results)), op)
+
+
+def _may_return(op: Operation) -> bool:
+    """Whether lanes may return from the function inside the operation's regions."""
+    return any(inner.name in RETURNS for inner in op.walk() if inner is not op)
+
+
+def link(function: Function, arguments: Slots, results: Slots, merges: list[Merge | None]) -> Step:
+    """The step that calls a function on slots and puts what it returns into slots."""
+    call = _caller(function, arguments)
+    if not results:
+        return call
+    if len(results) == 1 and merges[0] is None:
+        return _single(function, arguments, results[0])
+    assign = assigner(results, merges)
+    if len(results) == 1:
+        return lambda env: assign(env, (call(env),))
+    return lambda env: assign(env, call(env))
+
+
+def assigner(slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Sequence[Any]], None]:
+    """`assign(env, values)`: merged with the old value where the region has parted its lanes."""
+    targets = list(zip(slots, merges, strict=True))
+
+    def assign(env: Env, values: Sequence[Any]) -> None:
+        wave: Wave = env[WAVE]
+        partial = wave.partial
+        for (slot, merge), value in zip(targets, values, strict=True):
+            if partial and merge is not None and env[slot] is not None:
+                value = merge(wave.mask, value, env[slot])
+            env[slot] = value
+
+    return assign
+
+
+def _caller(function: Function, slots: Slots) -> Callable[[Env], Any]:
+    match slots:
+        case ():
+            return lambda env: function()
+        case (a,):
+            return lambda env: function(env[a])
+        case (a, b):
+            return lambda env: function(env[a], env[b])
+        case (a, b, c):
+            return lambda env: function(env[a], env[b], env[c])
+        case (a, b, c, d):
+            return lambda env: function(env[a], env[b], env[c], env[d])
+        case _:
+            return lambda env: function(*[env[slot] for slot in slots])
+
+
+def _single(function: Function, slots: Slots, result: int) -> Step:
+    """`_caller` with one result, without a second call: the inner loop of every kernel."""
+    match slots:
+        case (a,):
+
+            def unary(env: Env) -> None:
+                env[result] = function(env[a])
+
+            return unary
+        case (a, b):
+
+            def binary(env: Env) -> None:
+                env[result] = function(env[a], env[b])
+
+            return binary
+        case (a, b, c):
+
+            def ternary(env: Env) -> None:
+                env[result] = function(env[a], env[b], env[c])
+
+            return ternary
+        case _:
+            call = _caller(function, slots)
+
+            def general(env: Env) -> None:
+                env[result] = call(env)
+
+            return general

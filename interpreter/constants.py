@@ -1,0 +1,124 @@
+"""
+Constant attributes as arrays.
+
+Elements are read as the bits that the attribute holds, so that NaNs keep their payload.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    Builtin,
+    ContainerType,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FloatAttr,
+    IntegerAttr,
+)
+from xdsl.ir import Attribute
+
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Plain
+from xdsl_spirv.interpreter.numbers import (
+    BOOL,
+    F32,
+    F64,
+    Array,
+    DType,
+    is_small_float,
+    raw_dtype,
+    scalar_dtype,
+)
+from xdsl_spirv.interpreter.unit import Unit
+
+
+def scalar(number: Any, dtype: DType) -> Array:
+    """A Python number as an array of no dimensions: integers modulo 2^N, floats to nearest even."""
+    if dtype == BOOL:
+        return np.array(bool(number), dtype)
+    if dtype.kind in "iu":
+        bits = int(number) & ((1 << dtype.itemsize * 8) - 1)
+        return np.array(bits, raw_dtype(dtype)).view(dtype)
+    if is_small_float(dtype):
+        return np.array(number, F64).astype(F32).astype(dtype)
+    return np.array(number, F64).astype(dtype)
+
+
+def attribute_array(attribute: Attribute) -> Array:
+    """The elements of a dense attribute in its shape, or a number as an array of no dimensions."""
+    if isinstance(attribute, IntegerAttr | FloatAttr):
+        dtype = scalar_dtype(attribute.type)
+        if dtype is None:
+            raise InterpreterError(f"constants of type {attribute.type} are not executed")
+        return scalar(attribute.value.data, dtype)
+    if isinstance(attribute, DenseIntOrFPElementsAttr):
+        return _dense(attribute)
+    if isinstance(attribute, DenseResourceAttr):
+        return _resource(attribute)
+    raise InterpreterError(f"constants like {attribute} are not executed")
+
+
+def _dense(attribute: DenseIntOrFPElementsAttr) -> Array:
+    dtype = scalar_dtype(attribute.get_element_type())
+    if dtype is None:
+        raise InterpreterError(f"constants of type {attribute.type} are not executed")
+    shape = attribute.get_shape()
+    array = _bits(attribute.data.data, dtype)
+    if array.size == 1 and shape:
+        return np.broadcast_to(array.reshape((1,) * len(shape)), shape)
+    return array.reshape(shape)
+
+
+def _resource(attribute: DenseResourceAttr) -> Array:
+    """The bytes of `dense_resource`, after the four that give its alignment, in the type's shape."""
+    interface = Builtin.get_interface(OpAsmDialectInterface)
+    key = attribute.resource_handle.data
+    text = None if interface is None else interface.lookup(key)
+    type = attribute.type
+    dtype = scalar_dtype(type.get_element_type()) if isinstance(type, ContainerType) else None
+    if not text or dtype is None:
+        raise InterpreterError(
+            f"dense_resource<{key}> has no data",
+            remedy="the module's file must end with its dialect_resources section",
+        )
+    return _bits(bytes.fromhex(text.removeprefix("0x"))[4:], dtype).reshape(type.get_shape())
+
+
+def _bits(data: bytes, dtype: DType) -> Array:
+    """The elements of raw bytes; a bool is any byte that is not 0."""
+    if dtype == BOOL:
+        return np.frombuffer(data, np.uint8) != 0
+    return np.frombuffer(data, dtype)
+
+
+def constant_value(attribute: Attribute, type: Attribute, unit: Unit) -> Any:
+    """A constant of any type, uniform over the invocations."""
+    return _value(attribute, unit.form(type))
+
+
+def _value(attribute: Attribute, form: Form) -> Any:
+    if isinstance(form, CooperativeMatrix):
+        array = attribute_array(attribute).reshape(-1)
+        if array.size != 1:
+            raise InterpreterError("CM-08: a constant cooperative matrix has one constituent")
+        component = array.astype(form.carrier).reshape(1, 1, 1, 1)
+        return np.broadcast_to(component, (1, 1, form.rows, form.columns))
+    if isinstance(form, Composite):
+        if not isinstance(attribute, ArrayAttr):
+            raise InterpreterError(f"{attribute} does not list the members of a composite")
+        return tuple(_value(a, m) for a, m in zip(attribute.data, form.members, strict=True))
+    assert isinstance(form, Plain)
+    array = _plain_array(attribute)
+    if array.shape != form.shape:
+        array = np.broadcast_to(array, form.shape)
+    return array.astype(form.dtype, copy=False).reshape(1, 1, 1, *form.shape)
+
+
+def _plain_array(attribute: Attribute) -> Array:
+    if isinstance(attribute, ArrayAttr):
+        return np.stack([_plain_array(a) for a in attribute.data])
+    return attribute_array(attribute)

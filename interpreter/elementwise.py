@@ -1,0 +1,202 @@
+"""
+Arithmetic that the kernel-level dialects and SPIR-V share: one function for one meaning.
+
+Each function works component by component on arrays of its operands' natural dtypes. Where SPIR-V
+leaves a result undefined (division by zero, the most negative integer divided by -1, a shift by the
+width or more) the result is a definite one: 0, the wrapped quotient, and what shifting one bit at
+a time would give.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdsl_spirv.interpreter.numbers import F32, F64, Array, is_small_float, signed, unsigned
+from xdsl_spirv.interpreter.semantics import Function
+
+
+def on_unsigned(function: Function) -> Function:
+    """A function of the operands' bits read without sign; an integer result is given its sign back."""
+
+    def call(*operands: Array) -> Array:
+        result = function(*[unsigned(operand) for operand in operands])
+        return signed(result) if result.dtype.kind == "u" else result
+
+    call.__qualname__ = f"unsigned {getattr(function, '__name__', function)}"
+    return call
+
+
+def divide_signed(a: Array, b: Array) -> Array:
+    """Quotient toward zero; 0 for a zero divisor."""
+    quotient = np.floor_divide(a, b)
+    inexact = (quotient * b != a) & (b != 0)
+    return quotient + (inexact & (quotient < 0))
+
+
+def remainder_signed(a: Array, b: Array) -> Array:
+    """Remainder with the dividend's sign (SRem); 0 for a zero divisor."""
+    return np.where(b == 0, 0, a - divide_signed(a, b) * b).astype(a.dtype, copy=False)
+
+
+def modulo_signed(a: Array, b: Array) -> Array:
+    """Remainder with the divisor's sign (SMod); 0 for a zero divisor."""
+    return np.where(b == 0, 0, a - np.floor_divide(a, b) * b).astype(a.dtype, copy=False)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    return np.floor_divide(a, b)
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    if b.size == 1:
+        divisor = int(b.item())
+        if divisor and divisor & (divisor - 1) == 0:
+            return a & a.dtype.type(divisor - 1)
+    return a - np.floor_divide(a, b) * b * (b != 0) - a * (b == 0)
+
+
+divide_unsigned = on_unsigned(_divide)
+remainder_unsigned = on_unsigned(_remainder)
+
+
+def ceiling_divide_signed(a: Array, b: Array) -> Array:
+    """Quotient toward positive infinity."""
+    return -np.floor_divide(-a, b)
+
+
+def _ceiling_divide(a: Array, b: Array) -> Array:
+    quotient = np.floor_divide(a, b)
+    return quotient + (quotient * b != a)
+
+
+ceiling_divide_unsigned = on_unsigned(_ceiling_divide)
+
+
+def shift_left(a: Array, b: Array) -> Array:
+    """The bits moved up; a shift of the width or more gives 0."""
+    return signed(np.left_shift(unsigned(a), _amount(a, b)))
+
+
+def shift_right_logical(a: Array, b: Array) -> Array:
+    """The bits moved down, zeros from above."""
+    return signed(np.right_shift(unsigned(a), _amount(a, b)))
+
+
+def shift_right_arithmetic(a: Array, b: Array) -> Array:
+    """The bits moved down, the sign from above."""
+    return np.right_shift(a, signed(np.minimum(_amount(a, b), a.dtype.itemsize * 8 - 1)))
+
+
+def _amount(a: Array, b: Array) -> Array:
+    """A shift's amount, read without sign, in the width of what is shifted, at most that width."""
+    amount = unsigned(b)
+    bits = a.dtype.itemsize * 8
+    return np.minimum(amount, bits).astype(unsigned(a).dtype, copy=False)
+
+
+def multiply_extended(sign: bool) -> Function:
+    """The low and the high half of the exact product."""
+
+    def call(a: Array, b: Array) -> tuple[Array, Array]:
+        bits = a.dtype.itemsize * 8
+        if bits < 64:
+            wide = np.dtype(np.int64) if sign else np.dtype(np.uint64)
+            x, y = (a, b) if sign else (unsigned(a), unsigned(b))
+            product = x.astype(wide) * y.astype(wide)
+            high = (product >> wide.type(bits)).astype(a.dtype)
+            return product.astype(a.dtype), high
+        return a * b, _high_64(a, b, sign)
+
+    return call
+
+
+def _high_64(a: Array, b: Array, sign: bool) -> Array:
+    """The high 64 bits of a 128-bit product, from four 32-bit ones."""
+    x, y = unsigned(a), unsigned(b)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
+    middle = x1 * y0 + (x0 * y0 >> half)
+    other = x0 * y1 + (middle & low)
+    high = x1 * y1 + (middle >> half) + (other >> half)
+    if sign:
+        high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
+    return signed(high)
+
+
+def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """
+    a * b + c rounded once.
+
+    For binary32 and binary16 the product is exact in binary64; the sum is rounded there to odd, so that
+    the second rounding cannot err. binary64 is multiplied and added with two roundings.
+    """
+    if a.dtype == F64:
+        return a * b + c
+    product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
+    total = product + addend
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    even = (total.view(np.int64) & 1) == 0
+    adjust = (error != 0) & even & np.isfinite(total)
+    total = np.where(adjust, np.nextafter(total, np.where(error > 0, np.inf, -np.inf)), total)
+    return total.astype(a.dtype)
+
+
+def wide_math(function: Function) -> Function:
+    """A function computed in binary64 and rounded once to the operands' type."""
+
+    def call(*operands: Array) -> Array:
+        result = function(*[operand.astype(F64, copy=False) for operand in operands])
+        return result.astype(operands[0].dtype, copy=False)
+
+    call.__qualname__ = getattr(function, "__name__", repr(function))
+    return call
+
+
+def in_binary32(function: Function) -> Function:
+    """A function on small floats computed in binary32 and rounded to them; others as they are."""
+
+    def call(*operands: Array) -> Array:
+        dtype = operands[0].dtype
+        if not is_small_float(dtype):
+            return function(*operands)
+        result = function(*[operand.astype(F32) for operand in operands])
+        return result.astype(dtype) if result.dtype == F32 else result
+
+    call.__qualname__ = getattr(function, "__name__", repr(function))
+    return call
+
+
+def round_half_away(a: Array) -> Array:
+    """To the nearest integer, halves away from zero."""
+    whole = np.trunc(a)
+    return whole + np.copysign((np.abs(a - whole) >= 0.5).astype(a.dtype), a)
+
+
+def count_bits(a: Array) -> Array:
+    """How many bits are set, in the operand's type."""
+    return np.bitwise_count(unsigned(a)).astype(a.dtype)
+
+
+def reverse_bits(a: Array) -> Array:
+    """The bits in reverse order."""
+    octets = np.ascontiguousarray(a)[..., None].view(np.uint8)[..., ::-1]
+    table = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)[:, ::-1], 1)
+    return np.ascontiguousarray(table[:, 0][octets]).view(a.dtype)[..., 0]
+
+
+def highest_bit(a: Array) -> Array:
+    """The position of the highest set bit read without sign, -1 for 0."""
+    bits = unsigned(a).astype(np.uint64)
+    result = np.full(a.shape, -1, np.int64)
+    for shift in (32, 16, 8, 4, 2, 1):
+        above = bits >> np.uint64(shift)
+        found = above != 0
+        result += np.where(found, shift, 0)
+        bits = np.where(found, above, bits)
+    return (result + (bits != 0)).astype(a.dtype)
+
+
+def lowest_bit(a: Array) -> Array:
+    """The position of the lowest set bit, -1 for 0."""
+    return highest_bit(a & -a)

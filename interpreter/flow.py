@@ -1,0 +1,179 @@
+"""
+Regions with branches: blocks run one after the other while the lanes agree, and by mask when not.
+
+Blocks are numbered so that a block comes after those that lead to it, and what follows a loop after
+all of the loop. While all lanes go the same way, running a region is following block numbers. When
+a branch parts them, each lane waits at its next block, and the lowest-numbered block with waiting
+lanes runs next, with just those: so lanes meet again where the branches merge, and lanes that leave
+a loop wait for the others to finish it.
+
+A branch's operands become the arguments of the target block, which are SPIR-V's phis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from xdsl.ir import Block, Region, SSAValue
+
+from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Steps, assigner
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Mask, merger
+from xdsl_spirv.interpreter.semantics import TABLE
+from xdsl_spirv.interpreter.wave import Wave
+
+LEAVE = -1
+"""The lanes leave the region with its results."""
+
+RETURN = -2
+"""The lanes leave the function."""
+
+Leaving: TypeAlias = int | list[tuple[int, Mask]]
+"""Where a terminator sends the active lanes: one block for all, or blocks with masks."""
+
+Terminator: TypeAlias = Callable[[Env], Leaving]
+
+
+class Flow:
+    """A compiled region. `results` are the slots that its leaving terminators fill."""
+
+    def __init__(self, compiler: Compiler, region: Region, results: Sequence[SSAValue] = ()):
+        self.compiler = compiler
+        self.results = tuple(compiler.new_slot() for _ in results)
+        merges = [merger(compiler.unit.form(result.type)) for result in results]
+        self.assign_results = assigner(self.results, merges)
+        order = block_order(region)
+        self.numbers = {block: number for number, block in enumerate(order)}
+        for block in order[1:]:
+            for argument in block.args:
+                compiler.keep(argument)
+        self.blocks: list[Steps] = []
+        self.terminators: list[Terminator] = []
+        for block in order:
+            steps, ended = compiler.block(block)
+            self.blocks.append(steps)
+            self.terminators.append(self._terminator(block, steps))
+            compiler.release(ended)
+
+    def _terminator(self, block: Block, steps: Steps) -> Terminator:
+        op = block.last_op
+        semantics = None if op is None else TABLE.get(type(op))
+        if op is None or semantics is None or semantics.kind != "terminator":
+            name = "an empty block" if op is None else op.name
+            raise InterpreterError(f"{name} ends a block but is no branch", op)
+        steps.ops.append(op)
+        return semantics.stage(op, self)
+
+    def edge(
+        self, target: Block, operands: Sequence[SSAValue]
+    ) -> tuple[int, Callable[[Env], list[Any]], Callable[[Env, list[Any]], None]]:
+        """The target's number, how to read the branch's operands, and how to assign them."""
+        sources = self.compiler.slots(operands)
+        slots = self.compiler.slots(target.args)
+        assign = assigner(slots, self.compiler.merges(target.args))
+        return self.numbers[target], (lambda env: [env[slot] for slot in sources]), assign
+
+    def run(self, env: Env) -> None:
+        """Run the region for the wave's active lanes; afterwards the mask holds those that left it."""
+        wave: Wave = env[WAVE]
+        outer_partial, wave.partial = wave.partial, False
+        number = 0
+        while number >= 0:
+            self.blocks[number].run(env)
+            if wave.nobody:
+                break
+            leaving = self.terminators[number](env)
+            if isinstance(leaving, int):
+                number = leaving
+            else:
+                number = self._run_parted(env, wave, leaving)
+        if number == RETURN:
+            wave.nobody = True
+            wave.departures += 1
+        wave.partial = outer_partial
+
+    def _run_parted(self, env: Env, wave: Wave, leaving: list[tuple[int, Mask]]) -> int:
+        """Run until all lanes that are left agree on a block again; its number."""
+        whole, departures = wave.mask, wave.departures
+        waiting: dict[int, Mask] = {}
+        wave.partial = True
+        self._send(wave, leaving, waiting)
+        while len(waiting) > 1:
+            number = min(waiting, key=_priority)
+            wave.mask = waiting.pop(number)
+            self.blocks[number].run(env)
+            if wave.nobody:
+                wave.nobody = False
+                continue
+            going = self.terminators[number](env)
+            self._send(wave, [(going, wave.mask)] if isinstance(going, int) else going, waiting)
+        wave.partial = False
+        if not waiting:
+            return RETURN
+        ((number, wave.mask),) = waiting.items()
+        if wave.departures == departures:
+            wave.mask = whole
+        return number
+
+    @staticmethod
+    def _send(wave: Wave, leaving: Sequence[tuple[int, Mask]], waiting: dict[int, Mask]) -> None:
+        for target, mask in leaving:
+            if target == RETURN:
+                wave.departures += 1
+            elif target in waiting:
+                waiting[target] = waiting[target] | mask
+            else:
+                waiting[target] = mask
+
+
+def _priority(number: int) -> int:
+    """Leaving comes after every block."""
+    return number if number >= 0 else 1 << 60
+
+
+def block_order(region: Region) -> list[Block]:
+    """
+    Reverse post-order in which a loop's blocks stand before what follows the loop.
+
+    Blocks that no branch reaches are left out.
+    """
+    reach = {block: _reachable(block) for block in region.blocks}
+    finished: list[Block] = []
+    seen: set[Block] = set()
+
+    def visit(block: Block) -> None:
+        stack = [(block, _exits_first(block, reach))]
+        seen.add(block)
+        while stack:
+            current, successors = stack[-1]
+            following = next((s for s in successors if s not in seen), None)
+            if following is None:
+                finished.append(current)
+                stack.pop()
+                continue
+            seen.add(following)
+            stack.append((following, _exits_first(following, reach)))
+
+    visit(region.blocks[0])
+    return finished[::-1]
+
+
+def _successors(block: Block) -> Sequence[Block]:
+    return block.last_op.successors if block.last_op is not None else ()
+
+
+def _reachable(block: Block) -> set[Block]:
+    found: set[Block] = set()
+    pending = list(_successors(block))
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found.add(current)
+            pending += _successors(current)
+    return found
+
+
+def _exits_first(block: Block, reach: dict[Block, set[Block]]) -> list[Block]:
+    """A block's successors, those that cannot come back to it first: they get the higher numbers."""
+    return sorted(_successors(block), key=lambda successor: block in reach[successor])

@@ -1,0 +1,1 @@
+"""The meaning of the host function: tensors are plain numpy arrays."""

@@ -1,0 +1,163 @@
+"""
+`memref` in a kernel, and the pointers that `schedule` makes of it.
+
+A memref is a `Pointer` to its first element; shape and strides are its type's. Elements lie packed,
+vectors tightly, an i1 in a byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import MemRefType, NoneAttr
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.dialects.schedule import ElementPtrOp, VectorViewOp
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Plain
+from xdsl_spirv.interpreter.memory import Memory, Pointer, Rows
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+
+def memref_type(value: SSAValue) -> MemRefType[Any]:
+    """The type of a value that the verifier has found to be a memref."""
+    assert isinstance(value.type, MemRefType)
+    return value.type
+
+
+def element_form(type: MemRefType[Any], unit: Unit) -> Plain:
+    """The form of a memref's elements."""
+    return unit.plain(type.element_type)
+
+
+def element_bytes(form: Plain) -> int:
+    """Bytes from one element to the next."""
+    return prod(form.shape) * form.dtype.itemsize
+
+
+def static_strides(type: MemRefType[Any]) -> list[int]:
+    """The strides of a memref in elements."""
+    strides = type.get_strides()
+    known = [] if strides is None else [stride for stride in strides if stride is not None]
+    if len(known) != type.get_num_dims():
+        raise InterpreterError(
+            f"the strides of {type} are not known", remedy="use a memref of static shape and layout"
+        )
+    return known
+
+
+def element_pointer(type: MemRefType[Any], unit: Unit) -> Callable[..., Pointer]:
+    """`at(base, *indices)`: the pointer to an element."""
+    size = element_bytes(element_form(type, unit))
+    strides = static_strides(type)
+
+    def at(base: Pointer, *indices: Array) -> Pointer:
+        total = None
+        for index, stride in zip(indices, strides, strict=True):
+            term = index if stride == 1 else index * stride
+            total = term if total is None else total + term
+        return base.plus(total, size, 0)
+
+    return at
+
+
+@action(memref.LoadOp)
+def load(op: memref.LoadOp, unit: Unit) -> Function:
+    """The element at the indices."""
+    type = memref_type(op.memref)
+    form, at = element_form(type, unit), element_pointer(type, unit)
+    return lambda wave, base, *indices: memory.load(at(base, *indices), form, wave.mask)
+
+
+@action(memref.StoreOp)
+def store(op: memref.StoreOp, unit: Unit) -> Function:
+    """Write the element at the indices."""
+    type = memref_type(op.memref)
+    form, at = element_form(type, unit), element_pointer(type, unit)
+
+    def call(wave: Wave, value: Array, base: Pointer, *indices: Array) -> None:
+        memory.store(at(base, *indices), form, value, wave.mask)
+
+    return call
+
+
+@action(memref.AllocOp, memref.AllocaOp)
+def allocate(op: memref.AllocOp | memref.AllocaOp, unit: Unit) -> Function:
+    """Unwritten memory: one for each workgroup in Workgroup memory, else one for each invocation."""
+    type = memref_type(op.results[0])
+    space = type.memory_space
+    storage = space.data if isinstance(space, StorageClassAttr) else None
+    if storage not in (StorageClass.Workgroup, StorageClass.Function, StorageClass.Private):
+        is_workgroup = "workgroup" in str(space)
+        if not isinstance(space, NoneAttr) and not is_workgroup and "private" not in str(space):
+            raise InterpreterError(f"a kernel cannot allocate memory in {space}", op)
+        storage = StorageClass.Workgroup if is_workgroup else StorageClass.Function
+    rows: Rows = "workgroup" if storage == StorageClass.Workgroup else "lane"
+    if not type.has_static_shape():
+        raise InterpreterError(f"the size of {type} is not known", op)
+    size = element_bytes(element_form(type, unit)) * prod(type.get_shape())
+    if rows == "workgroup":
+        unit.workgroup_bytes += size
+    else:
+        unit.workgroup_bytes += size * unit.geometry.subgroups * unit.geometry.lanes
+    label = f"the {storage.name} memory {op.results[0].name_hint or type}"
+    return lambda wave, *_: memory.start_of(Memory.unwritten(size, rows, wave, label))
+
+
+@action(memref.DeallocOp, memref.AssumeAlignmentOp)
+def nothing(op: Operation, unit: Unit) -> Function:
+    """No effect on values."""
+    if op.results:
+        return lambda wave, base, *_: base
+    return lambda wave, *_: None
+
+
+@value(memref.CastOp, memref.MemorySpaceCastOp, VectorViewOp)
+def same_memory(op: Operation, unit: Unit) -> Function:
+    """The same memory under another type."""
+    return lambda base: base
+
+
+@value(ElementPtrOp)
+def element_ptr(op: ElementPtrOp, unit: Unit) -> Function:
+    """The pointer to the element at the indices."""
+    return element_pointer(memref_type(op.memref), unit)
+
+
+@value(memref.DimOp)
+def dim(op: memref.DimOp, unit: Unit) -> Function:
+    """A static dimension."""
+    sizes = np.array(memref_type(op.source).get_shape(), np.int64)
+    return lambda base, index: sizes[index]
+
+
+@action(memref.SubviewOp)
+def subview(op: memref.SubviewOp, unit: Unit) -> Function:
+    """A pointer to the first element of the view; its strides are the result type's."""
+    type = memref_type(op.source)
+    strides, size = static_strides(type), element_bytes(element_form(type, unit))
+    offsets = op.static_offsets.get_values()
+    dynamic = [axis for axis, offset in enumerate(offsets) if offset == memref.DYNAMIC_INDEX]
+    base = sum(
+        offset * stride
+        for offset, stride in zip(offsets, strides, strict=True)
+        if offset != memref.DYNAMIC_INDEX
+    )
+
+    def call(wave: Wave, source: Pointer, *operands: Array) -> Pointer:
+        total = np.full((1, 1, 1), base, np.int64)
+        for axis, operand in zip(dynamic, operands, strict=False):
+            total = total + operand * strides[axis]
+        return source.plus(total, size, 0)
+
+    return call

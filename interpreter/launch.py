@@ -1,0 +1,57 @@
+"""
+A launch: compile the entry point, cut the grid into chunks that fit the memory budget, run each.
+
+Chunks are independent: they share nothing but buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.code import Code
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.spirv.control_flow import compile_function
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Geometry, Triple, Wave
+
+semantics.load()
+
+
+def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options) -> Geometry:
+    """A launch's shape, refused where it is empty."""
+    if len(grid) != 3 or len(workgroup) != 3 or min(*workgroup) < 1 or min(*grid) < 0:
+        raise InterpreterError(
+            f"a launch of {tuple(grid)} workgroups of {tuple(workgroup)} invocations",
+            remedy="give three numbers for each, at least 1",
+        )
+    return Geometry(_triple(grid), _triple(workgroup), options.subgroup_size)
+
+
+def _triple(numbers: Sequence[int]) -> Triple:
+    x, y, z = (int(number) for number in numbers)
+    return x, y, z
+
+
+def run(unit: Unit, function: Operation, arguments: Sequence[Any]) -> None:
+    """Run a function for every workgroup of the unit's geometry."""
+    with np.errstate(all="ignore"):
+        code = compile_function(function, unit)
+        geometry = unit.geometry
+        chunk = chunk_size(unit, code)
+        for first in range(0, geometry.workgroups, chunk):
+            wave = Wave(geometry, first, min(first + chunk, geometry.workgroups))
+            wave.globals = unit.wave_globals(wave)
+            code(wave, arguments)
+
+
+def chunk_size(unit: Unit, code: Code) -> int:
+    """How many workgroups fit the memory budget, at least one."""
+    lanes = unit.geometry.subgroups * unit.geometry.lanes
+    each = code.lane_bytes * lanes + unit.workgroup_bytes
+    return max(1, int(unit.options.memory.bytes // max(each, 1)))

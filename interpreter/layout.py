@@ -1,0 +1,158 @@
+"""
+Where the members of a type lie in memory that has bytes, and how whole values are moved.
+
+Offsets and strides are dialects/spirv/layout.py's: the types' own, and scalar packing where a type has
+none (Workgroup memory under logical addressing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv.layout import (
+    array_stride,
+    matrix_stride,
+    member_offsets,
+    scalar_bytes,
+    size_in_bytes,
+)
+from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
+from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
+from xdsl_spirv.interpreter.unit import Unit
+
+
+class Layout:
+    """dialects/spirv/layout.py with the sizes that specialization constants decide."""
+
+    def __init__(self, unit: Unit):
+        self.unit = unit
+
+    def size(self, type: Attribute) -> int:
+        """The bytes of a value; a runtime array has none of its own."""
+        return size_in_bytes(type, lengths=self.unit.lengths)
+
+    def element(self, type: Attribute) -> Attribute:
+        """The type of an array's, vector's or matrix's elements."""
+        if isinstance(type, ArrayType | RuntimeArrayType | VectorType):
+            return type.element_type
+        if isinstance(type, MatrixType):
+            return type.column_type
+        raise InterpreterError(f"{type} has no elements")
+
+    def stride(self, type: Attribute) -> int:
+        """Bytes from one element of an array, vector or matrix to the next."""
+        if isinstance(type, ArrayType | RuntimeArrayType):
+            return array_stride(type, lengths=self.unit.lengths)
+        if isinstance(type, MatrixType):
+            return matrix_stride(type)
+        return scalar_bytes(self.element(type))
+
+    def offset(self, type: StructType, number: int) -> int:
+        """Where a member begins."""
+        return member_offsets(type, lengths=self.unit.lengths)[number]
+
+
+Index: TypeAlias = int | None
+"""A step of an access chain: known, or an operand's value."""
+
+
+class Chain:
+    """
+    What an access chain adds to a pointer: bytes, and (operand number, stride) for each dynamic index.
+
+    `types` holds the type that each index selects.
+    """
+
+    def __init__(self, layout: Layout, type: Attribute, indexes: Sequence[Index]):
+        self.offset = 0
+        self.dynamic: list[tuple[int, int]] = []
+        for number, index in enumerate(indexes):
+            if isinstance(type, StructType):
+                if index is None:
+                    raise InterpreterError("a struct is indexed by a constant")
+                self.offset += layout.offset(type, index)
+                type = type.member_types[index]
+                continue
+            stride = layout.stride(type)
+            if index is None:
+                self.dynamic.append((number, stride))
+            else:
+                self.offset += index * stride
+            type = layout.element(type)
+        self.type = type
+
+    def follow(self, base: Pointer, indexes: Sequence[Array]) -> Pointer:
+        """The pointer that the chain leads to."""
+        pointer = base.plus(None, 0, self.offset) if self.offset else base
+        for number, stride in self.dynamic:
+            pointer = pointer.plus(indexes[number], stride, 0)
+        return pointer
+
+
+Loader: TypeAlias = Callable[[Pointer, Mask], Any]
+Storer: TypeAlias = Callable[[Pointer, Any, Mask], None]
+
+
+def loader(type: Attribute, layout: Layout) -> Loader:
+    """How to read a whole value of a type: one gather, or one for each member."""
+    form = layout.unit.form(type)
+    if isinstance(form, Plain) and _is_packed(type, layout):
+        return lambda pointer, mask: memory.load(pointer, form, mask)
+    parts = [(offset, loader(part, layout)) for offset, part in _parts(type, layout)]
+
+    def load_parts(pointer: Pointer, mask: Mask) -> Any:
+        values = [load(pointer.plus(None, 0, offset), mask) for offset, load in parts]
+        return np.stack(values, axis=3) if isinstance(form, Plain) else tuple(values)
+
+    return load_parts
+
+
+def storer(type: Attribute, layout: Layout) -> Storer:
+    """How to write a whole value of a type."""
+    form = layout.unit.form(type)
+    if isinstance(form, Plain) and _is_packed(type, layout):
+        return lambda pointer, value, mask: memory.store(pointer, form, value, mask)
+    parts = [(offset, storer(part, layout)) for offset, part in _parts(type, layout)]
+
+    def store_parts(pointer: Pointer, value: Any, mask: Mask) -> None:
+        for number, (offset, store) in enumerate(parts):
+            part = value[:, :, :, number] if isinstance(form, Plain) else value[number]
+            store(pointer.plus(None, 0, offset), part, mask)
+
+    return store_parts
+
+
+def _is_packed(type: Attribute, layout: Layout) -> bool:
+    """Whether the scalars of a plain type lie one after the other."""
+    while scalar_dtype(type) is None:
+        element = layout.element(type)
+        scalar = scalar_dtype(element)
+        if layout.stride(type) != (layout.size(element) if scalar is None else scalar.itemsize):
+            return False
+        type = element
+    return True
+
+
+def _parts(type: Attribute, layout: Layout) -> list[tuple[int, Attribute]]:
+    """The members' offsets and types."""
+    if isinstance(type, StructType):
+        return [(layout.offset(type, n), member) for n, member in enumerate(type.member_types)]
+    if isinstance(type, ArrayType):
+        count = layout.unit.size(type.length)
+    elif isinstance(type, MatrixType):
+        count = type.columns.data
+    elif isinstance(type, VectorType):
+        count = type.get_shape()[0]
+    else:
+        raise InterpreterError(f"a value of type {type} cannot be read whole")
+    stride = layout.stride(type)
+    return [(number * stride, layout.element(type)) for number in range(count)]

@@ -1,0 +1,169 @@
+"""
+How an operation says what it means, and how its meaning is found.
+
+Meaning has two stages. The first sees the operation once, when its function is compiled: types,
+properties, constants. It returns the second, which sees only arrays, each time it runs:
+
+    @value(IAddOp)
+    def integer_add(op: IAddOp, unit: Unit) -> Function:
+        return np.add
+
+| decorator | second stage | for |
+|---|---|---|
+| `value` | `(*operands) -> result` | what depends on its operands only, lane by lane |
+| `constant` | none: the first stage returns the value itself | what is known before the run |
+| `action` | `(wave, *operands) -> result` | memory, groups, built-ins: what needs the invocations |
+| `control` | `(env) -> None` | regions |
+| `terminator` | `(env) -> Leaving` | what ends a block and chooses the next |
+
+Several results are a tuple. A lane that is not active may be given any operands and its results are
+never used; only `action`s look at the mask. The table is by exact operation class, as in xDSL's
+`InterpreterFunctions`, whose implementation of any `value` here is
+`lambda interpreter, op, operands: (stage(op, unit)(*operands),)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter.errors import InterpreterError
+
+Function: TypeAlias = Callable[..., Any]
+"""The second stage of any kind."""
+
+Stage: TypeAlias = Callable[..., Any]
+"""The first stage: (operation, `Unit`), or (operation, `Compiler`) for control and terminators."""
+
+Kind: TypeAlias = Literal["value", "constant", "action", "control", "terminator"]
+
+StageT = TypeVar("StageT", bound=Stage)
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """The first stage of an operation's meaning, and which kind of second stage it returns."""
+
+    kind: Kind
+    stage: Stage
+
+
+TABLE: dict[type[Operation], Semantics] = {}
+"""Every operation that executes in a kernel. `load()` fills it."""
+
+_FAMILIES = (
+    "kernel.arith",
+    "kernel.math",
+    "kernel.vector",
+    "kernel.memref",
+    "kernel.gpu",
+    "kernel.control_flow",
+    "spirv.arithmetic",
+    "spirv.logic",
+    "spirv.bit",
+    "spirv.conversion",
+    "spirv.composite",
+    "spirv.constants",
+    "spirv.memory",
+    "spirv.control_flow",
+    "spirv.group",
+    "spirv.rotate",
+    "spirv.atomic",
+    "spirv.barrier",
+    "spirv.glsl",
+    "spirv.dot_product",
+    "spirv.cooperative_matrix",
+)
+
+
+def load() -> None:
+    """Import every family's semantics once."""
+    for family in _FAMILIES:
+        import_module(f"xdsl_spirv.interpreter.{family}")
+
+
+def _register(kind: Kind, ops: Iterable[type[Operation]], stage: Stage) -> None:
+    for op in ops:
+        if op in TABLE:
+            raise ValueError(f"{op.name} has semantics already: {TABLE[op].stage.__qualname__}")
+        TABLE[op] = Semantics(kind, stage)
+
+
+def value(*ops: type[Operation]) -> Callable[[StageT], StageT]:
+    """Register a pure function of the operands."""
+
+    def decorate(stage: StageT) -> StageT:
+        _register("value", ops, stage)
+        return stage
+
+    return decorate
+
+
+def constant(*ops: type[Operation]) -> Callable[[StageT], StageT]:
+    """Register a stage that returns the value itself."""
+
+    def decorate(stage: StageT) -> StageT:
+        _register("constant", ops, stage)
+        return stage
+
+    return decorate
+
+
+def action(*ops: type[Operation]) -> Callable[[StageT], StageT]:
+    """Register a function of the wave and the operands."""
+
+    def decorate(stage: StageT) -> StageT:
+        _register("action", ops, stage)
+        return stage
+
+    return decorate
+
+
+def control(*ops: type[Operation]) -> Callable[[StageT], StageT]:
+    """Register an operation with regions."""
+
+    def decorate(stage: StageT) -> StageT:
+        _register("control", ops, stage)
+        return stage
+
+    return decorate
+
+
+def terminator(*ops: type[Operation]) -> Callable[[StageT], StageT]:
+    """Register what ends a block."""
+
+    def decorate(stage: StageT) -> StageT:
+        _register("terminator", ops, stage)
+        return stage
+
+    return decorate
+
+
+def value_table(functions: Mapping[type[Operation], Function]) -> None:
+    """Register operations whose second stage does not depend on the operation."""
+    for op, function in functions.items():
+        _register("value", (op,), _same(function))
+
+
+def _same(function: Function) -> Stage:
+    def stage(op: Operation, unit: object) -> Function:
+        return function
+
+    stage.__qualname__ = getattr(function, "__qualname__", repr(function))
+    return stage
+
+
+def semantics_of(op: Operation) -> Semantics:
+    """The meaning of an operation; `InterpreterError` if it has none."""
+    found = TABLE.get(type(op))
+    if found is None:
+        raise InterpreterError(
+            f"{op.name} has no semantics in a kernel",
+            op,
+            "tests/interpreter/test_coverage.py lists what is not executed, and why",
+        )
+    return found

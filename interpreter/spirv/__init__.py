@@ -1,0 +1,1 @@
+"""The meaning of the `spirv` dialect: each file stands for the file of that name in the dialect."""

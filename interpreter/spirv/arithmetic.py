@@ -1,0 +1,179 @@
+"""
+Arithmetic: integers modulo 2^N, floats rounded to the type after every instruction.
+
+On a cooperative matrix an instruction works component by component; matrices carried as binary32 are
+rounded to their component type before and after. A dot product of floats narrower than 64 bits sums
+binary32 products in order and is rounded once (BF-08 for bfloat16).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import arithmetic as ops
+from xdsl_spirv.interpreter import elementwise as ew
+from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.interpreter.numbers import F32, F64, Array
+from xdsl_spirv.interpreter.semantics import Function, value
+from xdsl_spirv.interpreter.unit import Unit
+
+COMPONENTWISE: dict[type[Operation], Function] = {
+    ops.IAddOp: np.add,
+    ops.ISubOp: np.subtract,
+    ops.IMulOp: np.multiply,
+    ops.SDivOp: ew.divide_signed,
+    ops.UDivOp: ew.divide_unsigned,
+    ops.SRemOp: ew.remainder_signed,
+    ops.SModOp: ew.modulo_signed,
+    ops.UModOp: ew.remainder_unsigned,
+    ops.SNegateOp: np.negative,
+    ops.FAddOp: np.add,
+    ops.FSubOp: np.subtract,
+    ops.FMulOp: np.multiply,
+    ops.FDivOp: np.divide,
+    ops.FRemOp: np.fmod,
+    ops.FModOp: np.mod,
+    ops.FNegateOp: np.negative,
+}
+"""Instructions that take scalars, vectors and (CM-26) cooperative matrices."""
+
+
+@value(*COMPONENTWISE)
+def componentwise(op: Operation, unit: Unit) -> Function:
+    """The table's function on each component."""
+    return on_components(COMPONENTWISE[type(op)], op, unit)
+
+
+def on_components(function: Function, op: Operation, unit: Unit) -> Function:
+    """A function of natural dtypes, also for cooperative matrices that are carried as binary32."""
+    form = unit.form(op.results[0].type)
+    if not isinstance(form, CooperativeMatrix) or form.carrier == form.dtype:
+        return function
+    dtype, carrier = form.dtype, form.carrier
+
+    def call(*operands: Array) -> Array:
+        return function(*[operand.astype(dtype) for operand in operands]).astype(carrier)
+
+    return call
+
+
+@value(ops.IAddCarryOp)
+def add_carry(op: ops.IAddCarryOp, unit: Unit) -> Function:
+    """{the low bits of the sum, the carry}."""
+
+    def call(a: Array, b: Array) -> tuple[Array, Array]:
+        total = a + b
+        carry = numbers.unsigned(total) < numbers.unsigned(a)
+        return total, carry.astype(total.dtype)
+
+    return call
+
+
+@value(ops.ISubBorrowOp)
+def subtract_borrow(op: ops.ISubBorrowOp, unit: Unit) -> Function:
+    """{the low bits of the difference, the borrow}."""
+
+    def call(a: Array, b: Array) -> tuple[Array, Array]:
+        borrow = numbers.unsigned(a) < numbers.unsigned(b)
+        difference = a - b
+        return difference, borrow.astype(difference.dtype)
+
+    return call
+
+
+@value(ops.SMulExtendedOp)
+def multiply_extended_signed(op: ops.SMulExtendedOp, unit: Unit) -> Function:
+    """{low, high} half of the signed product."""
+    return ew.multiply_extended(sign=True)
+
+
+@value(ops.UMulExtendedOp)
+def multiply_extended_unsigned(op: ops.UMulExtendedOp, unit: Unit) -> Function:
+    """{low, high} half of the unsigned product."""
+    return ew.multiply_extended(sign=False)
+
+
+@value(ops.VectorTimesScalarOp)
+def vector_times_scalar(op: ops.VectorTimesScalarOp, unit: Unit) -> Function:
+    """Each component times the scalar."""
+    return lambda vector, scalar: vector * scalar[..., None]
+
+
+@value(ops.MatrixTimesScalarOp)
+def matrix_times_scalar(op: ops.MatrixTimesScalarOp, unit: Unit) -> Function:
+    """Each component times the scalar, which is uniform over a cooperative matrix's scope (CM-27)."""
+    form = unit.form(op.result.type)
+    if not isinstance(form, CooperativeMatrix):
+        return lambda matrix, scalar: matrix * scalar[..., None, None]
+    dtype, carrier = form.dtype, form.carrier
+
+    def call(matrix: Array, scalar: Array) -> Array:
+        product = matrix.astype(dtype, copy=False) * scalar[:, :, :1, None]
+        return product.astype(carrier, copy=False)
+
+    return call
+
+
+def sum_of_products(a: Array, b: Array, axis: int, dtype: numbers.DType) -> Array:
+    """Products summed in order along an axis: in binary32 and rounded once, or in binary64."""
+    wide = F64 if dtype == F64 else F32
+    a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
+    a, b = np.broadcast_arrays(np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0))
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        total = total + x * y
+    return total.astype(dtype, copy=False)
+
+
+def _result_dtype(op: Operation, unit: Unit) -> numbers.DType:
+    return unit.plain(op.results[0].type).dtype
+
+
+@value(ops.DotOp)
+def dot(op: ops.DotOp, unit: Unit) -> Function:
+    """The sum of the components' products."""
+    assert isinstance(op.vector_1.type, VectorType)
+    dtype, rounding = _result_dtype(op, unit), unit.options.bfloat16_rounding
+    if dtype == numbers.BFLOAT16:
+        return lambda a, b: numbers.to_bfloat16(sum_of_products(a, b, -1, F32), rounding)
+    return lambda a, b: sum_of_products(a, b, -1, dtype)
+
+
+@value(ops.VectorTimesMatrixOp)
+def vector_times_matrix(op: ops.VectorTimesMatrixOp, unit: Unit) -> Function:
+    """The vector's dot product with each column."""
+    dtype = _result_dtype(op, unit)
+    return lambda vector, matrix: sum_of_products(vector[..., None, :], matrix, -1, dtype)
+
+
+@value(ops.MatrixTimesVectorOp)
+def matrix_times_vector(op: ops.MatrixTimesVectorOp, unit: Unit) -> Function:
+    """The columns weighted by the vector's components."""
+    dtype = _result_dtype(op, unit)
+    return lambda matrix, vector: sum_of_products(matrix, vector[..., :, None], -2, dtype)
+
+
+@value(ops.MatrixTimesMatrixOp)
+def matrix_times_matrix(op: ops.MatrixTimesMatrixOp, unit: Unit) -> Function:
+    """Column j of the result is the left matrix times column j of the right one."""
+    dtype = _result_dtype(op, unit)
+
+    def call(left: Array, right: Array) -> Array:
+        return sum_of_products(left[..., None, :, :], right[..., :, :, None], -2, dtype)
+
+    return call
+
+
+@value(ops.OuterProductOp)
+def outer_product(op: ops.OuterProductOp, unit: Unit) -> Function:
+    """Column j is the first vector times component j of the second."""
+    return lambda a, b: a[..., None, :] * b[..., :, None]
+
+
+@value(ops.TransposeOp)
+def transpose(op: ops.TransposeOp, unit: Unit) -> Function:
+    """Rows for columns."""
+    return lambda matrix: np.swapaxes(matrix, -1, -2)

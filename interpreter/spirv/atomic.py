@@ -1,0 +1,209 @@
+"""
+Atomics: one invocation after the other, in the order of workgroup, subgroup and lane.
+
+What several invocations do to one address is computed at once: their operands are sorted by address, and
+each sees the memory as those before it left it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import atomic as ops
+from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.numbers import Array, DType, raw_dtype
+from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.interpreter.spirv.memory import has_bytes, pointer_type
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+
+class Places:
+    """The active invocations of an atomic: the flat view, their element numbers and their places."""
+
+    def __init__(self, wave: Wave, pointer: Pointer, dtype: DType):
+        self.shape = wave.shape
+        target = pointer.memory
+        view = target.view(dtype)
+        items = pointer.items(dtype.itemsize)
+        mask = wave.mask
+        if mask is not None:
+            items = np.where(mask, items, 0)
+        memory.check_items(target, items, 1, view.shape[1], "an atomic access")
+        if target.rows != "shared":
+            items = items + target.row_starts(view.shape[1])
+        self.view = view.reshape(-1)
+        self.mask = self._mask(mask)
+        self.items = self.pick(items)
+
+    def _mask(self, mask: Mask) -> Mask:
+        return None if mask is None else np.broadcast_to(mask, self.shape)
+
+    def pick(self, value: Array) -> Array:
+        """The active lanes of a value, in order."""
+        full = np.broadcast_to(value, self.shape)
+        return full.reshape(-1) if self.mask is None else full[self.mask]
+
+    def put(self, found: Array) -> Array:
+        """What the active lanes found, over (w, s, l)."""
+        if self.mask is None:
+            return found.reshape(self.shape)
+        result = np.zeros(self.shape, found.dtype)
+        result[self.mask] = found
+        return result
+
+
+def _view_dtype(op: Any, unit: Unit) -> DType:
+    type = pointer_type(op.pointer)
+    if not has_bytes(type):
+        raise InterpreterError(
+            f"{op.name} on {type.storage_class.data.name} memory, which no two invocations share",
+            op,
+        )
+    return unit.plain(type.pointee).dtype
+
+
+def segments(items: Array) -> tuple[Array, Array]:
+    """A stable order that brings equal items together, and where each run of them begins."""
+    order = np.argsort(items, kind="stable")
+    ordered = items[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    return order, starts
+
+
+def accumulate(view: Array, items: Array, operands: Array, ufunc: np.ufunc) -> Array:
+    """Apply `memory = ufunc(memory, operand)` one after the other; what each found before."""
+    order, starts = segments(items)
+    ends = np.append(starts[1:], items.size)
+    found = np.empty(items.size, view.dtype)
+    ordered = operands[order]
+    if starts.size == items.size:
+        found[:] = view[items]
+        view[items] = ufunc(found, operands).astype(view.dtype, copy=False)
+        return found
+    for start, end in zip(starts, ends, strict=True):
+        place = items[order[start]]
+        steps = np.concatenate([view[place : place + 1], ordered[start:end]])
+        states = ufunc.accumulate(steps)
+        found[order[start:end]] = states[:-1]
+        view[place] = states[-1]
+    return found
+
+
+_UPDATES: dict[type[Operation], np.ufunc] = {
+    ops.AtomicIAddOp: np.add,
+    ops.AtomicISubOp: np.subtract,
+    ops.AtomicSMinOp: np.minimum,
+    ops.AtomicSMaxOp: np.maximum,
+    ops.AtomicUMinOp: np.minimum,
+    ops.AtomicUMaxOp: np.maximum,
+    ops.AtomicAndOp: np.bitwise_and,
+    ops.AtomicOrOp: np.bitwise_or,
+    ops.AtomicXorOp: np.bitwise_xor,
+    ops.AtomicFAddEXTOp: np.add,
+    ops.AtomicFMinEXTOp: np.fmin,
+    ops.AtomicFMaxEXTOp: np.fmax,
+}
+
+
+@action(*_UPDATES)
+def update(op: ops.AtomicUpdate, unit: Unit) -> Function:
+    """Combine memory with the value; the result is what memory held."""
+    ufunc, dtype = _UPDATES[type(op)], _view_dtype(op, unit)
+    if isinstance(op, ops.AtomicUMinOp | ops.AtomicUMaxOp):
+        return _updater(ufunc, raw_dtype(dtype), dtype, bool(op.result.uses))
+    return _updater(ufunc, dtype, dtype, bool(op.result.uses))
+
+
+def _updater(ufunc: np.ufunc, dtype: DType, result: DType, used: bool) -> Function:
+    def call(wave: Wave, pointer: Pointer, value: Array) -> Array:
+        places = Places(wave, pointer, dtype)
+        operands = places.pick(value.view(dtype))
+        if used:
+            return places.put(accumulate(places.view, places.items, operands, ufunc)).view(result)
+        ufunc.at(places.view, places.items, operands)
+        return np.zeros((1, 1, 1), result)
+
+    return call
+
+
+@action(ops.AtomicIIncrementOp, ops.AtomicIDecrementOp)
+def step(op: ops.AtomicStep, unit: Unit) -> Function:
+    """Add or take 1; the result is what memory held."""
+    dtype = _view_dtype(op, unit)
+    one = np.full((1, 1, 1), 1 if isinstance(op, ops.AtomicIIncrementOp) else -1, dtype)
+    call = _updater(np.add, dtype, dtype, bool(op.result.uses))
+    return lambda wave, pointer: call(wave, pointer, one)
+
+
+@action(ops.AtomicLoadOp)
+def load(op: ops.AtomicLoadOp, unit: Unit) -> Function:
+    """What memory holds."""
+    form = Plain(_view_dtype(op, unit))
+    return lambda wave, pointer: memory.load(pointer, form, wave.mask)
+
+
+@action(ops.AtomicStoreOp)
+def store(op: ops.AtomicStoreOp, unit: Unit) -> Function:
+    """Write the value; of several to one address the last invocation's stays."""
+    form = Plain(_view_dtype(op, unit))
+    names = list(op.operands)
+    pointer_first = names[0] is op.pointer
+
+    def call(wave: Wave, first: Any, second: Any) -> None:
+        pointer, value = (first, second) if pointer_first else (second, first)
+        memory.store(pointer, form, value, wave.mask)
+
+    return call
+
+
+Sequential = Callable[[Array, Array, tuple[Array, ...]], None]
+
+
+def one_by_one(
+    wave: Wave, pointer: Pointer, dtype: DType, operands: tuple[Array, ...], change: Sequential
+) -> Array:
+    """Let `change(view, items, operands)` act on rounds of invocations with different addresses."""
+    places = Places(wave, pointer, dtype)
+    picked = tuple(places.pick(operand) for operand in operands)
+    order, starts = segments(places.items)
+    rank = np.arange(order.size) - np.repeat(starts, np.diff(np.append(starts, order.size)))
+    found = np.empty(order.size, dtype)
+    for turn in range(int(rank.max(initial=-1)) + 1):
+        chosen = order[rank == turn]
+        items = places.items[chosen]
+        found[chosen] = places.view[items]
+        change(places.view, items, tuple(operand[chosen] for operand in picked))
+    return places.put(found)
+
+
+@action(ops.AtomicExchangeOp)
+def exchange(op: ops.AtomicExchangeOp, unit: Unit) -> Function:
+    """Write the value; the result is what memory held."""
+    dtype = _view_dtype(op, unit)
+
+    def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
+        view[items] = operands[0]
+
+    return lambda wave, pointer, value: one_by_one(wave, pointer, dtype, (value,), change)
+
+
+@action(ops.AtomicCompareExchangeOp, ops.AtomicCompareExchangeWeakOp)
+def compare_exchange(op: ops.AtomicCompare, unit: Unit) -> Function:
+    """Write the value where memory equals the comparator; the result is what memory held."""
+    dtype = _view_dtype(op, unit)
+
+    def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
+        value, comparator = operands
+        view[items] = np.where(view[items] == comparator, value, view[items])
+
+    return lambda wave, pointer, value, comparator: one_by_one(
+        wave, pointer, dtype, (value, comparator), change
+    )

@@ -1,0 +1,85 @@
+"""
+Bits: component by component, whatever the signedness.
+
+A shift by the operand's width or more, undefined in SPIR-V, gives 0 or the sign.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv import bit as ops
+from xdsl_spirv.interpreter import elementwise as ew
+from xdsl_spirv.interpreter.numbers import Array, unsigned
+from xdsl_spirv.interpreter.semantics import Function, value, value_table
+from xdsl_spirv.interpreter.unit import Unit
+
+value_table(
+    {
+        ops.BitwiseAndOp: np.bitwise_and,
+        ops.BitwiseOrOp: np.bitwise_or,
+        ops.BitwiseXorOp: np.bitwise_xor,
+        ops.NotOp: np.invert,
+        ops.BitReverseOp: ew.reverse_bits,
+        ops.ShiftLeftLogicalOp: ew.shift_left,
+        ops.ShiftRightLogicalOp: ew.shift_right_logical,
+        ops.ShiftRightArithmeticOp: ew.shift_right_arithmetic,
+    }
+)
+
+
+@value(ops.BitCountOp)
+def bit_count(op: ops.BitCountOp, unit: Unit) -> Function:
+    """How many bits are set, in the result's type."""
+    dtype = unit.plain(op.result.type).dtype
+    return lambda a: np.bitwise_count(unsigned(a)).astype(dtype)
+
+
+def _for_components(amount: Array, like: Array) -> Array:
+    """Offset and Count are scalars that serve all components."""
+    return amount.reshape(amount.shape + (1,) * (like.ndim - amount.ndim)).astype(np.int64)
+
+
+def _low_bits(count: Array, dtype: np.dtype) -> Array:
+    """A mask of the `count` lowest bits."""
+    width = dtype.itemsize * 8
+    full = np.array(-1, dtype)
+    amount = (width - np.clip(count, 0, width)).astype(np.int64)
+    return ew.shift_right_logical(np.broadcast_to(full, amount.shape), amount)
+
+
+@value(ops.BitFieldInsertOp)
+def insert_field(op: ops.BitFieldInsertOp, unit: Unit) -> Function:
+    """Base with `count` bits from `offset` on replaced by the low bits of `insert`."""
+
+    def call(base: Array, insert: Array, offset: Array, count: Array) -> Array:
+        offset, count = _for_components(offset, base), _for_components(count, base)
+        field = ew.shift_left(_low_bits(count, base.dtype), offset)
+        return (base & ~field) | (ew.shift_left(insert, offset) & field)
+
+    return call
+
+
+@value(ops.BitFieldUExtractOp)
+def extract_field_unsigned(op: ops.BitFieldUExtractOp, unit: Unit) -> Function:
+    """`count` bits from `offset` on, zero-extended."""
+
+    def call(base: Array, offset: Array, count: Array) -> Array:
+        offset, count = _for_components(offset, base), _for_components(count, base)
+        return ew.shift_right_logical(base, offset) & _low_bits(count, base.dtype)
+
+    return call
+
+
+@value(ops.BitFieldSExtractOp)
+def extract_field_signed(op: ops.BitFieldSExtractOp, unit: Unit) -> Function:
+    """`count` bits from `offset` on, extended by the highest of them; 0 for none."""
+
+    def call(base: Array, offset: Array, count: Array) -> Array:
+        offset, count = _for_components(offset, base), _for_components(count, base)
+        width = base.dtype.itemsize * 8
+        high = ew.shift_left(base, width - offset - count)
+        found = ew.shift_right_arithmetic(high, width - count)
+        return np.where(count == 0, base.dtype.type(0), found)
+
+    return call

@@ -1,0 +1,117 @@
+"""
+Composites: taken apart and put together along static or dynamic indexes.
+
+A cooperative matrix is made of one constituent, and its components are reached per invocation through
+the mapping that the options state (CM-08, CM-18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv import composite as ops
+from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Plain
+from xdsl_spirv.interpreter.memory import first_active
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import put_element, read_part, take_element, write_part
+from xdsl_spirv.interpreter.wave import Wave
+
+
+@action(ops.CompositeConstructOp)
+def construct(op: ops.CompositeConstructOp, unit: Unit) -> Function:
+    """The composite of the constituents; a vector may be made of scalars and vectors."""
+    form = unit.form(op.result.type)
+    if isinstance(form, CooperativeMatrix):
+        axes = (2,) if form.scope.name == "Subgroup" else (1, 2)
+
+        def fill(wave: Wave, component: Array) -> Array:
+            chosen = first_active(component, wave.mask, axes)[..., None].astype(form.carrier)
+            return np.broadcast_to(chosen, (*chosen.shape[:2], form.rows, form.columns))
+
+        return fill
+    if isinstance(form, Composite):
+        return lambda wave, *parts: parts
+    assert isinstance(form, Plain)
+    inner = [unit.plain(constituent.type).shape for constituent in op.constituents]
+    joined = len(form.shape) == 1 and any(inner)
+
+    def join(wave: Wave, *parts: Array) -> Array:
+        lead = np.broadcast_shapes(*(part.shape[:3] for part in parts))
+        pieces = [np.broadcast_to(part, lead + part.shape[3:]) for part in parts]
+        if joined:
+            pieces = [p if p.ndim == 4 else p[..., None] for p in pieces]
+            return np.concatenate(pieces, axis=3)
+        return np.stack(pieces, axis=3)
+
+    return join
+
+
+def _indexes(op: ops.CompositeExtractOp | ops.CompositeInsertOp) -> Sequence[int]:
+    return [index.value.data for index in op.indices]
+
+
+@action(ops.CompositeExtractOp)
+def extract(op: ops.CompositeExtractOp, unit: Unit) -> Function:
+    """The part at static indexes."""
+    form, path, mapping = unit.form(op.composite.type), _indexes(op), unit.options.component_mapping
+    if isinstance(form, Plain) and len(path) == 1:
+        number = path[0]
+        return lambda wave, composite: composite[:, :, :, number]
+    return lambda wave, composite: read_part(form, mapping, wave, composite, path)
+
+
+@action(ops.CompositeInsertOp)
+def insert(op: ops.CompositeInsertOp, unit: Unit) -> Function:
+    """The composite with the part at static indexes replaced."""
+    form, path, mapping = unit.form(op.composite.type), _indexes(op), unit.options.component_mapping
+
+    def call(wave: Wave, part: Any, composite: Any) -> Any:
+        return write_part(form, mapping, wave, composite, path, part, None)
+
+    return call
+
+
+@value(ops.VectorExtractDynamicOp)
+def extract_dynamic(op: ops.VectorExtractDynamicOp, unit: Unit) -> Function:
+    """The component whose number each lane gives."""
+    return take_element
+
+
+@value(ops.VectorInsertDynamicOp)
+def insert_dynamic(op: ops.VectorInsertDynamicOp, unit: Unit) -> Function:
+    """The vector with the component whose number each lane gives replaced."""
+    names = [operand for operand in op.operands]
+    order = [names.index(v) for v in (op.vector, op.component, op.index)]
+
+    def call(*operands: Array) -> Array:
+        vector, component, index = (operands[number] for number in order)
+        return put_element(vector, index, component, ())
+
+    return call
+
+
+@value(ops.VectorShuffleOp)
+def shuffle(op: ops.VectorShuffleOp, unit: Unit) -> Function:
+    """Components of both vectors by number; one numbered -1 is undefined and 0 here."""
+    numbers = np.array([component.value.data for component in op.components])
+    undefined = (numbers < 0) | (numbers == 0xFFFFFFFF)
+    taken = np.where(undefined, 0, numbers)
+
+    def call(a: Array, b: Array) -> Array:
+        lead = np.broadcast_shapes(a.shape[:3], b.shape[:3])
+        both = [np.broadcast_to(x, lead + x.shape[3:]) for x in (a, b)]
+        found = np.concatenate(both, axis=3)[..., taken]
+        return np.where(undefined, 0, found).astype(a.dtype) if undefined.any() else found
+
+    return call
+
+
+@value(ops.CopyLogicalOp)
+def copy_logical(op: ops.CopyLogicalOp, unit: Unit) -> Function:
+    """The same values under a type of other decorations."""
+    return lambda composite: composite

@@ -1,0 +1,61 @@
+"""
+Constants are values known when a function is compiled; specialization constants, when it is launched.
+
+An undefined value is 0, so that runs repeat.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import constants as ops
+from xdsl_spirv.dialects.spirv import memory as memory_ops
+from xdsl_spirv.interpreter.code import Compiler, link
+from xdsl_spirv.interpreter.constants import constant_value
+from xdsl_spirv.interpreter.forms import zeros
+from xdsl_spirv.interpreter.semantics import Function, constant, control, value
+from xdsl_spirv.interpreter.unit import Unit
+
+
+@constant(ops.ConstantOp)
+def spirv_constant(op: ops.ConstantOp, unit: Unit) -> Any:
+    """The constant, uniform."""
+    return constant_value(op.value, op.result.type, unit)
+
+
+@constant(ops.ConstantNullOp, ops.UndefOp)
+def null(op: Operation, unit: Unit) -> Any:
+    """Zero in every part."""
+    return zeros(unit.form(op.results[0].type))
+
+
+@constant(ops.ReferenceOfOp)
+def reference_of(op: ops.ReferenceOfOp, unit: Unit) -> Any:
+    """The value that the launch gave the constant, or its default."""
+    return unit.specialize(op.spec_const)
+
+
+@control(ops.SpecConstantOperationOp)
+def operation(op: ops.SpecConstantOperationOp, compiler: Compiler) -> Any:
+    """The one operation inside, evaluated where it stands."""
+    block = op.body.block
+    steps, ended = compiler.block(block)
+    assert block.last_op is not None
+    (source,) = compiler.slots(block.last_op.operands)
+    result = compiler.define(op.result, compiler.escapes(op.result))
+    compiler.release(ended)
+    copy = link(lambda a: a, (source,), (result,), compiler.merges(op.results))
+
+    def step(env: list[Any]) -> None:
+        steps.run(env)
+        copy(env)
+
+    return step
+
+
+@value(memory_ops.CopyObjectOp)
+def copy_object(op: memory_ops.CopyObjectOp, unit: Unit) -> Function:
+    """The value itself."""
+    return lambda a: a

@@ -1,0 +1,173 @@
+"""
+Structured control flow and branches: flow.py runs the regions, here is what ends their blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import control_flow as ops
+from xdsl_spirv.interpreter.code import RETURNED, WAVE, Code, Compiler, Env, Step
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.flow import LEAVE, RETURN, Flow, Leaving
+from xdsl_spirv.interpreter.forms import Mask, merger
+from xdsl_spirv.interpreter.kernel.control_flow import (
+    agreed,
+    assign_parted,
+    choose,
+    define_results,
+    jump,
+)
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.semantics import Function, action, control, terminator
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+
+@control(ops.LoopOp, ops.SelectionOp)
+def construct(op: ops.LoopOp | ops.SelectionOp, compiler: Compiler) -> Step | None:
+    """Run the region; its merge gives the results."""
+    if not op.body.blocks:
+        return None
+    flow = Flow(compiler, op.body, op.results)
+    assign = define_results(compiler, op)
+    run, sources = flow.run, flow.results
+    if not sources:
+        return run
+
+    def step(env: Env) -> None:
+        run(env)
+        if not env[WAVE].nobody:
+            assign(env, [env[source] for source in sources])
+
+    return step
+
+
+@terminator(ops.MergeOp)
+def merge(op: ops.MergeOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """Leave the region with its results."""
+    sources, assign = flow.compiler.slots(op.arguments), flow.assign_results
+
+    def call(env: Env) -> Leaving:
+        assign(env, [env[source] for source in sources])
+        return LEAVE
+
+    return call
+
+
+@terminator(ops.BranchOp)
+def branch(op: ops.BranchOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """To one block."""
+    return jump(flow, op.target, op.target_operands)
+
+
+@terminator(ops.BranchConditionalOp)
+def branch_conditional(op: ops.BranchConditionalOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """To one of two blocks by lane."""
+    return choose(
+        flow,
+        op.condition,
+        (op.true_target, op.true_operands),
+        (op.false_target, op.false_operands),
+    )
+
+
+@terminator(ops.SwitchOp)
+def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """To the block of the selector's literal, or the default, by lane."""
+    slot = flow.compiler.slot(op.selector)
+    literals = [] if op.literals is None else [int(v) for v in op.literals.iter_values()]
+    segments = op.case_operand_segments.get_values()
+    starts = np.cumsum([0, *segments])
+    operands = list(op.target_operands)
+    arms = [flow.edge(op.default_target, op.default_operands)]
+    for number, target in enumerate(op.targets):
+        arms.append(flow.edge(target, operands[starts[number] : starts[number + 1]]))
+
+    def whole(env: Env, number: int) -> int:
+        target, read, assign = arms[number]
+        assign(env, read(env))
+        return target
+
+    def call(env: Env) -> Leaving:
+        wave: Wave = env[WAVE]
+        selector = env[slot]
+        literal = agreed(selector, wave.mask)
+        if literal is not None:
+            return whole(env, literals.index(literal) + 1 if literal in literals else 0)
+        masks = _arm_masks(selector, literals, wave.active())
+        taken = [number for number, mask in enumerate(masks) if mask.any()]
+        if len(taken) == 1:
+            return whole(env, taken[0])
+        moves = [(arms[n][2], arms[n][1](env), masks[n]) for n in taken]
+        assign_parted(env, wave, moves)
+        return [(arms[n][0], masks[n]) for n in taken]
+
+    return call
+
+
+def _arm_masks(selector: Array, literals: list[int], active: Array) -> list[Mask]:
+    """Which lanes take the default, then each literal."""
+    rest = active
+    masks: list[Mask] = []
+    for literal in literals:
+        masks.append((selector == literal) & rest)
+        rest = rest & (selector != literal)
+    return [rest, *masks]
+
+
+@terminator(ops.ReturnOp, ops.KillOp)
+def leave_function(op: Operation, flow: Flow) -> Callable[[Env], Leaving]:
+    """The lanes leave the function."""
+    return lambda env: RETURN
+
+
+@terminator(ops.ReturnValueOp)
+def return_value(op: ops.ReturnValueOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """The lanes leave the function with a value."""
+    slot = flow.compiler.slot(op.value)
+    merge_values = merger(flow.compiler.unit.form(op.value.type))
+
+    def call(env: Env) -> Leaving:
+        wave: Wave = env[WAVE]
+        value, old = env[slot], env[RETURNED]
+        if old is not None:
+            value = merge_values(wave.active(), value, old)
+        env[RETURNED] = value
+        return RETURN
+
+    return call
+
+
+@terminator(ops.UnreachableOp)
+def unreachable(op: ops.UnreachableOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """No lane may come here."""
+
+    def call(env: Env) -> Leaving:
+        raise InterpreterError("spirv.Unreachable was reached", op, "the program is undefined")
+
+    return call
+
+
+@action(ops.FunctionCallOp)
+def call_function(op: ops.FunctionCallOp, unit: Unit) -> Function:
+    """Run the callee for the active lanes."""
+    name = op.callee.string_value()
+
+    def call(wave: Wave, *arguments: object) -> object:
+        return unit.code(name, compile_function)(wave, arguments)
+
+    return call
+
+
+def compile_function(op: Operation, unit: Unit) -> Code:
+    """Compile a `spirv.func` or a `gpu.func`."""
+    region = op.regions[0]
+    if not region.blocks:
+        raise InterpreterError("a function without a body cannot be executed", op)
+    compiler = Compiler(unit)
+    arguments = tuple(compiler.keep(argument) for argument in region.blocks[0].args)
+    return Code(compiler, arguments, Flow(compiler, region).run)

@@ -1,0 +1,125 @@
+"""
+Conversions: exact where the target can hold the value, else as numbers.py says.
+
+On cooperative matrices they work component by component (CM-19).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import conversion as ops
+from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import CooperativeMatrix, Opaque, Plain
+from xdsl_spirv.interpreter.numbers import F16, F32, Array, DType
+from xdsl_spirv.interpreter.semantics import Function, value
+from xdsl_spirv.interpreter.unit import Unit
+
+
+def _dtypes(op: Operation, unit: Unit) -> tuple[DType, DType]:
+    source, target = (unit.form(v.type) for v in (op.operands[0], op.results[0]))
+    if isinstance(source, Plain | CooperativeMatrix) and isinstance(target, type(source)):
+        return source.dtype, target.dtype
+    raise InterpreterError(f"{op.name} from {op.operands[0].type} to {op.results[0].type}", op)
+
+
+def _carried(function: Function, op: Operation, unit: Unit) -> Function:
+    """A conversion of natural dtypes, also between matrices carried as binary32."""
+    source, target = (unit.form(v.type) for v in (op.operands[0], op.results[0]))
+    if not isinstance(source, CooperativeMatrix) or not isinstance(target, CooperativeMatrix):
+        return function
+
+    def call(matrix: Array) -> Array:
+        converted = function(matrix.astype(source.dtype, copy=False))
+        return converted.astype(target.carrier, copy=False)
+
+    return call
+
+
+@value(ops.ConvertFToSOp)
+def float_to_signed(op: ops.ConvertFToSOp, unit: Unit) -> Function:
+    """Toward zero."""
+    return _carried(numbers.float_to_integer(_dtypes(op, unit)[1], sign=True), op, unit)
+
+
+@value(ops.ConvertFToUOp)
+def float_to_unsigned(op: ops.ConvertFToUOp, unit: Unit) -> Function:
+    """Toward zero."""
+    return _carried(numbers.float_to_integer(_dtypes(op, unit)[1], sign=False), op, unit)
+
+
+@value(ops.ConvertSToFOp)
+def signed_to_float(op: ops.ConvertSToFOp, unit: Unit) -> Function:
+    """To nearest even."""
+    rounding = unit.options.bfloat16_rounding
+    return _carried(numbers.integer_to_float(_dtypes(op, unit)[1], True, rounding), op, unit)
+
+
+@value(ops.ConvertUToFOp)
+def unsigned_to_float(op: ops.ConvertUToFOp, unit: Unit) -> Function:
+    """To nearest even."""
+    rounding = unit.options.bfloat16_rounding
+    return _carried(numbers.integer_to_float(_dtypes(op, unit)[1], False, rounding), op, unit)
+
+
+@value(ops.FConvertOp)
+def float_to_float(op: ops.FConvertOp, unit: Unit) -> Function:
+    """To nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07)."""
+    source, target = _dtypes(op, unit)
+    return _carried(
+        numbers.float_to_float(source, target, unit.options.bfloat16_rounding), op, unit
+    )
+
+
+@value(ops.SConvertOp)
+def sign_extend(op: ops.SConvertOp, unit: Unit) -> Function:
+    """Truncated or sign-extended."""
+    return numbers.integer_to_integer(_dtypes(op, unit)[1], sign=True)
+
+
+@value(ops.UConvertOp)
+def zero_extend(op: ops.UConvertOp, unit: Unit) -> Function:
+    """Truncated or zero-extended."""
+    return numbers.integer_to_integer(_dtypes(op, unit)[1], sign=False)
+
+
+@value(ops.QuantizeToF16Op)
+def quantize(op: ops.QuantizeToF16Op, unit: Unit) -> Function:
+    """binary32 with the precision of binary16; what it cannot hold normally becomes 0."""
+
+    def call(a: Array) -> Array:
+        rounded = a.astype(F16).astype(F32)
+        tiny = np.abs(rounded) < np.finfo(np.float16).smallest_normal
+        return np.where(tiny, np.copysign(np.float32(0), a), rounded)
+
+    return call
+
+
+@value(ops.BitcastOp)
+def bitcast(op: ops.BitcastOp, unit: Unit) -> Function:
+    """The same bits; components of another width are taken from the lowest up."""
+    source, target = (unit.form(v.type) for v in (op.operand, op.result))
+    if isinstance(source, Opaque) and isinstance(target, Opaque):
+        return lambda pointer: pointer
+    if isinstance(source, CooperativeMatrix):
+        assert isinstance(target, CooperativeMatrix)
+        return _carried(lambda a: a.view(target.dtype), op, unit)
+    if not isinstance(source, Plain) or not isinstance(target, Plain):
+        raise InterpreterError(f"a bitcast from {op.operand.type} to {op.result.type}", op)
+    if source.dtype.itemsize == target.dtype.itemsize:
+        return lambda a: a.view(target.dtype)
+
+    def call(a: Array) -> Array:
+        flat = np.ascontiguousarray(a if source.shape else a[..., None])
+        cast = flat.view(target.dtype)
+        return cast if target.shape else cast[..., 0]
+
+    return call
+
+
+@value(ops.PtrCastToGenericOp, ops.GenericCastToPtrOp)
+def same_pointer(op: Operation, unit: Unit) -> Function:
+    """A pointer knows its memory, whatever its storage class is called."""
+    return lambda pointer: pointer

@@ -1,0 +1,230 @@
+"""
+SPV_KHR_cooperative_matrix: a matrix is one array, and its instructions act on it as a whole.
+
+An integer MulAdd is exact modulo 2^N (CM-23). A floating one (CM-25) multiplies and adds in binary32 in
+an order that numpy's matrix multiplication chooses, adds C last, and is rounded once to the result's
+component type; binary64 throughout when a component is that. Which invocation holds which component is
+the option `component_mapping` (CM-18).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv import cooperative_matrix as ops
+from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixLayoutAttr
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixLayout,
+    CooperativeMatrixOperands,
+    Scope,
+)
+from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.interpreter.memory import Pointer, Tiles, first_active, leaders
+from xdsl_spirv.interpreter.numbers import BOOL, F32, F64, I64, Array, DType
+from xdsl_spirv.interpreter.options import Rounding
+from xdsl_spirv.interpreter.semantics import Function, action, constant, value
+from xdsl_spirv.interpreter.spirv.dot_product import saturating_add
+from xdsl_spirv.interpreter.spirv.memory import has_bytes, pointer_type
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import component_count
+from xdsl_spirv.interpreter.wave import Wave
+
+
+def matrix_form(type: Attribute, unit: Unit) -> CooperativeMatrix:
+    """The form of a cooperative matrix type."""
+    form = unit.form(type)
+    assert isinstance(form, CooperativeMatrix)
+    return form
+
+
+class Placement:
+    """How a load or store finds its matrices in memory."""
+
+    def __init__(self, op: ops.MatrixMemoryOperation, form: CooperativeMatrix, unit: Unit):
+        type = pointer_type(op.pointer)
+        if not has_bytes(type):
+            raise InterpreterError(f"{op.name} in {type.storage_class.data.name} memory", op)
+        pointee = unit.plain(type.pointee)
+        pointee_bytes = prod(pointee.shape) * pointee.dtype.itemsize
+        self.form = form
+        self.op = op
+        # CM-13: Stride counts elements of the pointee, whatever the component type is.
+        self.size = form.dtype.itemsize
+        self.factor, rest = divmod(pointee_bytes, self.size)
+        if rest:
+            self.factor = 0
+        self.pointee_bytes = pointee_bytes
+        self.by_rows = _layout(op.matrix_layout, unit) == CooperativeMatrixLayout.RowMajorKHR
+        self.lines = (form.rows, form.columns) if self.by_rows else (form.columns, form.rows)
+        self.axes = (1, 2) if form.scope == Scope.Workgroup else (2,)
+
+    def tiles(self, wave: Wave, pointer: Pointer, stride: Array | None) -> Tiles:
+        """The tiles of every scope instance; operands are its first active invocation's (CM-27)."""
+        start = leaders(pointer, wave.mask, self.axes).items(self.size)
+        if stride is None:
+            return Tiles(pointer.memory, start, np.full((1, 1, 1), self.lines[1]), self.lines)
+        if stride.size > 1:
+            stride = first_active(stride, wave.mask, self.axes)
+        stride = self._in_components(stride.astype(np.int64))
+        if (stride < 0).any():
+            raise InterpreterError(f"CM-12: {self.op.name} with a negative Stride", self.op)
+        return Tiles(pointer.memory, start, stride, self.lines)
+
+    def _in_components(self, stride: Array) -> Array:
+        if self.factor:
+            return stride * self.factor
+        total = stride * self.pointee_bytes
+        if (total % self.size).any():
+            raise InterpreterError(
+                f"{self.op.name}: a Stride of {total.flat[0]} bytes is no multiple of the "
+                f"component's {self.size}",
+                self.op,
+            )
+        return total // self.size
+
+
+def _layout(layout: Attribute, unit: Unit) -> CooperativeMatrixLayout:
+    if isinstance(layout, CooperativeMatrixLayoutAttr):
+        return layout.data
+    return CooperativeMatrixLayout(int(unit.specialize(layout).item()))
+
+
+@action(ops.CooperativeMatrixLoadOp)
+def load(op: ops.CooperativeMatrixLoadOp, unit: Unit) -> Function:
+    """One matrix for each scope instance."""
+    form = matrix_form(op.result.type, unit)
+    place = Placement(op, form, unit)
+
+    def call(wave: Wave, pointer: Pointer, stride: Array | None = None) -> Array:
+        lines = place.tiles(wave, pointer, stride).load(form.dtype, wave.mask)
+        matrix = lines if place.by_rows else lines.swapaxes(2, 3)
+        return matrix.astype(form.carrier, copy=False)
+
+    return call
+
+
+@action(ops.CooperativeMatrixStoreOp)
+def store(op: ops.CooperativeMatrixStoreOp, unit: Unit) -> Function:
+    """Every scope instance's matrix to its place, in order."""
+    form = matrix_form(op.object.type, unit)
+    place = Placement(op, form, unit)
+
+    def call(wave: Wave, pointer: Pointer, matrix: Array, stride: Array | None = None) -> None:
+        lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
+        lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False))
+        place.tiles(wave, pointer, stride).store(form.dtype, lines, wave.mask)
+
+    return call
+
+
+@constant(ops.CooperativeMatrixLengthOp)
+def length(op: ops.CooperativeMatrixLengthOp, unit: Unit) -> Array:
+    """How many components an invocation holds under the mapping (CM-18)."""
+    form = matrix_form(op.cooperative_matrix_type, unit)
+    whole = form.scope == Scope.Workgroup
+    lanes = unit.geometry.invocations if whole else unit.geometry.lanes
+    return np.full((1, 1, 1), component_count(form, lanes), np.int32)
+
+
+@value(ops.CooperativeMatrixMulAddOp)
+def multiply_add(op: ops.CooperativeMatrixMulAddOp, unit: Unit) -> Function:
+    """A * B + C."""
+    a, b, c, result = (matrix_form(v.type, unit) for v in (op.a, op.b, op.c, op.result))
+    bits = CooperativeMatrixOperands(0) if op.matrix_operands is None else op.matrix_operands.data
+    if numbers.is_float(result.dtype):
+        inputs = (a.dtype, b.dtype, c.dtype)
+        if not all(map(numbers.is_float, inputs)):
+            raise InterpreterError(f"{op.name} of integer matrices to {result.dtype}", op)
+        return float_multiply_add(
+            result.dtype,
+            F64 if F64 in (*inputs, result.dtype) else F32,
+            unit.options.bfloat16_rounding,
+        )
+    return integer_multiply_add(a, b, result, CooperativeMatrixOperands(bits))
+
+
+def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Function:
+    """Products and sums in `wide`, rounded once to the result's component type."""
+    if result == wide:
+
+        def exact(a: Array, b: Array, c: Array) -> Array:
+            total = np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))
+            return _add(total, c.astype(wide, copy=False))
+
+        return exact
+    round_to = numbers.float_to_float(wide, result, rounding)
+
+    def rounded(a: Array, b: Array, c: Array) -> Array:
+        total = _add(np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False)), c)
+        return round_to(total).astype(F32)
+
+    return rounded
+
+
+def _add(total: Array, c: Array) -> Array:
+    """The product, which no one else holds, plus C; in place where the shapes allow."""
+    if total.size >= c.size:
+        return np.add(total, c, out=total)
+    return total + c
+
+
+def integer_multiply_add(
+    a: CooperativeMatrix,
+    b: CooperativeMatrix,
+    result: CooperativeMatrix,
+    bits: CooperativeMatrixOperands,
+) -> Function:
+    """CM-23: the low bits of A * B, plus C with wrap-around or saturation."""
+    flags = CooperativeMatrixOperands
+    a_sign = bool(bits & flags.MatrixASignedComponentsKHR)
+    b_sign = bool(bits & flags.MatrixBSignedComponentsKHR)
+    c_sign = bool(bits & flags.MatrixCSignedComponentsKHR)
+    result_sign = bool(bits & flags.MatrixResultSignedComponentsKHR)
+    saturating = bool(bits & flags.SaturatingAccumulationKHR)
+    product = exact_product(a, b, a_sign, b_sign)
+    extend = numbers.integer_to_integer(result.dtype, sign=c_sign)
+
+    def call(a: Array, b: Array, c: Array) -> Array:
+        total = product(a, b).astype(result.dtype, copy=False)
+        addend = extend(c)
+        return saturating_add(total, addend, result_sign) if saturating else total + addend
+
+    return call
+
+
+def exact_product(
+    a: CooperativeMatrix, b: CooperativeMatrix, a_sign: bool, b_sign: bool
+) -> Function:
+    """
+    A * B modulo 2^64: in binary32 or binary64 where every partial sum is exactly representable, which
+    numpy multiplies fast, else in 64-bit integers.
+    """
+    largest = _magnitude(a.dtype, a_sign) * _magnitude(b.dtype, b_sign) * a.columns
+    wide = F32 if largest <= 1 << 24 else F64 if largest <= 1 << 53 else I64
+    a_extend = _widen(wide, a_sign)
+    b_extend = _widen(wide, b_sign)
+
+    def call(a: Array, b: Array) -> Array:
+        product = np.matmul(a_extend(a), b_extend(b))
+        return product if wide == I64 else product.astype(I64 if wide == F64 else numbers.I32)
+
+    return call
+
+
+def _magnitude(dtype: DType, sign: bool) -> int:
+    """The largest absolute value of an integer type."""
+    if dtype == BOOL:
+        return 1
+    return 1 << (dtype.itemsize * 8 - (1 if sign else 0))
+
+
+def _widen(wide: DType, sign: bool) -> Function:
+    def extend(matrix: Array) -> Array:
+        return (matrix if sign else numbers.unsigned(matrix)).astype(wide)
+
+    return extend

@@ -1,0 +1,253 @@
+"""
+GLSL.std.450: computed in binary64 and rounded once, closer than any precision it asks for.
+
+Fma is fused. FMin, FMax and FClamp, undefined for NaN, give the operand that is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import glsl as ops
+from xdsl_spirv.interpreter import elementwise as ew
+from xdsl_spirv.interpreter.forms import Composite
+from xdsl_spirv.interpreter.numbers import F16, F32, F64, I32, Array
+from xdsl_spirv.interpreter.semantics import Function, value, value_table
+from xdsl_spirv.interpreter.unit import Unit
+
+
+def clamp(low: Function, high: Function) -> Function:
+    """min(max(x, low), high)."""
+    return lambda x, a, b: low(high(x, a), b)
+
+
+def find_signed_msb(a: Array) -> Array:
+    """The highest bit that differs from the sign, -1 for 0 and -1."""
+    return ew.highest_bit(np.where(a < 0, ~a, a))
+
+
+def step(edge: Array, x: Array) -> Array:
+    """0 below the edge, else 1."""
+    return np.where(x < edge, 0, 1).astype(x.dtype)
+
+
+def _smooth_step(low: Array, high: Array, x: Array) -> Array:
+    t = np.clip((x - low) / (high - low), 0, 1)
+    return t * t * (3 - 2 * t)
+
+
+def _mix(x: Array, y: Array, a: Array) -> Array:
+    return x * (1 - a) + y * a
+
+
+def _fract(a: Array) -> Array:
+    return a - np.floor(a)
+
+
+def _reflect(incident: Array, normal: Array) -> Array:
+    return incident - 2 * (incident * normal).sum(axis=-1, keepdims=True) * normal
+
+
+def _face_forward(normal: Array, incident: Array, reference: Array) -> Array:
+    return np.where((reference * incident).sum(axis=-1, keepdims=True) < 0, normal, -normal)
+
+
+def _length(a: Array) -> Array:
+    return np.sqrt((a * a).sum(axis=-1))
+
+
+def cross(a: Array, b: Array) -> Array:
+    """The cross product of vectors of 3."""
+    return np.cross(*np.broadcast_arrays(a, b))
+
+
+value_table(
+    {
+        ops.GLRoundOp: ew.wide_math(ew.round_half_away),
+        ops.GLRoundEvenOp: ew.wide_math(np.rint),
+        ops.GLTruncOp: ew.wide_math(np.trunc),
+        ops.GLFAbsOp: np.abs,
+        ops.GLFSignOp: np.sign,
+        ops.GLFloorOp: ew.wide_math(np.floor),
+        ops.GLCeilOp: ew.wide_math(np.ceil),
+        ops.GLFractOp: ew.wide_math(_fract),
+        ops.GLSinOp: ew.wide_math(np.sin),
+        ops.GLCosOp: ew.wide_math(np.cos),
+        ops.GLTanOp: ew.wide_math(np.tan),
+        ops.GLAsinOp: ew.wide_math(np.arcsin),
+        ops.GLAcosOp: ew.wide_math(np.arccos),
+        ops.GLAtanOp: ew.wide_math(np.arctan),
+        ops.GLSinhOp: ew.wide_math(np.sinh),
+        ops.GLCoshOp: ew.wide_math(np.cosh),
+        ops.GLTanhOp: ew.wide_math(np.tanh),
+        ops.GLAsinhOp: ew.wide_math(np.arcsinh),
+        ops.GLAcoshOp: ew.wide_math(np.arccosh),
+        ops.GLAtanhOp: ew.wide_math(np.arctanh),
+        ops.GLAtan2Op: ew.wide_math(np.arctan2),
+        ops.GLExpOp: ew.wide_math(np.exp),
+        ops.GLLogOp: ew.wide_math(np.log),
+        ops.GLExp2Op: ew.wide_math(np.exp2),
+        ops.GLLog2Op: ew.wide_math(np.log2),
+        ops.GLSqrtOp: np.sqrt,
+        ops.GLInverseSqrtOp: ew.wide_math(lambda a: 1 / np.sqrt(a)),
+        ops.GLPowOp: ew.wide_math(np.power),
+        ops.GLRadiansOp: ew.wide_math(np.radians),
+        ops.GLDegreesOp: ew.wide_math(np.degrees),
+        ops.GLSAbsOp: np.abs,
+        ops.GLSSignOp: np.sign,
+        ops.GLFindILsbOp: ew.lowest_bit,
+        ops.GLFindSMsbOp: find_signed_msb,
+        ops.GLFindUMsbOp: ew.highest_bit,
+        ops.GLFMinOp: np.fmin,
+        ops.GLFMaxOp: np.fmax,
+        ops.GLNMinOp: np.fmin,
+        ops.GLNMaxOp: np.fmax,
+        ops.GLUMinOp: ew.on_unsigned(np.minimum),
+        ops.GLSMinOp: np.minimum,
+        ops.GLUMaxOp: ew.on_unsigned(np.maximum),
+        ops.GLSMaxOp: np.maximum,
+        ops.GLFClampOp: clamp(np.fmin, np.fmax),
+        ops.GLNClampOp: clamp(np.fmin, np.fmax),
+        ops.GLUClampOp: clamp(ew.on_unsigned(np.minimum), ew.on_unsigned(np.maximum)),
+        ops.GLSClampOp: clamp(np.minimum, np.maximum),
+        ops.GLFmaOp: ew.fused_multiply_add,
+        ops.GLFMixOp: ew.wide_math(_mix),
+        ops.GLStepOp: step,
+        ops.GLSmoothStepOp: ew.wide_math(_smooth_step),
+        ops.GLCrossOp: ew.wide_math(cross),
+        ops.GLReflectOp: ew.wide_math(_reflect),
+        ops.GLFaceForwardOp: ew.wide_math(_face_forward),
+        ops.GLPackDouble2x32Op: lambda a: np.ascontiguousarray(a).view(F64)[..., 0],
+        ops.GLUnpackDouble2x32Op: lambda a: np.ascontiguousarray(a)[..., None].view(I32),
+        ops.GLUnpackHalf2x16Op: lambda a: np.ascontiguousarray(a)[..., None].view(F16).astype(F32),
+    }
+)
+
+
+@value(ops.GLPackHalf2x16Op)
+def pack_half(op: ops.GLPackHalf2x16Op, unit: Unit) -> Function:
+    """Two binary16 in 32 bits, the first component the lower."""
+    return lambda a: np.ascontiguousarray(a.astype(F16)).view(I32)[..., 0]
+
+
+@value(ops.GLNormalizeOp)
+def normalize(op: ops.GLNormalizeOp, unit: Unit) -> Function:
+    """The direction of a vector; a scalar's sign."""
+    if not unit.plain(op.result.type).shape:
+        return np.sign
+    return ew.wide_math(lambda a: a / _length(a)[..., None])
+
+
+@value(ops.GLLengthOp)
+def length(op: ops.GLLengthOp, unit: Unit) -> Function:
+    """The Euclidean length; a scalar's absolute value."""
+    return ew.wide_math(_length) if unit.plain(op.operand.type).shape else np.abs
+
+
+@value(ops.GLDistanceOp)
+def distance(op: ops.GLDistanceOp, unit: Unit) -> Function:
+    """The length of the difference."""
+    if not unit.plain(op.p0.type).shape:
+        return lambda a, b: np.abs(a - b)
+    return ew.wide_math(lambda a, b: _length(a - b))
+
+
+@value(ops.GLLdexpOp)
+def ldexp(op: ops.GLLdexpOp, unit: Unit) -> Function:
+    """x * 2^exp."""
+
+    def call(x: Array, exponent: Array) -> Array:
+        scaled = np.ldexp(x.astype(F64), np.clip(exponent, -(1 << 14), 1 << 14).astype(I32))
+        return scaled.astype(x.dtype)
+
+    return call
+
+
+@value(ops.GLModfStructOp)
+def modf(op: ops.GLModfStructOp, unit: Unit) -> Function:
+    """{fraction, whole}, both with the sign of the operand."""
+    return np.modf
+
+
+@value(ops.GLFrexpStructOp)
+def frexp(op: ops.GLFrexpStructOp, unit: Unit) -> Function:
+    """{significand of magnitude [0.5, 1), exponent}."""
+    form = unit.form(op.result.type)
+    assert isinstance(form, Composite)
+    exponent = unit.plain(op.result.type.member_types[1]).dtype  # pyright: ignore
+
+    def call(a: Array) -> tuple[Array, Array]:
+        significand, power = np.frexp(a)
+        return significand, power.astype(exponent)
+
+    return call
+
+
+@value(ops.GLDeterminantOp)
+def determinant(op: ops.GLDeterminantOp, unit: Unit) -> Function:
+    """The determinant of a square matrix."""
+    return ew.wide_math(np.linalg.det)
+
+
+def _inverse(a: Array) -> Array:
+    singular = np.linalg.det(a) == 0
+    safe = np.where(singular[..., None, None], np.eye(a.shape[-1]), a)
+    return np.where(singular[..., None, None], np.nan, np.linalg.inv(safe))
+
+
+@value(ops.GLMatrixInverseOp)
+def matrix_inverse(op: ops.GLMatrixInverseOp, unit: Unit) -> Function:
+    """The inverse, the same by columns as by rows; NaN for a singular matrix."""
+    return ew.wide_math(_inverse)
+
+
+_NORMALIZED: dict[type[Operation], tuple[int, bool]] = {
+    ops.GLPackSnorm4x8Op: (8, True),
+    ops.GLPackUnorm4x8Op: (8, False),
+    ops.GLPackSnorm2x16Op: (16, True),
+    ops.GLPackUnorm2x16Op: (16, False),
+    ops.GLUnpackSnorm4x8Op: (8, True),
+    ops.GLUnpackUnorm4x8Op: (8, False),
+    ops.GLUnpackSnorm2x16Op: (16, True),
+    ops.GLUnpackUnorm2x16Op: (16, False),
+}
+"""Bits of a component, and whether it is signed."""
+
+
+def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
+    dtype = np.dtype(f"{'i' if sign else 'u'}{bits // 8}")
+    return dtype, float(np.iinfo(dtype).max)
+
+
+@value(ops.GLPackSnorm4x8Op, ops.GLPackUnorm4x8Op, ops.GLPackSnorm2x16Op, ops.GLPackUnorm2x16Op)
+def pack_normalized(op: Operation, unit: Unit) -> Callable[[Array], Array]:
+    """Components of [-1, 1] or [0, 1] as integers, the first the lowest; NaN as 0."""
+    bits, sign = _NORMALIZED[type(op)]
+    dtype, scale = _component(bits, sign)
+
+    def call(a: Array) -> Array:
+        clamped = np.nan_to_num(np.clip(a.astype(F64), -1 if sign else 0, 1))
+        return np.ascontiguousarray(np.rint(clamped * scale).astype(dtype)).view(I32)[..., 0]
+
+    return call
+
+
+@value(
+    ops.GLUnpackSnorm4x8Op,
+    ops.GLUnpackUnorm4x8Op,
+    ops.GLUnpackSnorm2x16Op,
+    ops.GLUnpackUnorm2x16Op,
+)
+def unpack_normalized(op: Operation, unit: Unit) -> Callable[[Array], Array]:
+    """The components that packing gives back."""
+    bits, sign = _NORMALIZED[type(op)]
+    dtype, scale = _component(bits, sign)
+
+    def call(a: Array) -> Array:
+        parts = np.ascontiguousarray(a)[..., None].view(dtype).astype(F64) / scale
+        return np.clip(parts, -1, 1).astype(F32)
+
+    return call

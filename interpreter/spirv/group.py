@@ -1,0 +1,286 @@
+"""
+Group-non-uniform instructions: over the active invocations of a subgroup, or of a workgroup.
+
+Floats are reduced in the order of the lanes by numpy's pairwise sum; scans run lane by lane. Reading an
+inactive or missing lane, undefined in SPIR-V, gives that lane's stale value or lane 0's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import group as ops
+from xdsl_spirv.dialects.spirv.enums import GroupOperation
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.groups import Group, group_of, take_members
+from xdsl_spirv.interpreter.memory import first_active
+from xdsl_spirv.interpreter.numbers import I32, Array, DType, raw_dtype
+from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+
+def _group(op: Any) -> Group:
+    return group_of(op.execution_scope.data)
+
+
+@action(ops.GroupNonUniformElectOp)
+def elect(op: ops.GroupNonUniformElectOp, unit: Unit) -> Function:
+    """True in the active invocation of the lowest number."""
+    group = _group(op)
+
+    def call(wave: Wave) -> Array:
+        active = group.active(wave)
+        first = active.argmax(axis=2, keepdims=True)
+        return group.spread((group.ids(wave) == first) & active, wave)
+
+    return call
+
+
+@action(ops.GroupNonUniformAllOp)
+def vote_all(op: ops.GroupNonUniformAllOp, unit: Unit) -> Function:
+    """Whether the predicate holds in every active invocation."""
+    group = _group(op)
+    return lambda wave, predicate: (group.row(predicate, wave) | ~group.active(wave)).all(
+        axis=2, keepdims=True
+    )
+
+
+@action(ops.GroupNonUniformAnyOp)
+def vote_any(op: ops.GroupNonUniformAnyOp, unit: Unit) -> Function:
+    """Whether the predicate holds in some active invocation."""
+    group = _group(op)
+    return lambda wave, predicate: (group.row(predicate, wave) & group.active(wave)).any(
+        axis=2, keepdims=True
+    )
+
+
+@action(ops.GroupNonUniformAllEqualOp)
+def vote_equal(op: ops.GroupNonUniformAllEqualOp, unit: Unit) -> Function:
+    """Whether all active invocations hold the same value."""
+    group = _group(op)
+
+    def call(wave: Wave, value: Array) -> Array:
+        row, active = group.row(value, wave), group.active(wave)
+        same = row == first_active(row, active, (2,))
+        same = same.reshape(*same.shape[:3], -1).all(axis=3)
+        return (same | ~active).all(axis=2, keepdims=True)
+
+    return call
+
+
+def _words(bits: Array) -> Array:
+    """Bools of up to 128 lanes as a ballot: vector<4xi32>, lane 0 the lowest bit."""
+    if bits.shape[2] > 128:
+        raise InterpreterError("a ballot has room for 128 invocations only")
+    padded = np.zeros((*bits.shape[:2], 128), np.uint8)
+    padded[:, :, : bits.shape[2]] = bits
+    octets = np.packbits(padded, axis=2, bitorder="little")
+    return octets.view(I32)[:, :, None, :]
+
+
+def _bits(ballot: Array) -> Array:
+    """A ballot's 128 bits over a trailing axis."""
+    octets = np.ascontiguousarray(ballot).view(np.uint8)
+    return np.unpackbits(octets, axis=-1, bitorder="little") != 0
+
+
+def _usable_bits(ballot: Array, wave: Wave) -> Array:
+    """The bits of a ballot that stand for lanes of the subgroup."""
+    return _bits(ballot)[..., : wave.lanes]
+
+
+@action(ops.GroupNonUniformBallotOp)
+def ballot(op: ops.GroupNonUniformBallotOp, unit: Unit) -> Function:
+    """A bit for each invocation: active, and its predicate holds."""
+    group = _group(op)
+    return lambda wave, predicate: _words(group.row(predicate, wave) & group.active(wave))
+
+
+@action(ops.GroupNonUniformInverseBallotOp)
+def inverse_ballot(op: ops.GroupNonUniformInverseBallotOp, unit: Unit) -> Function:
+    """The invocation's own bit."""
+
+    def call(wave: Wave, ballot: Array) -> Array:
+        bits = _bits(ballot)
+        lane = wave.lane_ids().astype(np.int64)[..., None]
+        lead = np.broadcast_shapes(bits.shape[:3], lane.shape[:3])
+        index = np.broadcast_to(lane, (*lead, 1))
+        return np.take_along_axis(np.broadcast_to(bits, (*lead, 128)), index, axis=3)[..., 0]
+
+    return call
+
+
+@action(ops.GroupNonUniformBallotBitExtractOp)
+def ballot_bit(op: ops.GroupNonUniformBallotBitExtractOp, unit: Unit) -> Function:
+    """The bit of a given invocation."""
+
+    def call(wave: Wave, ballot: Array, index: Array) -> Array:
+        word = np.clip(index.astype(np.int64), 0, 127)[..., None]
+        bits = _bits(ballot)
+        lead = np.broadcast_shapes(bits.shape[:3], word.shape[:3])
+        bits, word = np.broadcast_to(bits, (*lead, 128)), np.broadcast_to(word, (*lead, 1))
+        return np.take_along_axis(bits, word, axis=3)[..., 0]
+
+    return call
+
+
+@action(ops.GroupNonUniformBallotBitCountOp)
+def ballot_count(op: ops.GroupNonUniformBallotBitCountOp, unit: Unit) -> Function:
+    """Bits set in the ballot: of all lanes, up to this one, or below this one."""
+    operation, dtype = op.group_operation.data, unit.plain(op.result.type).dtype
+
+    def call(wave: Wave, ballot: Array) -> Array:
+        bits = _usable_bits(ballot, wave)
+        if operation == GroupOperation.Reduce:
+            return bits.sum(axis=3).astype(dtype)
+        lane, number = wave.lane_ids()[..., None], np.arange(wave.lanes)
+        below = number <= lane if operation == GroupOperation.InclusiveScan else number < lane
+        return (bits & below).sum(axis=3).astype(dtype)
+
+    return call
+
+
+@action(ops.GroupNonUniformBallotFindLSBOp)
+def ballot_lowest(op: ops.GroupNonUniformBallotFindLSBOp, unit: Unit) -> Function:
+    """The number of the lowest bit set; -1 for none, which SPIR-V leaves undefined."""
+    dtype = unit.plain(op.result.type).dtype
+
+    def call(wave: Wave, ballot: Array) -> Array:
+        bits = _usable_bits(ballot, wave)
+        return np.where(bits.any(axis=3), bits.argmax(axis=3), -1).astype(dtype)
+
+    return call
+
+
+@action(ops.GroupNonUniformBallotFindMSBOp)
+def ballot_highest(op: ops.GroupNonUniformBallotFindMSBOp, unit: Unit) -> Function:
+    """The number of the highest bit set; -1 for none, which SPIR-V leaves undefined."""
+    dtype = unit.plain(op.result.type).dtype
+
+    def call(wave: Wave, ballot: Array) -> Array:
+        bits = _usable_bits(ballot, wave)[..., ::-1]
+        last = bits.shape[3] - 1 - bits.argmax(axis=3)
+        return np.where(bits.any(axis=3), last, -1).astype(dtype)
+
+    return call
+
+
+Source = Callable[[Array, Array], Array]
+"""Which member a member reads: from its number and its second operand."""
+
+_SOURCES: dict[type[Operation], Source] = {
+    ops.GroupNonUniformBroadcastOp: lambda member, chosen: chosen,
+    ops.GroupNonUniformShuffleOp: lambda member, chosen: chosen,
+    ops.GroupNonUniformShuffleXorOp: lambda member, mask: member ^ mask,
+    ops.GroupNonUniformShuffleUpOp: lambda member, delta: member - delta,
+    ops.GroupNonUniformShuffleDownOp: lambda member, delta: member + delta,
+    ops.GroupNonUniformQuadBroadcastOp: lambda member, index: (member & ~3) + index,
+    ops.GroupNonUniformQuadSwapOp: lambda member, direction: member ^ (direction + 1),
+}
+
+
+@action(*_SOURCES)
+def exchange(op: ops.GroupExchange, unit: Unit) -> Function:
+    """Another invocation's value."""
+    group, source = _group(op), _SOURCES[type(op)]
+
+    def call(wave: Wave, value: Array, which: Array) -> Array:
+        if value.shape[1] == 1 and value.shape[2] == 1:
+            return value
+        row = group.row(value, wave)
+        which = group.row(which, wave) if which.shape[2] > 1 or group.workgroup else which
+        found = take_members(row, source(group.ids(wave), which.astype(np.int64)))
+        return group.spread(found, wave)
+
+    return call
+
+
+@action(ops.GroupNonUniformBroadcastFirstOp)
+def broadcast_first(op: ops.GroupNonUniformBroadcastFirstOp, unit: Unit) -> Function:
+    """The value of the active invocation of the lowest number."""
+    group = _group(op)
+    return lambda wave, value: first_active(group.row(value, wave), group.active(wave), (2,))
+
+
+Identity = Callable[[DType], Any]
+
+
+def _highest(dtype: DType) -> Any:
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+def _lowest(dtype: DType) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+_ARITHMETIC: dict[type[Operation], tuple[np.ufunc, Identity]] = {
+    ops.GroupNonUniformIAddOp: (np.add, lambda dtype: 0),
+    ops.GroupNonUniformFAddOp: (np.add, lambda dtype: 0),
+    ops.GroupNonUniformIMulOp: (np.multiply, lambda dtype: 1),
+    ops.GroupNonUniformFMulOp: (np.multiply, lambda dtype: 1),
+    ops.GroupNonUniformSMinOp: (np.minimum, _highest),
+    ops.GroupNonUniformUMinOp: (np.minimum, _highest),
+    ops.GroupNonUniformFMinOp: (np.fmin, _highest),
+    ops.GroupNonUniformSMaxOp: (np.maximum, _lowest),
+    ops.GroupNonUniformUMaxOp: (np.maximum, _lowest),
+    ops.GroupNonUniformFMaxOp: (np.fmax, _lowest),
+    ops.GroupNonUniformBitwiseAndOp: (np.bitwise_and, lambda dtype: -1),
+    ops.GroupNonUniformBitwiseOrOp: (np.bitwise_or, lambda dtype: 0),
+    ops.GroupNonUniformBitwiseXorOp: (np.bitwise_xor, lambda dtype: 0),
+    ops.GroupNonUniformLogicalAndOp: (np.logical_and, lambda dtype: True),
+    ops.GroupNonUniformLogicalOrOp: (np.logical_or, lambda dtype: False),
+    ops.GroupNonUniformLogicalXorOp: (np.logical_xor, lambda dtype: False),
+}
+
+_UNSIGNED = (ops.GroupNonUniformUMinOp, ops.GroupNonUniformUMaxOp)
+
+
+@action(*_ARITHMETIC)
+def arithmetic(op: ops.GroupArithmetic, unit: Unit) -> Function:
+    """A reduction or scan over the active invocations."""
+    group, operation = _group(op), op.group_operation.data
+    ufunc, identity = _ARITHMETIC[type(op)]
+    form = unit.plain(op.result.type)
+    dtype = raw_dtype(form.dtype) if type(op) in _UNSIGNED else form.dtype
+    neutral = np.array(identity(dtype)).astype(dtype)
+
+    def call(wave: Wave, value: Array, *cluster: Array) -> Array:
+        row = group.row(value, wave).view(dtype)
+        if wave.mask is not None:
+            active = group.active(wave)
+            row = np.where(active.reshape(active.shape + (1,) * len(form.shape)), row, neutral)
+        size = int(cluster[0].flat[0]) if cluster else None
+        combined = combine(ufunc, operation, row, neutral, size)
+        return group.spread(combined.astype(dtype, copy=False), wave).view(form.dtype)
+
+    return call
+
+
+def combine(
+    ufunc: np.ufunc, operation: GroupOperation, row: Array, neutral: Array, size: int | None
+) -> Array:
+    """(w, groups, members, ...) reduced, scanned or reduced by clusters of `size` along axis 2."""
+    match operation:
+        case GroupOperation.Reduce:
+            return ufunc.reduce(row, axis=2, keepdims=True)
+        case GroupOperation.InclusiveScan:
+            return ufunc.accumulate(row, axis=2)
+        case GroupOperation.ExclusiveScan:
+            first = np.broadcast_to(neutral, (*row.shape[:2], 1, *row.shape[3:]))
+            return ufunc.accumulate(np.concatenate([first, row[:, :, :-1]], axis=2), axis=2)
+        case GroupOperation.ClusteredReduce:
+            assert size is not None
+            if size > row.shape[2]:
+                raise InterpreterError(
+                    f"a cluster of {size} is larger than the group of {row.shape[2]}"
+                )
+            clusters = row.reshape(*row.shape[:2], -1, size, *row.shape[3:])
+            reduced = ufunc.reduce(clusters, axis=3, keepdims=True)
+            return np.broadcast_to(reduced, clusters.shape).reshape(row.shape)
+        case _:
+            raise InterpreterError(f"the group operation {operation.name} is not executed")

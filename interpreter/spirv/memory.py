@@ -1,0 +1,176 @@
+"""
+Variables, access chains, loads and stores.
+
+The storage class says statically which of two kinds of memory a pointer is into: Function, Private
+and Input variables are values (variables.py), everything else is bytes (memory.py). Memory operands
+do not change what a lockstep execution reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import memory as ops
+from xdsl_spirv.dialects.spirv import structure
+from xdsl_spirv.dialects.spirv.constants import constant_integer
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.types import PointerType, RuntimeArrayType, StructType
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import zeros
+from xdsl_spirv.interpreter.layout import Chain, Layout, loader, storer
+from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_part, write_part
+from xdsl_spirv.interpreter.wave import Wave
+
+VALUE_CLASSES = (StorageClass.Function, StorageClass.Private, StorageClass.Input)
+"""Storage classes whose variables are values rather than bytes."""
+
+
+def pointer_type(value: SSAValue) -> PointerType:
+    """The type of a value that the verifier has found to be a pointer."""
+    assert isinstance(value.type, PointerType)
+    return value.type
+
+
+def has_bytes(type: PointerType) -> bool:
+    """Whether a pointer is into memory that has bytes."""
+    return type.storage_class.data not in VALUE_CLASSES
+
+
+@action(ops.VariableOp)
+def variable(op: ops.VariableOp, unit: Unit) -> Function:
+    """A variable of each invocation, with its initial value or 0."""
+    form = unit.form(pointer_type(op.result).pointee)
+    return lambda wave, *initial: VariablePointer(
+        Variable(form, initial[0] if initial else zeros(form))
+    )
+
+
+@action(structure.AddressOfOp)
+def address_of(op: structure.AddressOfOp, unit: Unit) -> Function:
+    """The pointer to a variable of the module."""
+    slot = unit.global_slots.get(op.variable.string_value())
+    if slot is None:
+        raise InterpreterError(f"@{op.variable.string_value()} is not a variable of the module", op)
+    return lambda wave: wave.globals[slot]
+
+
+@action(ops.LoadOp)
+def load(op: ops.LoadOp, unit: Unit) -> Function:
+    """The value that the pointer points to."""
+    type = pointer_type(op.pointer)
+    if has_bytes(type):
+        read = loader(type.pointee, Layout(unit))
+        return lambda wave, pointer: read(pointer, wave.mask)
+    return lambda wave, pointer: load_variable(unit, wave, pointer)
+
+
+def load_variable(unit: Unit, wave: Wave, pointer: VariablePointer) -> Any:
+    """The part of a variable that is pointed at."""
+    holder = pointer.variable
+    if not pointer.path:
+        return holder.value
+    return read_part(holder.form, unit.options.component_mapping, wave, holder.value, pointer.path)
+
+
+def store_variable(unit: Unit, wave: Wave, pointer: VariablePointer, new: Any) -> None:
+    """Replace the part of a variable that is pointed at, in the active lanes."""
+    holder = pointer.variable
+    holder.value = write_part(
+        holder.form,
+        unit.options.component_mapping,
+        wave,
+        holder.value,
+        pointer.path,
+        new,
+        wave.mask,
+    )
+
+
+@action(ops.StoreOp)
+def store(op: ops.StoreOp, unit: Unit) -> Function:
+    """Write the object where the pointer points."""
+    type = pointer_type(op.pointer)
+    if has_bytes(type):
+        write = storer(type.pointee, Layout(unit))
+        return lambda wave, pointer, object: write(pointer, object, wave.mask)
+    return lambda wave, pointer, object: store_variable(unit, wave, pointer, object)
+
+
+@action(ops.CopyMemoryOp)
+def copy_memory(op: ops.CopyMemoryOp, unit: Unit) -> Function:
+    """Load from the source, store to the target."""
+    target, source = pointer_type(op.target), pointer_type(op.source)
+    layout = Layout(unit)
+    read = loader(source.pointee, layout) if has_bytes(source) else None
+    write = storer(target.pointee, layout) if has_bytes(target) else None
+
+    def call(wave: Wave, to: Any, origin: Any) -> None:
+        moved = read(origin, wave.mask) if read else load_variable(unit, wave, origin)
+        if write:
+            write(to, moved, wave.mask)
+        else:
+            store_variable(unit, wave, to, moved)
+
+    return call
+
+
+def _chain(base: PointerType, indexes: Sequence[SSAValue], unit: Unit, op: Operation) -> Function:
+    known = [constant_integer(index) for index in indexes]
+    if not has_bytes(base):
+        return lambda pointer, *values: VariablePointer(
+            pointer.variable,
+            pointer.path + tuple(v if k is None else k for k, v in zip(known, values, strict=True)),
+        )
+    try:
+        chain = Chain(Layout(unit), base.pointee, known)
+    except InterpreterError as error:
+        raise error.at(op) from None
+    return lambda pointer, *values: chain.follow(pointer, values)
+
+
+@value(ops.AccessChainOp, ops.InBoundsAccessChainOp)
+def access_chain(op: ops.AccessChainOp, unit: Unit) -> Function:
+    """The pointer to the part that the indexes select."""
+    return _chain(pointer_type(op.base), op.indexes, unit, op)
+
+
+@value(ops.PtrAccessChainOp, ops.InBoundsPtrAccessChainOp)
+def ptr_access_chain(op: ops.PtrAccessChainOp, unit: Unit) -> Function:
+    """As an access chain, after stepping `element` elements as the base's array does."""
+    base = pointer_type(op.base)
+    if not has_bytes(base):
+        raise InterpreterError(f"{op.name} into {base.storage_class.data.name} memory", op)
+    layout = Layout(unit)
+    stride = layout.size(base.pointee)
+    chain = _chain(base, op.indexes, unit, op)
+
+    def call(pointer: Pointer, element: Array, *indexes: Array) -> Pointer:
+        return chain(pointer.plus(element, stride, 0), *indexes)
+
+    return call
+
+
+@value(ops.ArrayLengthOp)
+def array_length(op: ops.ArrayLengthOp, unit: Unit) -> Function:
+    """How many elements the runtime array at the struct's end has room for."""
+    struct: Attribute = pointer_type(op.structure).pointee
+    number = op.array_member.value.data
+    assert isinstance(struct, StructType)
+    array = struct.member_types[number]
+    assert isinstance(array, RuntimeArrayType)
+    layout = Layout(unit)
+    start, stride = layout.offset(struct, number), layout.stride(array)
+
+    def call(pointer: Pointer) -> Array:
+        count = (pointer.memory.data.shape[1] - pointer.base - start) // stride
+        return np.full((1, 1, 1), count, np.int32)
+
+    return call

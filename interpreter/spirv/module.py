@@ -1,0 +1,262 @@
+"""
+A `spirv.module` at launch: specialization constants, variables, entry points, built-ins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv.abi import EntryPointABIAttr
+from xdsl_spirv.dialects.spirv.constants import SpecConstantCompositeOp, SpecConstantOp
+from xdsl_spirv.dialects.spirv.enums import ExecutionMode, StorageClass
+from xdsl_spirv.dialects.spirv.structure import (
+    EntryPointOp,
+    ExecutionModeOp,
+    FuncOp,
+    GlobalVariableOp,
+    ModuleOp,
+)
+from xdsl_spirv.interpreter.constants import constant_value, scalar
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Form, Plain, zeros
+from xdsl_spirv.interpreter.launch import geometry_of, run
+from xdsl_spirv.interpreter.layout import Layout
+from xdsl_spirv.interpreter.memory import Memory, start_of
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.unit import Unit, symbol_name
+from xdsl_spirv.interpreter.variables import Variable, VariablePointer
+from xdsl_spirv.interpreter.wave import Geometry, Wave
+
+Buffers = MutableMapping[tuple[int, int], Array]
+SpecValues = Mapping[int, int | float | bool]
+
+
+def find_entry(module: ModuleOp, entry: str) -> FuncOp:
+    """The function of an entry point; `InterpreterError` names those that there are."""
+    entries = [op for op in module.body.block.ops if isinstance(op, EntryPointOp)]
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    marked = [f for f in functions if "spirv.entry_point_abi" in f.attributes]
+    names = [symbol_name(e.fn) for e in entries] or [f.sym_name.data for f in marked]
+    for function in functions:
+        if function.sym_name.data == entry and entry in names:
+            return function
+    raise InterpreterError(
+        f"the module has no entry point {entry!r}",
+        module,
+        f"its entry points are: {', '.join(names) or 'none'}",
+    )
+
+
+def specialize(unit: Unit, values: SpecValues) -> None:
+    """Give every specialization constant its value from the launch or its default."""
+    known: set[int] = set()
+    for op in unit.module.regions[0].block.ops:
+        if isinstance(op, SpecConstantOp):
+            name, default = op.sym_name.data, op.default_value
+            spec_id = op.attributes.get("spec_id") or op.properties.get("spec_id")
+            number = spec_id.value.data if isinstance(spec_id, IntegerAttr) else None
+            made = constant_value(default, default.type, unit)  # pyright: ignore
+            if number is not None:
+                known.add(number)
+                if number in values:
+                    made = scalar(values[number], made.dtype).reshape(1, 1, 1)
+            unit.add_specialized(name, made)
+        elif isinstance(op, SpecConstantCompositeOp):
+            parts = tuple(unit.specialize(part) for part in op.constituents)
+            unit.add_specialized(op.sym_name.data, _composite(parts, unit.form(op.type)))
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise InterpreterError(
+            f"the module has no specialization constant with SpecId {unknown[0]}",
+            "spec_constants",
+            f"its SpecIds are: {', '.join(map(str, sorted(known))) or 'none'}",
+        )
+
+
+def _composite(parts: tuple[Any, ...], form: Form) -> Any:
+    if isinstance(form, Plain):
+        return np.stack(parts, axis=3)
+    return parts
+
+
+def workgroup_size(unit: Unit, function: FuncOp) -> tuple[int, int, int]:
+    """From the WorkgroupSize built-in, LocalSize, LocalSizeId or the entry point's ABI attribute."""
+    for op in unit.module.regions[0].block.ops:
+        if isinstance(op, SpecConstantCompositeOp) and _is_workgroup_size(op):
+            return _three(unit.specialize(op.sym_name).reshape(-1))
+        if not isinstance(op, ExecutionModeOp) or symbol_name(op.fn) != function.sym_name.data:
+            continue
+        if op.execution_mode.data == ExecutionMode.LocalSize:
+            return _three([value.value.data for value in op.values])
+    abi = function.attributes.get("spirv.entry_point_abi")
+    if isinstance(abi, EntryPointABIAttr) and isinstance(abi.workgroup_size, DenseArrayBase):
+        return _three(abi.workgroup_size.get_values())
+    raise InterpreterError(
+        f"the entry point @{function.sym_name.data} has no workgroup size",
+        function,
+        "give it a spirv.ExecutionMode LocalSize or the attribute spirv.entry_point_abi",
+    )
+
+
+def _is_workgroup_size(op: Operation) -> bool:
+    built_in = op.attributes.get("built_in")
+    return getattr(built_in, "data", None) == "WorkgroupSize"
+
+
+def _three(numbers: Any) -> tuple[int, int, int]:
+    x, y, z = (int(number) for number in numbers)
+    return x, y, z
+
+
+def _all(vector: tuple[Array, ...]) -> Array:
+    lead = np.broadcast_shapes(*(part.shape for part in vector))
+    return np.stack([np.broadcast_to(part, lead) for part in vector], axis=3)
+
+
+def _numbers(numbers: tuple[int, int, int]) -> Array:
+    return np.array(numbers, np.int32).reshape(1, 1, 1, 3)
+
+
+def _global_ids(wave: Wave) -> tuple[Array, ...]:
+    size = wave.geometry.workgroup
+    local = wave.local_ids()
+    return tuple(wave.workgroup_ids[axis] * np.int32(size[axis]) + local[axis] for axis in range(3))
+
+
+def _one(number: int) -> Array:
+    return np.full((1, 1, 1), number, np.int32)
+
+
+def _lane_bits(compare: Callable[[Array, Array], Array]) -> Callable[[Wave], Array]:
+    """Ballots of the lanes that stand in a relation to each lane."""
+
+    def call(wave: Wave) -> Array:
+        bits = compare(np.arange(128), wave.lane_ids()[..., None]) & (np.arange(128) < wave.lanes)
+        return np.packbits(bits, axis=3, bitorder="little").view(np.int32)
+
+    return call
+
+
+BUILT_INS: dict[str, Callable[[Wave], Array]] = {
+    "NumWorkgroups": lambda wave: _numbers(wave.geometry.grid),
+    "WorkgroupSize": lambda wave: _numbers(wave.geometry.workgroup),
+    "WorkgroupId": lambda wave: _all(wave.workgroup_ids),
+    "LocalInvocationId": lambda wave: _all(wave.local_ids()),
+    "GlobalInvocationId": lambda wave: _all(_global_ids(wave)),
+    "LocalInvocationIndex": lambda wave: wave.local_index,
+    "SubgroupSize": lambda wave: _one(wave.lanes),
+    "NumSubgroups": lambda wave: _one(wave.subgroups),
+    "SubgroupId": lambda wave: wave.subgroup_ids(),
+    "SubgroupLocalInvocationId": lambda wave: wave.lane_ids(),
+    "SubgroupEqMask": _lane_bits(np.equal),
+    "SubgroupGeMask": _lane_bits(np.greater_equal),
+    "SubgroupGtMask": _lane_bits(np.greater),
+    "SubgroupLeMask": _lane_bits(np.less_equal),
+    "SubgroupLtMask": _lane_bits(np.less),
+}
+"""Input variables that the launch fills."""
+
+
+def creator(
+    op: GlobalVariableOp, unit: Unit, buffers: Buffers, push_constants: bytes
+) -> Callable[[Wave], Any] | None:
+    """How a wave gets a variable of the module; None for a buffer that was not given."""
+    pointee, storage = op.type.pointee, op.type.storage_class.data
+    name = op.sym_name.data
+    if op.built_in is not None:
+        fill = BUILT_INS.get(op.built_in.data)
+        if fill is None:
+            raise InterpreterError(f"the built-in {op.built_in.data} is not executed", op)
+        form, kind = unit.form(pointee), unit.plain(pointee).dtype
+        return lambda wave: VariablePointer(Variable(form, fill(wave).astype(kind, copy=False)))
+    match storage:
+        case StorageClass.Workgroup:
+            size = Layout(unit).size(pointee)
+            unit.workgroup_bytes += size
+            return lambda wave: start_of(Memory.unwritten(size, "workgroup", wave, f"@{name}"))
+        case StorageClass.Private:
+            form = unit.form(pointee)
+            initial = unit.specialized.get(symbol_name(op.initializer)) if op.initializer else None
+            return lambda wave: VariablePointer(
+                Variable(form, zeros(form) if initial is None else initial)
+            )
+        case StorageClass.PushConstant:
+            data = np.frombuffer(bytearray(push_constants), np.uint8)
+            memory = Memory.of_array(data, f"the push constants @{name}")
+            return lambda wave: start_of(memory)
+        case StorageClass.StorageBuffer | StorageClass.Uniform:
+            return _buffer(op, buffers)
+        case _:
+            raise InterpreterError(
+                f"variables of storage class {storage.name} are not executed", op
+            )
+
+
+def _buffer(op: GlobalVariableOp, buffers: Buffers) -> Callable[[Wave], Any] | None:
+    if op.descriptor_set is None or op.binding is None:
+        raise InterpreterError("a buffer variable needs a descriptor set and a binding", op)
+    where = op.descriptor_set.value.data, op.binding.value.data
+    array = buffers.get(where)
+    if array is None:
+        return None
+    if not array.flags.c_contiguous:
+        raise InterpreterError(
+            f"the buffer at set {where[0]}, binding {where[1]} is not C-contiguous",
+            "buffers",
+            "pass numpy.ascontiguousarray(...) of it",
+        )
+    label = f"the buffer @{op.sym_name.data} (set {where[0]}, binding {where[1]})"
+    memory = Memory.of_array(array, label)
+    return lambda wave: start_of(memory)
+
+
+def run_entry(
+    module: ModuleOp,
+    entry: str,
+    grid: tuple[int, int, int],
+    buffers: Buffers,
+    spec_values: SpecValues,
+    push_constants: bytes,
+    options: Options,
+) -> None:
+    """Run one entry point over all workgroups of a grid."""
+    function = find_entry(module, entry)
+    placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
+    unit = Unit(module, options, placeholder)
+    specialize(unit, spec_values)
+    unit.geometry = geometry_of(grid, workgroup_size(unit, function), options)
+    used = _used_variables(unit, function)
+    for op in module.body.block.ops:
+        if not isinstance(op, GlobalVariableOp) or op.sym_name.data not in used:
+            continue
+        made = creator(op, unit, buffers, push_constants)
+        if made is None:
+            raise InterpreterError(
+                f"the entry point @{entry} uses @{op.sym_name.data}, but no buffer was given for it",
+                "buffers",
+                f"pass one for {(op.descriptor_set, op.binding)}",
+            )
+        unit.add_global(op.sym_name.data, made)
+    run(unit, function, ())
+
+
+def _used_variables(unit: Unit, function: Operation) -> set[str]:
+    """The variables that a function and those it calls take the address of."""
+    used: set[str] = set()
+    pending, seen = [function], {function}
+    while pending:
+        for op in pending.pop().walk():
+            if op.name == "spirv.mlir.addressof":
+                used.add(symbol_name(op.properties["variable"]))
+            if op.name == "spirv.FunctionCall":
+                callee = unit.symbol(op.properties["callee"])
+                if callee not in seen:
+                    seen.add(callee)
+                    pending.append(callee)
+    return used

@@ -1,0 +1,171 @@
+"""
+What a function is compiled against: its module's symbols, the specialization constants, the options.
+
+Specialization constants are known when a kernel is launched, so sizes that they decide are numbers
+here; a launch with other values compiles anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import IntAttr, MemRefType, SymbolRefAttr, VectorType
+from xdsl.ir import Attribute, Operation
+
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
+from xdsl_spirv.interpreter.numbers import scalar_dtype
+from xdsl_spirv.interpreter.options import Options
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.code import Code
+    from xdsl_spirv.interpreter.wave import Geometry, Wave
+
+Value = Any
+"""A value at run time, in the form of its type (forms.py)."""
+
+
+class Unit:
+    """
+    One module, ready to compile functions of.
+
+    `specialized` holds the value of every specialization constant by symbol; `geometry` is the
+    launch's. `global_slot` numbers the module's variables in a wave's `globals`, and `creators`
+    makes each of them for a new wave.
+    """
+
+    def __init__(self, module: Operation, options: Options, geometry: Geometry):
+        self.module = module
+        self.options = options
+        self.geometry = geometry
+        self.symbols: dict[str, Operation] = {}
+        self.specialized: dict[str, Value] = {}
+        self.lengths: dict[str, int] = {}
+        self.global_slots: dict[str, int] = {}
+        self.creators: list[Callable[[Wave], Value]] = []
+        self.workgroup_bytes = 0
+        self._forms: dict[Attribute, Form] = {}
+        self._codes: dict[str, Code] = {}
+        for op in module.regions[0].block.ops:
+            symbol = op.properties.get("sym_name") or op.attributes.get("sym_name")
+            if symbol is not None:
+                self.symbols[getattr(symbol, "data", str(symbol))] = op
+
+    def symbol(self, reference: Attribute | str) -> Operation:
+        """The module's operation of that symbol."""
+        name = symbol_name(reference)
+        found = self.symbols.get(name)
+        if found is None:
+            raise InterpreterError(f"the module has no symbol @{name}")
+        return found
+
+    def add_global(self, name: str, creator: Callable[[Wave], Value]) -> int:
+        """Number a variable of the module; `creator` makes it for each wave."""
+        slot = len(self.creators)
+        self.global_slots[name] = slot
+        self.creators.append(creator)
+        return slot
+
+    def add_specialized(self, name: str, value: Value) -> None:
+        """Give a specialization constant its value; integers may decide lengths."""
+        self.specialized[name] = value
+        if not isinstance(value, tuple) and value.dtype.kind == "i" and value.size == 1:
+            self.lengths[name] = int(value.item())
+
+    def specialize(self, name: Attribute | str) -> Value:
+        """The value of a specialization constant."""
+        found = self.specialized.get(symbol_name(name))
+        if found is None:
+            raise InterpreterError(f"@{symbol_name(name)} is not a specialization constant")
+        return found
+
+    def size(self, size: Attribute) -> int:
+        """A size that is known or a specialization constant."""
+        if isinstance(size, IntAttr):
+            return size.data
+        return int(self.specialize(size).item())
+
+    def scope(self, scope: Attribute) -> Scope:
+        """A scope that is known or a specialization constant."""
+        if isinstance(scope, ScopeAttr):
+            return scope.data
+        return Scope(int(self.specialize(scope).item()))
+
+    def form(self, type: Attribute) -> Form:
+        """What values of a type are at run time."""
+        found = self._forms.get(type)
+        if found is None:
+            found = self._forms[type] = self._make_form(type)
+        return found
+
+    def plain(self, type: Attribute) -> Plain:
+        """The form of a type that must be plain."""
+        form = self.form(type)
+        if not isinstance(form, Plain):
+            raise InterpreterError(f"{type} is not a scalar or a vector")
+        return form
+
+    def _make_form(self, type: Attribute) -> Form:
+        dtype = scalar_dtype(type)
+        if dtype is not None:
+            return Plain(dtype)
+        match type:
+            case VectorType():
+                return self._repeated(type.element_type, tuple(type.get_shape()))
+            case ArrayType():
+                return self._repeated(type.element_type, (self.size(type.length),))
+            case MatrixType():
+                return self._repeated(type.column_type, (type.columns.data,))
+            case StructType():
+                return Composite(tuple(self.form(member) for member in type.member_types))
+            case CooperativeMatrixType():
+                return self._cooperative(type)
+            case PointerType() | MemRefType() | RuntimeArrayType():
+                return Opaque(str(type))
+            case _:
+                raise InterpreterError(f"values of type {type} are not executed")
+
+    def _repeated(self, element: Attribute, shape: tuple[int, ...]) -> Form:
+        form = self.form(element)
+        if isinstance(form, Plain):
+            return Plain(form.dtype, shape + form.shape)
+        return Composite((form,) * shape[0])
+
+    def _cooperative(self, type: CooperativeMatrixType) -> Form:
+        element = scalar_dtype(type.element_type)
+        scope = self.scope(type.scope)
+        if element is None or scope not in (Scope.Subgroup, Scope.Workgroup):
+            raise InterpreterError(
+                f"a cooperative matrix of scope {scope.name} is not executed",
+                remedy="use the scope Subgroup or Workgroup",
+            )
+        return CooperativeMatrix(element, self.size(type.rows), self.size(type.columns), scope)
+
+    def code(self, name: str, compile: Callable[[Operation, Unit], Code]) -> Code:
+        """A function of the module, compiled on first use."""
+        found = self._codes.get(name)
+        if found is None:
+            found = self._codes[name] = compile(self.symbol(name), self)
+        return found
+
+    def wave_globals(self, wave: Wave) -> list[Value]:
+        """The module's variables for one wave."""
+        return [create(wave) for create in self.creators]
+
+
+def symbol_name(reference: Attribute | str) -> str:
+    """The last name of a symbol reference."""
+    if isinstance(reference, SymbolRefAttr):
+        return reference.string_value().split(".")[-1]
+    return reference if isinstance(reference, str) else getattr(reference, "data", str(reference))

@@ -1,0 +1,207 @@
+"""
+Memory without bytes: Function, Private and Input variables, and pointers into them.
+
+Such a variable is a value that stores replace, so one that is only loaded and stored whole costs
+nothing. A pointer to a part of it is the variable and a path of indexes. A component of a
+cooperative matrix is reached through the mapping that the options state (CM-18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Mask, Plain, merger
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.options import Mapping
+from xdsl_spirv.interpreter.wave import Wave
+
+Path: TypeAlias = tuple[Any, ...]
+"""Indexes from the outside in: ints, or integer arrays (w, s, l)."""
+
+
+class Variable:
+    """A variable of one wave. `value` is None until the first store."""
+
+    __slots__ = ("form", "value")
+
+    def __init__(self, form: Form, value: Any = None):
+        self.form = form
+        self.value = value
+
+
+class VariablePointer:
+    """A variable and the path to a part of it."""
+
+    __slots__ = ("path", "variable")
+
+    def __init__(self, variable: Variable, path: Path = ()):
+        self.variable = variable
+        self.path = path
+
+    def merge(self, mask: Mask, old: Any) -> VariablePointer:
+        """This pointer where the mask is set, `old` elsewhere: both must be into one variable."""
+        if old is None or old is self:
+            return self
+        if old.variable is not self.variable or len(old.path) != len(self.path):
+            raise InterpreterError(
+                "invocations in divergent flow hold pointers into different variables",
+                remedy="pointers that vary between variables are not executed",
+            )
+        path = [
+            np.where(mask, new, before) for new, before in zip(self.path, old.path, strict=True)
+        ]
+        return VariablePointer(self.variable, tuple(path))
+
+
+def component_count(form: CooperativeMatrix, lanes: int) -> int:
+    """How many components an invocation holds (CM-18): all of them, shared out and rounded up."""
+    return -(-form.rows * form.columns // lanes)
+
+
+def component_position(
+    form: CooperativeMatrix, mapping: Mapping, wave: Wave, index: Any
+) -> tuple[Array, Array]:
+    """Which component of the matrix `index` is in each lane, and whether there is one."""
+    whole = form.scope == Scope.Workgroup
+    lanes = wave.geometry.invocations if whole else wave.lanes
+    lane = wave.local_index if whole else wave.lane_ids()
+    total = form.rows * form.columns
+    position = np.asarray(index, np.int64) * lanes + lane
+    exists = (position < total) & (lane < lanes)
+    position = np.where(exists, position, 0)
+    if mapping == "column-major":
+        position = position % form.rows * form.columns + position // form.rows
+    elif mapping == "opaque":
+        position = np.random.default_rng(total).permutation(total)[position]
+    return position, exists
+
+
+def extract_component(
+    form: CooperativeMatrix, mapping: Mapping, wave: Wave, matrix: Array, index: Any
+) -> Array:
+    """The component `index` that each lane holds, over (w, s, l); 0 where it holds fewer."""
+    position, exists = component_position(form, mapping, wave, index)
+    flat = matrix.reshape(*matrix.shape[:2], -1)
+    lead = np.broadcast_shapes(flat.shape[:2], position.shape[:2])
+    flat = np.broadcast_to(flat, lead + flat.shape[2:])
+    position = np.broadcast_to(position, lead + position.shape[2:])
+    found = np.take_along_axis(flat, position, axis=2)
+    return np.where(exists, found, 0).astype(form.dtype, copy=False)
+
+
+def insert_component(
+    form: CooperativeMatrix,
+    mapping: Mapping,
+    wave: Wave,
+    matrix: Array,
+    index: Any,
+    component: Array,
+    mask: Mask,
+) -> Array:
+    """The matrix with each active lane's component `index` replaced."""
+    position, exists = component_position(form, mapping, wave, index)
+    if mask is not None:
+        exists = exists & mask
+    flat = matrix.reshape(*matrix.shape[:2], -1)
+    shape = np.broadcast_shapes(position.shape, exists.shape, component.shape, (*flat.shape[:2], 1))
+    whole = form.scope == Scope.Workgroup
+    matrices = (shape[0], 1) if whole else shape[:2]
+    result = np.broadcast_to(flat, matrices + flat.shape[2:]).copy()
+    chosen = np.nonzero(np.broadcast_to(exists, shape))
+    row = np.zeros_like(chosen[1]) if whole else chosen[1]
+    values = np.broadcast_to(component, shape)[chosen].astype(form.carrier)
+    result[chosen[0], row, np.broadcast_to(position, shape)[chosen]] = values
+    return result.reshape(*matrices, form.rows, form.columns)
+
+
+Part: TypeAlias = Callable[[Wave, Any, Sequence[Any]], Any]
+
+
+def read_part(form: Form, mapping: Mapping, wave: Wave, value: Any, path: Sequence[Any]) -> Any:
+    """The part of a value that a path of indexes leads to."""
+    if not path:
+        return value
+    index, *rest = path
+    if isinstance(form, CooperativeMatrix):
+        return extract_component(form, mapping, wave, value, index)
+    if isinstance(form, Composite):
+        number = static_index(index)
+        return read_part(form.members[number], mapping, wave, value[number], rest)
+    assert isinstance(form, Plain)
+    return read_part(
+        Plain(form.dtype, form.shape[1:]), mapping, wave, take_element(value, index), rest
+    )
+
+
+def write_part(
+    form: Form, mapping: Mapping, wave: Wave, value: Any, path: Sequence[Any], new: Any, mask: Mask
+) -> Any:
+    """The value with the part that a path leads to replaced in the active lanes."""
+    if not path:
+        return new if mask is None else merger(form)(mask, new, value)
+    index, *rest = path
+    if isinstance(form, CooperativeMatrix):
+        return insert_component(form, mapping, wave, value, index, new, mask)
+    if isinstance(form, Composite):
+        number = static_index(index)
+        part = write_part(form.members[number], mapping, wave, value[number], rest, new, mask)
+        return (*value[:number], part, *value[number + 1 :])
+    assert isinstance(form, Plain)
+    inner = Plain(form.dtype, form.shape[1:])
+    part = take_element(value, index) if rest or mask is not None else None
+    part = write_part(inner, mapping, wave, part, rest, new, mask)
+    return put_element(value, index, part, wave.shape)
+
+
+def static_index(index: Any) -> int:
+    """An index into a struct or an array of composites, the same for all lanes."""
+    if isinstance(index, int):
+        return index
+    if not (index == index.reshape(-1)[0]).all():
+        raise InterpreterError(
+            "invocations index an array of structs, pointers or matrices differently",
+            remedy="such an array can only be indexed uniformly",
+        )
+    return int(index.reshape(-1)[0])
+
+
+def take_element(value: Array, index: Any) -> Array:
+    """Element `index` of the outermost dimension of a plain value."""
+    if isinstance(index, int) or index.size == 1:
+        return value[:, :, :, in_bounds(index if isinstance(index, int) else index.item(), value)]
+    lead = np.broadcast_shapes(value.shape[:3], index.shape)
+    value = np.broadcast_to(value, lead + value.shape[3:])
+    index = np.broadcast_to(np.clip(index, 0, value.shape[3] - 1), lead)
+    index = index.reshape(lead + (1,) * (value.ndim - 3)).astype(np.int64)
+    return np.take_along_axis(value, index, axis=3)[:, :, :, 0]
+
+
+def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]) -> Array:
+    """A plain value with element `index` of its outermost dimension replaced."""
+    lead = np.broadcast_shapes(value.shape[:3], element.shape[:3])
+    if not isinstance(index, int) and index.size > 1:
+        lead = np.broadcast_shapes(lead, index.shape)
+    result = np.broadcast_to(value, lead + value.shape[3:]).copy()
+    if isinstance(index, int) or index.size == 1:
+        number = in_bounds(index if isinstance(index, int) else index.item(), value)
+        result[:, :, :, number] = element
+        return result
+    count = value.shape[3]
+    inside = (index >= 0) & (index < count)
+    chosen = np.nonzero(np.broadcast_to(inside, lead))
+    where = np.broadcast_to(index, lead)[chosen]
+    result[(*chosen, where)] = np.broadcast_to(element, lead + element.shape[3:])[chosen]
+    return result
+
+
+def in_bounds(index: Any, value: Array) -> int:
+    """A uniform index into a plain value, refused outside."""
+    number, count = int(index), value.shape[3]
+    if not 0 <= number < count:
+        raise InterpreterError(f"index {number} is outside an array or vector of {count}")
+    return number

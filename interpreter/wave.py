@@ -1,0 +1,115 @@
+"""
+The invocations that run together: a chunk of workgroups, all their subgroups and lanes.
+
+A wave is what an instruction may look at beside its operands: the shape of the chunk, the mask of
+active lanes, where the workgroups lie in the grid, and the memory of the module's variables.
+
+Lanes execute in lockstep: each instruction is done for every active lane before the next begins. So
+whatever an invocation wrote before a barrier is in memory when any other invocation passes it, and
+barriers do nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.numbers import I32, Array
+
+Triple: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The shape of a launch: workgroups, invocations of a workgroup, lanes of a subgroup."""
+
+    grid: Triple
+    workgroup: Triple
+    lanes: int
+
+    @property
+    def invocations(self) -> int:
+        """Invocations of one workgroup."""
+        x, y, z = self.workgroup
+        return x * y * z
+
+    @property
+    def subgroups(self) -> int:
+        """Subgroups of one workgroup, the last one perhaps partly filled."""
+        return -(-self.invocations // self.lanes)
+
+    @property
+    def workgroups(self) -> int:
+        """Workgroups of the grid."""
+        x, y, z = self.grid
+        return x * y * z
+
+
+class Wave:
+    """
+    The workgroups `first` to `last` (exclusive) of a launch, in the order of their linear index.
+
+    `mask` is None while all lanes are active. `partial` says that the region being executed has
+    parted its lanes, so that a value which outlives its block must be merged with the older one.
+    `departures` counts divergent returns; `nobody` says that no lane is left in this region.
+    """
+
+    __slots__ = (
+        "departures",
+        "geometry",
+        "globals",
+        "lanes",
+        "local_index",
+        "mask",
+        "nobody",
+        "partial",
+        "subgroups",
+        "workgroup_ids",
+        "workgroups",
+    )
+
+    def __init__(self, geometry: Geometry, first: int, last: int):
+        self.geometry = geometry
+        self.workgroups = last - first
+        self.subgroups = geometry.subgroups
+        self.lanes = geometry.lanes
+        self.partial = False
+        self.nobody = False
+        self.departures = 0
+        self.globals: list[Any] = []
+        linear = np.arange(first, last, dtype=np.int64)[:, None, None]
+        gx, gy, _ = geometry.grid
+        self.workgroup_ids = tuple(
+            axis.astype(I32) for axis in (linear % gx, linear // gx % gy, linear // (gx * gy))
+        )
+        size = self.subgroups * self.lanes
+        self.local_index = np.arange(size, dtype=I32).reshape(1, self.subgroups, self.lanes)
+        self.mask: Mask = None
+        if size != geometry.invocations:
+            self.mask = self.local_index < geometry.invocations
+
+    @property
+    def shape(self) -> Triple:
+        """(workgroups, subgroups, lanes) of the chunk."""
+        return self.workgroups, self.subgroups, self.lanes
+
+    def active(self) -> Array:
+        """The mask as a bool array, broadcastable to the chunk."""
+        return np.ones((1, 1, 1), np.bool_) if self.mask is None else self.mask
+
+    def local_ids(self) -> tuple[Array, Array, Array]:
+        """LocalInvocationId's three components over (1, subgroup, lane)."""
+        x, y, _ = self.geometry.workgroup
+        index = self.local_index
+        return index % I32.type(x), index // I32.type(x) % I32.type(y), index // I32.type(x * y)
+
+    def lane_ids(self) -> Array:
+        """SubgroupLocalInvocationId over (1, 1, lane)."""
+        return np.arange(self.lanes, dtype=I32).reshape(1, 1, -1)
+
+    def subgroup_ids(self) -> Array:
+        """SubgroupId over (1, subgroup, 1)."""
+        return np.arange(self.subgroups, dtype=I32).reshape(1, -1, 1)
