@@ -54,7 +54,7 @@ from xdsl_spirv.serialization.decorations import Decorations
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.functions import FunctionEncoder
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.plans import encoder_of, integers
+from xdsl_spirv.serialization.plans import Encode, encoder_of, integers
 from xdsl_spirv.serialization.types_and_constants import (
     BLOCK_CLASSES,
     ConstantTable,
@@ -97,7 +97,8 @@ class ModuleEncoder:
         self.types = TypeTable(declarations, self.decorations, self.operand)
         self.constants = ConstantTable(declarations, self.types, self.symbol)
         self.declarations = declarations
-        self._values: dict[int, int] = {}
+        self.values: dict[int, int] = {}
+        self.plans: dict[type[Operation], Encode] = {}
         self._symbols = {
             name.data: op
             for op in module.body.ops
@@ -155,7 +156,7 @@ class ModuleEncoder:
 
     def value(self, value: SSAValue) -> int:
         """The id of a value."""
-        known = self._values.get(id(value))
+        known = self.values.get(id(value))
         if known is None:
             owner = value.owner
             alias = self._without_instruction.get(type(owner))  # pyright: ignore
@@ -163,7 +164,7 @@ class ModuleEncoder:
                 known = alias(value, owner)
             else:
                 known = self.ids.fresh()
-            self._values[id(value)] = known
+            self.values[id(value)] = known
             if self.names and value.name_hint:
                 self._name(known, value.name_hint)
         return known
@@ -365,7 +366,8 @@ class ModuleEncoder:
     def _function(self, func: FuncOp) -> None:
         self._in_use = set()
         words = FunctionEncoder(self).encode(func)
-        self.words.sections[Section.FUNCTIONS] += words
+        section = Section.FUNCTIONS if func.body.blocks else Section.DECLARATIONS
+        self.words.sections[section] += words
         self._uses[func.sym_name.data] = self._in_use
         self._decorate_all(
             self.symbol(func.sym_name.data, func),

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from operator import is_
+from typing import NamedTuple, Protocol, TypeAlias
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from xdsl_spirv.dialects.spirv.attributes import DecorationAttr
 from xdsl_spirv.dialects.spirv.control_flow import (
     BranchConditionalOp,
     BranchOp,
@@ -29,11 +31,15 @@ from xdsl_spirv.dialects.spirv.control_flow import (
 )
 from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.serialization.decorations import Decorations
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.plans import IdSource, encoder_of, integers
+from xdsl_spirv.serialization.plans import Encode, IdSource, encoder_of, integers, operands_of
 from xdsl_spirv.serialization.types_and_constants import scalar_words
 from xdsl_spirv.serialization.words import instruction
+
+PARAMETER_DECORATION = "spirv.decoration"
+"""The attribute of a function's argument that decorates it, as in MLIR."""
 
 
 def block_order(region: Region) -> list[Block]:
@@ -61,6 +67,9 @@ class Module(IdSource, Protocol):
     """What the encoder of a function asks of the module's."""
 
     lines: bool
+    decorations: Decorations
+    plans: dict[type[Operation], Encode]
+    """The plans of the classes met so far that become one instruction."""
 
     def line(self, op: Operation) -> tuple[int, int, int] | None: ...
     def symbol(self, name: str, op: Operation | None) -> int: ...
@@ -103,7 +112,7 @@ class Labels:
         return known
 
     def _before(self, op: Operation) -> int:
-        """The label in force just before an operation that is not structured control flow."""
+        """The label in force just before an operation."""
         block, previous = op.parent_block(), op.prev_op
         while previous is not None:
             if _spliced(previous):
@@ -113,23 +122,29 @@ class Labels:
         return self.begin(block)
 
 
-Edge: TypeAlias = tuple[Block, Sequence[SSAValue]]
-"""A block at the other end of a branch, and the values for the arguments."""
+class Edge(NamedTuple):
+    """One way out of a block."""
 
-Incoming: TypeAlias = Mapping[int, Sequence[Edge]]
-"""Identity of a block -> the edges that lead to it."""
+    target: Block
+    values: Sequence[SSAValue]
+    """What the target's arguments are on this way."""
+    label: int
+    """Where the branch goes: the target, or a block of its own that goes on to the target."""
+    split: bool
+    """Whether that is a block of its own."""
 
 
-def edges(terminator: Operation) -> list[Edge]:
-    """The blocks a branch leads to, each with the values for the block's arguments."""
-    rest = list(terminator.operands)
-    rest = rest[0 if isinstance(terminator, BranchOp) else 1 :]
-    found: list[Edge] = []
-    for successor in terminator.successors:
-        count = len(successor.args)
-        found.append((successor, rest[:count]))
-        rest = rest[count:]
-    return found
+class Entry(NamedTuple):
+    """One way into a block."""
+
+    block: Block
+    values: Sequence[SSAValue]
+    label: int | None
+    """The block of its own that it comes through, None if it comes straight from `block`."""
+
+
+Incoming: TypeAlias = Mapping[int, Sequence[Entry]]
+"""Identity of a block -> the ways into it."""
 
 
 class FunctionEncoder:
@@ -140,6 +155,7 @@ class FunctionEncoder:
         self.labels = Labels(module.fresh)
         self.words: list[int] = []
         self.variables: list[int] = []
+        self._known_edges: dict[int, Sequence[Edge]] = {}
         self._line: tuple[int, int, int] | None = None
         self._handlers: dict[type[Operation], Callable[[Operation], None]] = {
             BranchOp: self._branch,
@@ -177,12 +193,15 @@ class FunctionEncoder:
 
     def _parameters(self, func: FuncOp) -> list[int]:
         words: list[int] = []
-        declared = func.function_type.inputs.data
         blocks = func.body.blocks
-        for i, parameter in enumerate(declared):
+        attributes = func.arg_attrs.data if func.arg_attrs is not None else ()
+        for i, parameter in enumerate(func.function_type.inputs.data):
             result = self.module.value(blocks[0].args[i]) if blocks else self.module.fresh()
             type_id = self.module.type(parameter, func)
             words += self._instruction("OpFunctionParameter", type_id, result)
+            decoration = attributes[i].data.get(PARAMETER_DECORATION) if attributes else None
+            if isinstance(decoration, DecorationAttr):
+                self.module.decorations.add(result, decoration.data)
         return words
 
     def _blocks(
@@ -199,42 +218,58 @@ class FunctionEncoder:
             first, last = merging.get(id(block), ((), ())) if merging else ((), ())
             self._operations(block, first, last)
 
-    @staticmethod
-    def _incoming(blocks: Sequence[Block]) -> Incoming:
-        """For every block with arguments: the blocks it is reached from, with their values."""
-        found: dict[int, list[Edge]] = {}
+    def _incoming(self, blocks: Sequence[Block]) -> Incoming:
+        """For every block with arguments: the ways into it."""
+        found: dict[int, list[Entry]] = {}
         for block in blocks:
-            last = block.last_op
-            if last is None:
-                continue
-            taken: dict[int, Sequence[SSAValue]] = {}
-            for target, values in edges(last) if last.successors else ():
-                if not target.args:
-                    continue
-                if id(target) not in taken:
-                    taken[id(target)] = values
-                    found.setdefault(id(target), []).append((block, values))
-                elif any(a is not b for a, b in zip(taken[id(target)], values, strict=True)):
-                    raise SPIRVEncodeError(
-                        "both ways lead to one block with different values; SPIR-V's phi has one "
-                        "value a predecessor, so give one of them a block of its own",
-                        last,
-                    )
+            last, seen = block.last_op, set[int]()
+            for edge in self._edges(last) if last is not None and last.successors else ():
+                if edge.target.args and edge.label not in seen:
+                    seen.add(edge.label)
+                    entry = Entry(block, edge.values, edge.label if edge.split else None)
+                    found.setdefault(id(edge.target), []).append(entry)
         return found
+
+    def _edges(self, terminator: Operation) -> Sequence[Edge]:
+        """
+        The ways out of a block.
+
+        Two ways to one target are one where SPIR-V can take them for one. It cannot where a phi
+        would need two values, nor in OpBranchConditional, whose labels differ from version 1.6 on:
+        the second way then has a block of its own.
+        """
+        known = self._known_edges.get(id(terminator))
+        if known is not None:
+            return known
+        edges: list[Edge] = []
+        rest = operands_of(terminator)[0 if isinstance(terminator, BranchOp) else 1 :]
+        for target in terminator.successors:
+            values, rest = rest[: len(target.args)], rest[len(target.args) :]
+            same = [e for e in edges if e.target is target]
+            equal = [e for e in same if all(map(is_, e.values, values))]
+            if same and (not equal or isinstance(terminator, BranchConditionalOp)):
+                edges.append(Edge(target, values, self.module.fresh(), True))
+            elif same:
+                edges.append(equal[0])
+            else:
+                edges.append(Edge(target, values, self.labels.begin(target), False))
+        self._known_edges[id(terminator)] = edges
+        return edges
 
     def _begin(self, block: Block, incoming: Incoming) -> None:
         """OpLabel and, except in a function's first block, a phi for each argument."""
         label = self.labels.begin(block)
         self.words += (2 << 16 | self._op_label, label)
         self._line = None
-        parent = block.parent_op()
-        if isinstance(parent, FuncOp) and parent.body.blocks[0] is block:
+        around = block.parent_op()
+        if isinstance(around, FuncOp) and around.body.blocks[0] is block:
             return
         for i, argument in enumerate(block.args):
             pairs: list[int] = []
-            for predecessor, values in incoming.get(id(block), ()):
-                pairs += (self.module.value(values[i]), self.labels.end(predecessor))
-            head = (self.module.type(argument.type, parent), self.module.value(argument))
+            for entry in incoming.get(id(block), ()):
+                parent = self.labels.end(entry.block) if entry.label is None else entry.label
+                pairs += (self.module.value(entry.values[i]), parent)
+            head = (self.module.type(argument.type, around), self.module.value(argument))
             self.words += instruction(self._op_phi, (*head, *pairs))
 
     def _operations(
@@ -246,25 +281,35 @@ class FunctionEncoder:
         `first` is put before the first branch of what the block becomes (a loop's merge
         instruction), `last` before its last (a selection's).
         """
-        module, words, handlers = self.module, self.words, self._handlers
+        module, words = self.module, self.words
+        plans, lines = module.plans, module.lines
         terminator = block.last_op
         for op in block.ops:
-            if module.is_declaration(op):
+            plan = plans.get(type(op))
+            if plan is None and module.is_declaration(op):
                 continue
-            if module.lines:
+            if lines:
                 self._mark(op)
             if first and (op is terminator or _spliced(op)):
                 words += first
                 first = ()
-            if op is terminator:
+            if last and op is terminator:
                 words += last
-            handler = handlers.get(type(op))
-            if handler is not None:
-                handler(op)
-            elif not isinstance(op, MergeOp):
-                words += encoder_of(op)(module, op)
+            if plan is None:
+                self._operation(op)
+            else:
+                words += plan(module, op)
             if op.attributes and op.results:
                 module.decorate(module.value(op.results[0]), op)
+
+    def _operation(self, op: Operation) -> None:
+        """An operation with a handler of its own, or the first of its class in the module."""
+        handler = self._handlers.get(type(op))
+        if handler is not None:
+            handler(op)
+        elif not isinstance(op, MergeOp):
+            plan = self.module.plans[type(op)] = encoder_of(op)
+            self.words += plan(self.module, op)
 
     def _mark(self, op: Operation) -> None:
         """OpLine wherever the source position changes."""
@@ -273,27 +318,35 @@ class FunctionEncoder:
             self._line = line
             self.words += instruction(self._op_line, line)
 
-    def _branch_to(self, block: Block) -> None:
-        self.words += self._instruction("OpBranch", self.labels.begin(block))
+    def _branch_to(self, label: int) -> None:
+        self.words += self._instruction("OpBranch", label)
 
     def _branch(self, op: Operation) -> None:
-        self._branch_to(op.successors[0])
+        self._branch_to(self._edges(op)[0].label)
 
     def _branch_conditional(self, op: Operation) -> None:
-        targets = [self.labels.begin(s) for s in op.successors]
+        targets = [e.label for e in self._edges(op)]
         given = op.properties.get("branch_weights")
         weights = [] if given is None else integers(given, op)
         condition = self.module.value(op.operands[0])
         self.words += self._instruction("OpBranchConditional", condition, *targets, *weights)
+        self._split(op)
 
     def _switch(self, op: Operation) -> None:
-        selector = op.operands[0]
-        words = [self.module.value(selector), self.labels.begin(op.successors[0])]
+        selector, (default, *cases) = op.operands[0], self._edges(op)
+        words = [self.module.value(selector), default.label]
         literals = op.properties.get("literals")
         values = literals.iter_attrs() if isinstance(literals, DenseIntOrFPElementsAttr) else ()
-        for value, target in zip(values, op.successors[1:], strict=True):
-            words += (*scalar_words(value, selector.type, op), self.labels.begin(target))
+        for value, case in zip(values, cases, strict=True):
+            words += (*scalar_words(value, selector.type, op), case.label)
         self.words += self._instruction("OpSwitch", *words)
+        self._split(op)
+
+    def _split(self, op: Operation) -> None:
+        """The blocks that stand between a branch and its targets."""
+        for edge in dict.fromkeys(e for e in self._edges(op) if e.split):
+            self.words += (2 << 16 | self._op_label, edge.label)
+            self._branch_to(self.labels.begin(edge.target))
 
     def _variable(self, op: Operation) -> None:
         """Into the function's first block, wherever it stands."""
@@ -315,7 +368,7 @@ class FunctionEncoder:
         order = [b for b in block_order(op.body) if b is not merge] + [merge]
         control = op.selection_control.data
         merging = self._instruction("OpSelectionMerge", self.labels.begin(merge), control)
-        self._branch_to(header)
+        self._branch_to(self.labels.begin(header))
         self._blocks(order, {id(header): ((), merging)})
 
     def _loop(self, op: Operation) -> None:

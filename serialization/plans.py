@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Protocol, TypeAlias
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntAttr, IntegerAttr, StringAttr
@@ -37,8 +38,15 @@ PARAMETERS = {
 IMPLICIT = ("IdResultType", "IdResult")
 
 
+operands_of: Callable[[Operation], tuple[SSAValue, ...]] = attrgetter("_operands")
+"""The tuple behind `op.operands`, which wraps it anew on every access: this is on the fast path."""
+
+
 class IdSource(Protocol):
     """What a plan asks for ids."""
+
+    values: dict[int, int]
+    """Identity of a value -> its id, for the values whose id has been asked for."""
 
     def value(self, value: SSAValue) -> int: ...
     def type(self, attribute: Attribute, op: Operation | None = None) -> int: ...
@@ -106,8 +114,8 @@ def _plain(opcode: int) -> Encode:
     def encode(ids: IdSource, op: Operation) -> Sequence[int]:
         result = op.results[0]
         words = [0, ids.type(result.type, op), ids.value(result)]
-        value = ids.value
-        words += [value(o) for o in op.operands]
+        known = ids.values.get
+        words += [known(id(o)) or ids.value(o) for o in operands_of(op)]
         words[0] = len(words) << 16 | opcode
         return words
 
@@ -245,14 +253,19 @@ def _ssa(field: str, names: Sequence[str], definitions: Sequence[type[OperandDef
     if lengths[index]:
 
         def segment(ids: IdSource, op: Operation) -> Sequence[int] | None:
-            operands = op.operands
+            operands = operands_of(op)
             values = operands[index : len(operands) - after]
             return [ids.value(v) for v in values] if values else None
 
         return segment
 
     place = -after - 1 if any(lengths[:index]) else index
-    return lambda ids, op: (ids.value(op.operands[place]),)
+
+    def one(ids: IdSource, op: Operation) -> Sequence[int]:
+        value = operands_of(op)[place]
+        return (ids.values.get(id(value)) or ids.value(value),)
+
+    return one
 
 
 def _attribute(op: Operation, name: str) -> Attribute | None:

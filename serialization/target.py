@@ -60,9 +60,9 @@ def modules_in(root: Operation) -> Iterator[SPIRVModuleOp]:
             yield op
 
 
-def symbol_of(module: SPIRVModuleOp) -> str | None:
-    """A module's symbol name, None if it has none."""
-    name = module.properties.get("sym_name")
+def symbol_of(op: Operation) -> str | None:
+    """An operation's symbol name, None if it has none."""
+    name = op.properties.get("sym_name")
     return name.data if isinstance(name, StringAttr) else None
 
 

@@ -36,7 +36,8 @@ class Section(IntEnum):
     NAMES = 7
     ANNOTATIONS = 8
     GLOBALS = 9
-    FUNCTIONS = 10
+    DECLARATIONS = 10
+    FUNCTIONS = 11
 
 
 def instruction(opcode: int, operands: Sequence[int]) -> list[int]:
