@@ -79,7 +79,7 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
         check(plans[-1])
     properties = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
     raise ScheduleDoesNotFit(
-        f"{target.name} has no cooperative matrices for it; it has {', '.join(properties)}"
+        f"CM-29: {target.name} has no cooperative matrices for it; it has {', '.join(properties)}"
     )
 
 

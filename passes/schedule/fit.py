@@ -41,11 +41,16 @@ def _instruction(plan: Plan) -> Iterator[str]:
     named = f"{types[0]} x {types[1]} -> {types[2]}"
     if not listed:
         known = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
-        yield f"{target.name} has no cooperative matrices of {named}; it has {', '.join(known)}"
+        yield (
+            f"CM-29: {target.name} has no cooperative matrices of {named}; "
+            f"it has {', '.join(known)}"
+        )
     elif plan.schedule.instruction.sizes not in [p.shape for p in listed]:
         shape = "x".join(str(s) for s in plan.schedule.instruction.sizes)
         shapes = ", ".join("x".join(str(s) for s in p.shape) for p in listed)
-        yield f"{target.name} has no cooperative matrices {shape} of {named}; it has {shapes}"
+        yield (
+            f"CM-29: {target.name} has no cooperative matrices {shape} of {named}; it has {shapes}"
+        )
 
 
 def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:

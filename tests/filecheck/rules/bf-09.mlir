@@ -6,7 +6,7 @@
 %0 = spirv.Dot %x, %x : vector<4xbf16> -> bf16
 // CHECK: spirv.Dot %x, %x : vector<4xbf16> -> bf16
 // CHECK-NOT: BF-09:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -16,7 +16,7 @@
 // CHECK: spirv.FConvert %x : bf16 to f32
 // CHECK: spirv.Bitcast %x : bf16 to i16
 // CHECK-NOT: BF-09:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -24,7 +24,7 @@
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: BF-09:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

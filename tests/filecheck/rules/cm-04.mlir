@@ -4,42 +4,42 @@
 "test.op"() {type = !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-04:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-04:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<16x16xf64, Subgroup, MatrixA>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xf64, Subgroup, MatrixA>
 // CHECK-NOT: CM-04:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-04:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<16x16xsi32, Subgroup, MatrixA>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xsi32, Subgroup, MatrixA>
 // CHECK-NOT: CM-04:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<16x16xf8E4M3FN, Subgroup, MatrixA>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xf8E4M3FN, Subgroup, MatrixA>
 // CHECK-NOT: CM-04:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -4,7 +4,7 @@
 "test.op"() {type = !spirv.coopmatrix<1x65536xf16, Subgroup, MatrixA>} : () -> ()
 // CHECK: !spirv.coopmatrix<1x65536xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-05:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -19,7 +19,7 @@ spirv.module Logical Vulkan {
 }
 // CHECK: spirv.Undef : !spirv.coopmatrix<@M x @N x f16, @scope, MatrixA>
 // CHECK-NOT: CM-05:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -4,21 +4,21 @@
 "test.op"() {type = !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-06:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
 // CHECK-NOT: CM-06:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<16x16xf16, Subgroup, MatrixAcc>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-06:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -26,7 +26,7 @@
 "test.op"() {type = !spirv.coopmatrix<16x16xf16, Subgroup, MatrixAccumulatorKHR>} : () -> ()
 // CHECK: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-06:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -9,7 +9,7 @@ spirv.func @f() "None" {
 // CHECK: spirv.GlobalVariable @m : !spirv.ptr<!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, Private>
 // CHECK: spirv.Variable : !spirv.ptr<!spirv.array<2 x !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>>, Function>
 // CHECK-NOT: CM-07:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

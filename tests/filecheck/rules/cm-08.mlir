@@ -4,7 +4,7 @@
 %0 = spirv.Constant dense<1.000000e+00> : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.Constant dense<1.000000e+00> : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-08:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -12,7 +12,7 @@
 %0 = spirv.CompositeConstruct %x : (f16) -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.CompositeConstruct %x : (f16) -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-08:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -20,7 +20,7 @@ spirv.SpecConstant @x spec_id(0) = 1.0 : f16
 spirv.SpecConstantComposite @m (@x) : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.SpecConstantComposite @m (@x) : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-08:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

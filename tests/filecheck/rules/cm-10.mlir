@@ -15,7 +15,7 @@ spirv.module Logical Vulkan {
 }
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-10:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -33,7 +33,7 @@ spirv.module Logical Vulkan {
 }
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<vector<4xf32>, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-10:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -51,7 +51,7 @@ spirv.module Logical Vulkan {
 }
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-10:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -69,7 +69,7 @@ spirv.module Logical OpenCL requires #spirv.vce<v1.6, [Kernel, CooperativeMatrix
 }
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-10:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -7,7 +7,7 @@
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %i, <ColumnMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-11:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -25,7 +25,7 @@ spirv.module Logical Vulkan {
 }
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %st, @layout : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-11:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -7,7 +7,7 @@
 %0 = spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-12:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -16,7 +16,7 @@
 spirv.KHR.CooperativeMatrixStore %p, %a, %i, <ColumnMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32
 // CHECK: spirv.KHR.CooperativeMatrixStore %p, %a, %i, <ColumnMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32
 // CHECK-NOT: CM-12:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -25,7 +25,7 @@ spirv.KHR.CooperativeMatrixStore %p, %a, %i, <ColumnMajor> : !spirv.ptr<f16, Sto
 spirv.KHR.CooperativeMatrixStore %p, %a, %i, <ColumnMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32
 // CHECK: spirv.KHR.CooperativeMatrixStore %p, %a, %i, <ColumnMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32
 // CHECK-NOT: CM-12:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

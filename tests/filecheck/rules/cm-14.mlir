@@ -9,7 +9,7 @@
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor>, <Volatile|Aligned>, 16 : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, @layout : !spirv.ptr<f16, StorageBuffer> -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-14:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -5,7 +5,7 @@
 %0 = spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor>, <MakePointerVisible|NonPrivatePointer>, scope(<Workgroup>) : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor>, <MakePointerVisible|NonPrivatePointer>, scope(<Workgroup>) : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-15:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -13,7 +13,7 @@
 spirv.KHR.CooperativeMatrixStore %p, %a, %i, <RowMajor>, <Aligned|MakePointerAvailable|NonPrivatePointer>, 16, scope(<Device>) : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32
 // CHECK: spirv.KHR.CooperativeMatrixStore %p, %a, %i, <RowMajor>, <Aligned|MakePointerAvailable|NonPrivatePointer>, 16, scope(<Device>) : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32
 // CHECK-NOT: CM-15:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -17,7 +17,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel
 // CHECK: spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.KHR.CooperativeMatrixStore %p, %m, %st
 // CHECK-NOT: CM-16:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -36,7 +36,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel
 }
 // CHECK: spirv.Select %c, %p, %p
 // CHECK-NOT: CM-16:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -54,7 +54,7 @@ spirv.module Logical Vulkan {
 }
 // CHECK: spirv.Select %c, %p, %p
 // CHECK-NOT: CM-16:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

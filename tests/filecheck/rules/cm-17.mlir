@@ -5,7 +5,7 @@
 %1 = "spirv.KHR.CooperativeMatrixLength"() <{cooperative_matrix_type = !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>}> : () -> ui32
 // CHECK: %0 = spirv.KHR.CooperativeMatrixLength : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-17:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

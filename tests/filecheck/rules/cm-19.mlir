@@ -6,7 +6,7 @@
 %0 = spirv.FConvert %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf32, Subgroup, MatrixA>
 // CHECK: spirv.FConvert %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf32, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -14,7 +14,7 @@
 %0 = spirv.FConvert %x : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf32, Subgroup, MatrixA>
 // CHECK: spirv.FConvert %x : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf32, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -22,7 +22,7 @@
 %0 = spirv.ConvertFToS %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xsi8, Subgroup, MatrixA>
 // CHECK: spirv.ConvertFToS %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xsi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -30,7 +30,7 @@
 %0 = spirv.ConvertFToU %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK: spirv.ConvertFToU %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -38,7 +38,7 @@
 %0 = spirv.ConvertSToF %x : !spirv.coopmatrix<16x16xi32, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.ConvertSToF %x : !spirv.coopmatrix<16x16xi32, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -46,7 +46,7 @@
 %0 = spirv.ConvertUToF %x : !spirv.coopmatrix<16x16xi32, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: spirv.ConvertUToF %x : !spirv.coopmatrix<16x16xi32, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -54,7 +54,7 @@
 %0 = spirv.UConvert %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi32, Subgroup, MatrixA>
 // CHECK: spirv.UConvert %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi32, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -62,7 +62,7 @@
 %0 = spirv.SConvert %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi32, Subgroup, MatrixA>
 // CHECK: spirv.SConvert %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi32, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -71,7 +71,7 @@
 %0 = spirv.Bitcast %x : !spirv.coopmatrix<16x16xsi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xui8, Subgroup, MatrixA>
 // CHECK: spirv.Bitcast %x : !spirv.coopmatrix<16x16xsi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xui8, Subgroup, MatrixA>
 // CHECK-NOT: CM-19:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -5,7 +5,7 @@
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-20:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -14,7 +14,7 @@
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, !spirv.coopmatrix<16x8xf16, Subgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, !spirv.coopmatrix<16x8xf16, Subgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-20:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -22,7 +22,7 @@
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<@M x @K x f16, @scope, MatrixA>, !spirv.coopmatrix<@K x @N x f16, @scope, MatrixB> -> !spirv.coopmatrix<@M x @N x f32, @scope, MatrixAcc>
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<@M x @K x f16, @scope, MatrixA>, !spirv.coopmatrix<@K x @N x f16, @scope, MatrixB> -> !spirv.coopmatrix<@M x @N x f32, @scope, MatrixAcc>
 // CHECK-NOT: CM-20:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -5,7 +5,7 @@
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <ASigned|BSigned|CSigned|ResultSigned|AccSat> : !spirv.coopmatrix<16x32xi8, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xui8, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xi32, Subgroup, MatrixAcc>
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <ASigned|BSigned|CSigned|ResultSigned|AccSat> : !spirv.coopmatrix<16x32xi8, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xui8, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xi32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-21:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -13,7 +13,7 @@
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <ASigned> : !spirv.coopmatrix<16x32xi8, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <ASigned> : !spirv.coopmatrix<16x32xi8, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-21:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -21,7 +21,7 @@
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <None> : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <None> : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-21:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

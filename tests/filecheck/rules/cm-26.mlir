@@ -6,7 +6,7 @@
 %0 = spirv.FAdd %x, %y : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.FAdd %x, %y : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -14,7 +14,7 @@
 %0 = spirv.FSub %x, %y : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.FSub %x, %y : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -22,7 +22,7 @@
 %0 = spirv.FMul %x, %y : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.FMul %x, %y : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -30,7 +30,7 @@
 %0 = spirv.FDiv %x, %y : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.FDiv %x, %y : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -38,7 +38,7 @@
 %0 = spirv.IAdd %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK: spirv.IAdd %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -46,7 +46,7 @@
 %0 = spirv.ISub %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK: spirv.ISub %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -54,7 +54,7 @@
 %0 = spirv.IMul %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK: spirv.IMul %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -62,7 +62,7 @@
 %0 = spirv.SDiv %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK: spirv.SDiv %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -70,7 +70,7 @@
 %0 = spirv.UDiv %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK: spirv.UDiv %x, %y : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -78,7 +78,7 @@
 %0 = spirv.FNegate %x : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: spirv.FNegate %x : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -86,7 +86,7 @@
 %0 = spirv.SNegate %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK: spirv.SNegate %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -94,7 +94,7 @@
 %0 = spirv.MatrixTimesScalar %x, %s : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>, f32
 // CHECK: spirv.MatrixTimesScalar %x, %s : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>, f32
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -103,7 +103,7 @@
 %0 = spirv.MatrixTimesScalar %x, %s : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>, i8
 // CHECK: spirv.MatrixTimesScalar %x, %s : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>, i8
 // CHECK-NOT: CM-26:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -9,7 +9,7 @@
 // CHECK: spirv.UDot %v, %v : vector<4xi8> -> i16
 // CHECK: spirv.SUDot %v, %v : vector<4xi8> -> i64
 // CHECK-NOT: DOT-07:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -17,7 +17,7 @@
 %0 = spirv.SDot %i, %i, <PackedVectorFormat4x8Bit> : i32 -> i8
 // CHECK: spirv.SDot %i, %i, <PackedVectorFormat4x8Bit> : i32 -> i8
 // CHECK-NOT: DOT-07:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -25,7 +25,7 @@
 %0 = spirv.SDot %w, %w : vector<3xi16> -> i32
 // CHECK: spirv.SDot %w, %w : vector<3xi16> -> i32
 // CHECK-NOT: DOT-07:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -9,7 +9,7 @@
 // CHECK: spirv.UDot %u, %u : vector<4xui8> -> ui32
 // CHECK: spirv.UDotAccSat %u, %u, %i : vector<4xui8> -> i32
 // CHECK-NOT: DOT-08:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -18,7 +18,7 @@
 %0 = spirv.UDot %p, %p, <PackedVectorFormat4x8Bit> : si32 -> i32
 // CHECK: spirv.UDot %p, %p, <PackedVectorFormat4x8Bit> : si32 -> i32
 // CHECK-NOT: DOT-08:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -7,7 +7,7 @@
 // CHECK: spirv.SDot %s, %s : vector<4xsi8> -> si32
 // CHECK: spirv.UDot %v, %v : vector<4xi8> -> i32
 // CHECK-NOT: DOT-09:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -10,7 +10,7 @@
 // CHECK: spirv.SUDot %v, %v : vector<4xi8> -> i32
 // CHECK: spirv.SUDotAccSat %s, %v, %i : vector<4xsi8>, vector<4xi8> -> i32
 // CHECK-NOT: DOT-10:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -18,7 +18,7 @@
 %0 = spirv.SUDot %p, %i, <PackedVectorFormat4x8Bit> : si32, i32 -> i32
 // CHECK: spirv.SUDot %p, %i, <PackedVectorFormat4x8Bit> : si32, i32 -> i32
 // CHECK-NOT: DOT-10:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -7,7 +7,7 @@
 // CHECK: spirv.SDot %i, %i, <PackedVectorFormat4x8Bit> : i32 -> i32
 // CHECK: spirv.UDotAccSat %n, %n, %i, <PackedVectorFormat4x8Bit> : ui32 -> i32
 // CHECK-NOT: DOT-11:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

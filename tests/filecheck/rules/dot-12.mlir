@@ -5,7 +5,7 @@
 %0 = spirv.SDot %v, %v : vector<4xi8> -> i32
 // CHECK: spirv.SDot %v, %v : vector<4xi8> -> i32
 // CHECK-NOT: DOT-12:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

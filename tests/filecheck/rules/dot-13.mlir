@@ -7,7 +7,7 @@
 // CHECK: spirv.SDotAccSat %v, %v, %l : vector<4xi8> -> i64
 // CHECK: spirv.SUDotAccSat %v, %v, %j : vector<4xi8> -> si32
 // CHECK-NOT: DOT-13:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -5,7 +5,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i32 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i32 -> f32
 // CHECK-NOT: ROT-03:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -13,7 +13,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : i1, i32 -> i1
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : i1, i32 -> i1
 // CHECK-NOT: ROT-03:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -21,7 +21,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : vector<3xf16>, i32 -> vector<3xf16>
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : vector<3xf16>, i32 -> vector<3xf16>
 // CHECK-NOT: ROT-03:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -29,7 +29,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : vector<2xi64>, i32 -> vector<2xi64>
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : vector<2xi64>, i32 -> vector<2xi64>
 // CHECK-NOT: ROT-03:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -37,7 +37,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : bf16, i32 -> bf16
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : bf16, i32 -> bf16
 // CHECK-NOT: ROT-03:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -5,7 +5,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i32 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i32 -> f32
 // CHECK-NOT: ROT-04:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -13,7 +13,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Workgroup> %v, %d : f32, i32 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Workgroup> %v, %d : f32, i32 -> f32
 // CHECK-NOT: ROT-04:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -5,7 +5,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i32 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i32 -> f32
 // CHECK-NOT: ROT-05:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -13,7 +13,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, ui32 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, ui32 -> f32
 // CHECK-NOT: ROT-05:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -21,7 +21,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i64 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i64 -> f32
 // CHECK-NOT: ROT-05:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 

@@ -6,7 +6,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d, cluster_size(%n) : f32, i32, i32 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d, cluster_size(%n) : f32, i32, i32 -> f32
 // CHECK-NOT: ROT-06:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -15,7 +15,7 @@
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d, cluster_size(%n) : f32, i32, i32 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d, cluster_size(%n) : f32, i32, i32 -> f32
 // CHECK-NOT: ROT-06:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
@@ -25,7 +25,7 @@ spirv.SpecConstant @cluster spec_id(0) = 16 : i32
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d, cluster_size(%n) : f32, i32, i32 -> f32
 // CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d, cluster_size(%n) : f32, i32, i32 -> f32
 // CHECK-NOT: ROT-06:
-// CHECK: // -----
+// CHECK: {{^//}} -----
 
 // -----
 
