@@ -35,6 +35,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     StorageClassAttr,
 )
 from xdsl_spirv.dialects.spirv.enums import Capability, LinkageType, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.types import LocatedAttribute
 
 VENDORS = (
     "AMD",
@@ -154,7 +155,7 @@ Kind: TypeAlias = Literal["integer", "boolean", "sizes", "attribute", "type", "s
 """How the value of one `name = value` is read."""
 
 
-class KeyedAttr(ParametrizedAttribute, ABC):
+class KeyedAttr(LocatedAttribute, ABC):
     """
     An attribute written as `<name = value, ...>`, in any order, defaults left out.
 
@@ -166,7 +167,7 @@ class KeyedAttr(ParametrizedAttribute, ABC):
     DEFAULTS: ClassVar[Mapping[str, Attribute]] = {}
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         start = parser.pos
         values: dict[str, Attribute] = {}
 

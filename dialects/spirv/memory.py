@@ -10,7 +10,7 @@ CopyObject exist.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -426,6 +426,7 @@ class CopyMemoryOp(SPIRVOp):
     """
 
     name = "spirv.CopyMemory"
+    FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
     target = operand_def(PointerType)
     source = operand_def(PointerType)
     memory_access = opt_prop_def(MemoryAccessAttr)

@@ -8,6 +8,7 @@ module, written `@name` in the place of the number. That is an extension of MLIR
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -57,6 +58,28 @@ def known(value: Size) -> int | None:
     return value.data if isinstance(value, IntAttr) else None
 
 
+class LocatedAttribute(ParametrizedAttribute, ABC):
+    """
+    A type or attribute whose verifier's refusal is a parse error, so that it has a place.
+
+    A subclass reads itself in `parse_body` instead of `parse_parameters`.
+    """
+
+    @classmethod
+    @abstractmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """The parameters, from the text behind the name."""
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        start = parser.pos
+        parameters = cls.parse_body(parser)
+        try:
+            return cls.new(parameters).parameters
+        except VerifyException as error:
+            parser.raise_error(str(error), start, parser.pos)
+
+
 def _parse_dimension(parser: AttrParser) -> Size:
     """`16x` or `@rows x`, the delimiter included."""
     symbol = parser.parse_optional_symbol_name()
@@ -92,7 +115,7 @@ def _print_stride(printer: Printer, stride: IntAttr) -> None:
 
 
 @irdl_attr_definition
-class PointerType(ParametrizedAttribute, TypeAttribute):
+class PointerType(LocatedAttribute, TypeAttribute):
     """OpTypePointer: `!spirv.ptr<f32, StorageBuffer>`."""
 
     name = "spirv.ptr"
@@ -105,7 +128,7 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
         super().__init__(pointee, storage_class)
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             pointee = parser.parse_type()
             parser.parse_punctuation(",")
@@ -118,7 +141,7 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class ArrayType(ParametrizedAttribute, TypeAttribute):
+class ArrayType(LocatedAttribute, TypeAttribute):
     """OpTypeArray: `!spirv.array<4 x f32, stride=4>`; ArrayStride in bytes, 0 where undecorated."""
 
     name = "spirv.array"
@@ -130,7 +153,7 @@ class ArrayType(ParametrizedAttribute, TypeAttribute):
         super().__init__(size(length), element_type, IntAttr(stride))
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             length = _parse_dimension(parser)
             return length, parser.parse_type(), _parse_stride(parser)
@@ -150,7 +173,7 @@ class ArrayType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class RuntimeArrayType(ParametrizedAttribute, TypeAttribute):
+class RuntimeArrayType(LocatedAttribute, TypeAttribute):
     """OpTypeRuntimeArray: `!spirv.rtarray<f32, stride=4>`."""
 
     name = "spirv.rtarray"
@@ -161,7 +184,7 @@ class RuntimeArrayType(ParametrizedAttribute, TypeAttribute):
         super().__init__(element_type, IntAttr(stride))
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             return parser.parse_type(), _parse_stride(parser)
 
@@ -172,7 +195,7 @@ class RuntimeArrayType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class MatrixType(ParametrizedAttribute, TypeAttribute):
+class MatrixType(LocatedAttribute, TypeAttribute):
     """OpTypeMatrix: `!spirv.matrix<3 x vector<4xf32>>`, 2 to 4 columns."""
 
     name = "spirv.matrix"
@@ -183,7 +206,7 @@ class MatrixType(ParametrizedAttribute, TypeAttribute):
         super().__init__(IntAttr(columns), column_type)
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             columns = parser.parse_shape_dimension(allow_dynamic=False)
             parser.parse_shape_delimiter()
@@ -252,7 +275,7 @@ def _parse_decoration(parser: AttrParser) -> tuple[Decoration, int | None]:
 
 
 @irdl_attr_definition
-class StructType(ParametrizedAttribute, TypeAttribute):
+class StructType(LocatedAttribute, TypeAttribute):
     """
     OpTypeStruct: `!spirv.struct<(f32 [0], i32 [4, NonWritable]), Block>`.
 
@@ -276,8 +299,21 @@ class StructType(ParametrizedAttribute, TypeAttribute):
         decorations: Sequence[StructDecorationAttr | Decoration] = (),
         identifier: str = "",
     ):
-        whole = [StructDecorationAttr(d) if isinstance(d, Decoration) else d for d in decorations]
         super().__init__(
+            *self.parameters_of(members, offsets, member_decorations, decorations, identifier)
+        )
+
+    @staticmethod
+    def parameters_of(
+        members: Sequence[Attribute] | None,
+        offsets: Sequence[int] = (),
+        member_decorations: Sequence[MemberDecorationAttr] = (),
+        decorations: Sequence[StructDecorationAttr | Decoration] = (),
+        identifier: str = "",
+    ) -> Sequence[Attribute]:
+        """The parameters of a struct, its decorations sorted; not verified."""
+        whole = [StructDecorationAttr(d) if isinstance(d, Decoration) else d for d in decorations]
+        return (
             StringAttr(identifier),
             NoneAttr() if members is None else ArrayAttr(members),
             ArrayAttr([IntAttr(offset) for offset in offsets]),
@@ -312,11 +348,11 @@ class StructType(ParametrizedAttribute, TypeAttribute):
         return any(d.decoration.data == decoration for d in self.decorations)
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             identifier = parser.parse_optional_identifier() or ""
             if identifier and not parser.parse_optional_punctuation(","):
-                return cls(None, identifier=identifier).parameters
+                return cls.parameters_of(None, identifier=identifier)
             start = parser.pos
             members = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, lambda: cls._parse_member(parser)
@@ -329,13 +365,13 @@ class StructType(ParametrizedAttribute, TypeAttribute):
             parser.raise_error(
                 "give an offset for every member of the struct, or for none", start, parser.pos
             )
-        return cls(
+        return cls.parameters_of(
             [member for member, _, _ in members],
             offsets,
             [MemberDecorationAttr(i, *d) for i, (_, _, own) in enumerate(members) for d in own],
             decorations,
             identifier,
-        ).parameters
+        )
 
     @staticmethod
     def _parse_member(
@@ -415,7 +451,7 @@ def _resolve(type: Attribute, struct: StructType) -> Attribute:
 
 
 @irdl_attr_definition
-class CooperativeMatrixType(ParametrizedAttribute, TypeAttribute):
+class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
     """
     OpTypeCooperativeMatrixKHR: `!spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>`.
 
@@ -450,7 +486,7 @@ class CooperativeMatrixType(ParametrizedAttribute, TypeAttribute):
         super().__init__(size(rows), size(columns), element_type, scope, use)
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             rows, columns = _parse_dimension(parser), _parse_dimension(parser)
             element_type = parser.parse_type()

@@ -42,7 +42,8 @@ spirv.func @accesses(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
 
 // -----
 
-// One memory operand of a copy is for both sides. MLIR PRINTS TWO
+// One memory operand of a copy is for both sides.
+// MLIR-GENERIC-ONLY: in its custom syntax MLIR prints the one operand twice.
 spirv.func @copy(%p: !spirv.ptr<f32, StorageBuffer>, %q: !spirv.ptr<f32, Workgroup>) "None" {
   spirv.CopyMemory "StorageBuffer" %p, "Workgroup" %q ["Aligned", 4] : f32
   spirv.Return

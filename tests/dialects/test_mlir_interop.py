@@ -1,0 +1,92 @@
+"""
+MLIR reads what we print, and we read what MLIR prints: the same modules, in both syntaxes.
+
+The corpus is every module of tests/filecheck/dialects/spirv that stays inside MLIR's syntax. A
+module (between `// -----` lines) that does not says why in a comment: `// EXTENSION` where MLIR has
+no such syntax, `// MLIR-CUSTOM-ONLY` or `// MLIR-GENERIC-ONLY` where one of the two is left out.
+"""
+
+import re
+import shutil
+import subprocess
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.universe import Universe
+
+CORPUS = Path(__file__).parent.parent / "filecheck" / "dialects" / "spirv"
+FILES = sorted(
+    path for path in CORPUS.rglob("*.mlir") if "--verify-diagnostics" not in path.read_text()
+)
+SEPARATOR = "\n// -----\n"
+MLIR_OPT = shutil.which("mlir-opt-22")
+
+pytestmark = pytest.mark.skipif(
+    MLIR_OPT is None, reason="mlir-opt-22 is not installed (Debian: mlir-22-tools)"
+)
+
+
+def sources(path: Path, *left_out: str) -> list[str]:
+    """The file's modules without comments (the checks are comments), less the marked ones."""
+    chunks = re.split(r"^// -----.*$", path.read_text(), flags=re.MULTILINE)
+    kept = [c for c in chunks if not any(f"// {mark}" in c for mark in ("EXTENSION", *left_out))]
+    return [re.sub(r"^\s*//.*\n", "", chunk, flags=re.MULTILINE) for chunk in kept]
+
+
+def parse(text: str) -> ModuleOp:
+    context = Context()
+    for name, factory in Universe.get_multiverse().all_dialects.items():
+        context.register_dialect(name, factory)
+    module = Parser(context, text).parse_module()
+    module.verify()
+    return module
+
+
+def show(module: ModuleOp, *, generic: bool) -> str:
+    stream = StringIO()
+    Printer(stream, print_generic_format=generic).print_op(module)
+    return stream.getvalue()
+
+
+def mlir(texts: list[str], *flags: str) -> list[str]:
+    """What mlir-opt makes of each text."""
+    command = [str(MLIR_OPT), "--split-input-file", "--allow-unregistered-dialect", *flags]
+    done = subprocess.run(
+        command, input=SEPARATOR.join(texts), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return re.split(r"^// -----$", done.stdout, flags=re.MULTILINE)
+
+
+def corpus(*left_out: str) -> list[str]:
+    return [source for path in FILES for source in sources(path, *left_out)]
+
+
+def check(texts: list[str], *, generic: bool):
+    ours = [parse(text) for text in texts]
+    printed = [show(module, generic=generic) for module in ours]
+    flags = ("--mlir-print-op-generic",) if generic else ()
+    assert mlir(printed, *flags) == mlir(texts, *flags)
+    for text, module, theirs in zip(texts, ours, mlir(printed, *flags), strict=True):
+        assert module.is_structurally_equivalent(parse(theirs)), text
+
+
+def test_corpus_is_there():
+    assert len(corpus()) > 20
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_custom_syntax(path: Path):
+    if texts := sources(path, "MLIR-GENERIC-ONLY"):
+        check(texts, generic=False)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_generic_syntax(path: Path):
+    if texts := sources(path, "MLIR-CUSTOM-ONLY"):
+        check(texts, generic=True)

@@ -1,0 +1,321 @@
+// RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
+
+// A branch that passes too little.
+spirv.func @f() "None" {
+  spirv.Branch ^bb
+^bb(%x: i32):
+  spirv.Return
+}
+// CHECK: Operation does not verify: a branch passes () to a block that takes (i32)
+
+// -----
+
+// A branch that passes another type.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.selection {
+    spirv.BranchConditional %c, ^then, ^merge(%c : i1)
+  ^then:
+    spirv.Unreachable
+  ^merge(%x: i32):
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: a branch passes (i1) to a block that takes (i32)
+
+// -----
+
+// Types for other values than there are.
+spirv.func @f(%x: i32) "None" {
+  spirv.Branch ^bb(%x : i32, i32)
+^bb(%y: i32):
+  spirv.Return
+}
+// CHECK: expected 2 operand types but had 1
+
+// -----
+
+// A condition that is no boolean.
+spirv.func @f(%c: i32) "None" {
+  spirv.BranchConditional %c, ^bb, ^bb
+^bb:
+  spirv.Return
+}
+// CHECK: operand is used with type i1, but has been previously used or defined with type i32
+
+// -----
+
+// Weights that are nothing.
+spirv.func @f(%c: i1) "None" {
+  spirv.BranchConditional %c [0, 0], ^bb, ^bb
+^bb:
+  spirv.Return
+}
+// CHECK: Operation does not verify: branch weights are two numbers, of which at least one is above 0, not [0, 0]
+
+// -----
+
+// A literal twice.
+spirv.func @f(%n: i32) "None" {
+  spirv.Switch %n : i32, [default: ^bb, 1: ^bb, 1: ^bb]
+^bb:
+  spirv.Return
+}
+// CHECK: Operation does not verify: a switch names a literal twice
+
+// -----
+
+// A literal that the selector cannot have.
+spirv.func @f(%n: i8) "None" {
+  spirv.Switch %n : i8, [default: ^bb, 1000: ^bb]
+^bb:
+  spirv.Return
+}
+// CHECK: Integer value 1000 is out of range for type i8 which supports values in the range [-128, 256)
+
+// -----
+
+// A selector that is no integer.
+spirv.func @f(%n: f32) "None" {
+  spirv.Switch %n : f32, [default: ^bb]
+^bb:
+  spirv.Return
+}
+// CHECK: a selector must be an integer, not f32
+
+// -----
+
+// A selection without a merge block.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.selection {
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: the last block of a spirv.mlir.selection must end in spirv.mlir.merge
+
+// -----
+
+// A selection without a header.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.selection {
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: a selection needs a header block before its merge block
+
+// -----
+
+// A selection's header that selects nothing.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.selection {
+    spirv.Branch ^merge
+  ^merge:
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: a selection's header must end in spirv.BranchConditional or spirv.Switch
+
+// -----
+
+// A merge block that does something.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.selection {
+    spirv.BranchConditional %c, ^merge, ^merge
+  ^merge:
+    %0 = spirv.Undef : f32
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: the merge block of a spirv.mlir.selection must hold spirv.mlir.merge only: put other operations behind the construct
+
+// -----
+
+// Two merges.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.selection {
+    spirv.BranchConditional %c, ^then, ^merge
+  ^then:
+    spirv.mlir.merge
+  ^merge:
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: spirv.mlir.merge must end the last block of a spirv.mlir.selection only: branch there instead
+
+// -----
+
+// A merge that gives another type.
+spirv.func @f(%c: i1) "None" {
+  %0 = spirv.mlir.selection -> i32 {
+    spirv.BranchConditional %c, ^merge, ^merge
+  ^merge:
+    spirv.mlir.merge %c : i1
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: spirv.mlir.selection has results (i32), but its spirv.mlir.merge gives (i1)
+
+// -----
+
+// A merge where nothing merges.
+spirv.func @f() "None" {
+  spirv.mlir.merge
+}
+// CHECK: Operation does not verify: 'spirv.mlir.merge' expects parent op to be one of 'spirv.mlir.selection', 'spirv.mlir.loop'
+
+// -----
+
+// A loop of too few blocks.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.loop {
+    spirv.Branch ^header
+  ^header:
+    spirv.BranchConditional %c, ^header, ^merge
+  ^merge:
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: a loop needs an entry, a header, a continue and a merge block: this one has 3 blocks
+
+// -----
+
+// A loop whose entry does something.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.loop {
+    %0 = spirv.Undef : f32
+    spirv.Branch ^header
+  ^header:
+    spirv.BranchConditional %c, ^continue, ^merge
+  ^continue:
+    spirv.Branch ^header
+  ^merge:
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: a loop's entry block must hold one spirv.Branch to the header, its second block
+
+// -----
+
+// A loop whose header switches.
+spirv.func @f(%n: i32) "None" {
+  spirv.mlir.loop {
+    spirv.Branch ^header
+  ^header:
+    spirv.Switch %n : i32, [default: ^continue, 0: ^merge]
+  ^continue:
+    spirv.Branch ^header
+  ^merge:
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: a loop's header must end in spirv.Branch or spirv.BranchConditional
+
+// -----
+
+// A loop that does not go back.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.loop {
+    spirv.Branch ^header
+  ^header:
+    spirv.BranchConditional %c, ^continue, ^merge
+  ^continue:
+    spirv.Branch ^merge
+  ^merge:
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: the last block but one is the continue target: it must branch to the header
+
+// -----
+
+// A loop that goes back from its body.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.loop {
+    spirv.Branch ^header
+  ^header:
+    spirv.BranchConditional %c, ^body, ^merge
+  ^body:
+    spirv.BranchConditional %c, ^continue, ^header
+  ^continue:
+    spirv.Branch ^header
+  ^merge:
+    spirv.mlir.merge
+  }
+  spirv.Return
+}
+// CHECK: Operation does not verify: only the entry and the continue target may branch to a loop's header: branch to the continue target instead
+
+// -----
+
+// A loop control that there is not.
+spirv.func @f(%c: i1) "None" {
+  spirv.mlir.loop control(Faster) {
+  }
+  spirv.Return
+}
+// CHECK: 'Faster' is not a LoopControl
+
+// -----
+
+// A return without the value.
+spirv.func @f() -> i32 "None" {
+  spirv.Return
+}
+// CHECK: Operation does not verify: the function gives i32: return it with spirv.ReturnValue
+
+// -----
+
+// A return of another value.
+spirv.func @f(%x: f32) -> i32 "None" {
+  spirv.ReturnValue %x : f32
+}
+// CHECK: Operation does not verify: the function gives i32, not f32
+
+// -----
+
+// A value that nothing returns.
+spirv.func @f(%x: f32) "None" {
+  spirv.ReturnValue %x : f32
+}
+// CHECK: Operation does not verify: the function gives nothing, not f32
+
+// -----
+
+// A call of nothing.
+spirv.module Logical Vulkan {
+  spirv.func @f() "None" {
+    spirv.FunctionCall @g() : () -> ()
+    spirv.Return
+  }
+}
+// CHECK: Operation does not verify: @g is not a spirv.func of this module
+
+// -----
+
+// A call with other values.
+spirv.module Logical Vulkan {
+  spirv.func @f(%x: i32) "None" {
+    spirv.FunctionCall @f() : () -> ()
+    spirv.Return
+  }
+}
+// CHECK: Operation does not verify: @f takes (i32), not ()
+
+// -----
+
+// A call for another value.
+spirv.module Logical Vulkan {
+  spirv.func @f(%x: i32) "None" {
+    %0 = spirv.FunctionCall @f(%x) : (i32) -> i32
+    spirv.Return
+  }
+}
+// CHECK: Operation does not verify: @f gives nothing, not i32
