@@ -49,7 +49,12 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, ScopeAttr, StorageClassAttr
+from xdsl_spirv.dialects.spirv.attributes import (
+    MemoryAccessAttr,
+    ScopeAttr,
+    StorageClassAttr,
+    parse_integer,
+)
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import (
     CONSTANT_INSTRUCTIONS,
@@ -111,7 +116,7 @@ class MemoryOperand:
                 with parser.in_parens():
                     scope = _parse_scope(parser)
             else:
-                alignment = IntegerAttr(parser.parse_integer(allow_boolean=False), i32)
+                alignment = parse_integer(parser)
         parser.parse_punctuation("]")
         return cls(MemoryAccessAttr(access), alignment, scope)
 
