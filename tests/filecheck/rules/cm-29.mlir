@@ -29,7 +29,7 @@ func.func @listed(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>, %c: tensor<64x64
 // -----
 
 func.func @unlisted(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
-  %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<64x64xf16>, tensor<64x64xf16>) outs(%c : tensor<64x64xf32>) attrs = {schedule = #schedule.contraction<workgroup_tile = [32, 32, 16], subgroups = [1, 1], instruction = coopmat 7x3x5, a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 8>>} {
+  %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<64x64xf16>, tensor<64x64xf16>) outs(%c : tensor<64x64xf32>) attrs = {schedule = #schedule.contraction<workgroup_tile = [32, 32, 16], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 8>>} {
   ^bb0(%x: f16, %y: f16, %z: f32):
     %1 = arith.extf %x : f16 to f32
     %2 = arith.extf %y : f16 to f32
@@ -39,4 +39,4 @@ func.func @unlisted(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>, %c: tensor<64x
   } -> tensor<64x64xf32>
   func.return %0 : tensor<64x64xf32>
 }
-// CHECK: CM-29: nvidia-h200 has no cooperative matrices 7x3x5 of f16 x f16 -> f32; it has {{.*}}16x16x16
+// CHECK: CM-29: nvidia-h200 has no cooperative matrices 8x8x8 of f16 x f16 -> f32; it has {{.*}}16x16x16
