@@ -167,7 +167,8 @@ def _read_header(text: str, least_bound: int) -> tuple[Header, ByteOrder]:
         generator = tool << 16 | int(found["generator"][2]) & 0xFFFF
     bound = int(found["bound"][1]) if "bound" in found else 0
     schema = int(found["schema"][1]) & 0xFFFFFFFF if "schema" in found else 0
-    bound = least_bound if bound > MAX_ID_BOUND else max(least_bound, bound)
+    if "bound" not in found or bound > MAX_ID_BOUND or (bound < least_bound > 1):
+        bound = least_bound
     order: ByteOrder = "big" if "order" in found and found["order"][1] == "big" else "little"
     return Header(version, generator, bound, schema), order
 

@@ -69,7 +69,7 @@ class Header:
         return [magic, major << 16 | minor << 8, self.generator, self.bound, self.schema]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RawInstruction:
     """One instruction: its place and its words, the first of which holds length and opcode."""
 
@@ -169,11 +169,15 @@ class RawModule:
         return RawInstruction(self, index, start, self._view[start:end].tolist())
 
     def __iter__(self) -> Iterator[RawInstruction]:
+        starts = self.starts.data
+        for index, words in enumerate(self.rows()):
+            yield RawInstruction(self, index, starts[index], words)
+
+    def rows(self) -> Iterator[list[int]]:
+        """The words of each instruction."""
         view = self._view
-        for index, start in enumerate(self.starts.data):
-            yield RawInstruction(
-                self, index, start, view[start : start + (view[start] >> 16)].tolist()
-            )
+        for start in self.starts.data:
+            yield view[start : start + (view[start] >> 16)].tolist()
 
     def __repr__(self) -> str:
         major, minor = self.header.version

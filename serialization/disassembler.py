@@ -26,7 +26,7 @@ from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownEr
 INDENT = 15
 """The column of the instruction's name."""
 
-MAX_TEXT_RATIO = 40
+MAX_TEXT_RATIO = 16
 """
 Friendly names are given up when they make the text longer than this many times the binary.
 
@@ -44,6 +44,9 @@ Assemblers of 2025 know no names in these sets, and newer ones take both.
 
 UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
 """Enumerations that `spirv-as` has names for but cannot read."""
+
+MAX_EXPLAINED = 100
+"""Errors that a tolerant disassembly explains; in noise, every instruction is one."""
 
 FREE_TEXT = 1 << 16
 """No text of up to this many characters is too long."""
@@ -92,14 +95,19 @@ def disassemble_file(
 
 def _joined(header: list[str], lines: Iterator[str], limit: int | None) -> str | None:
     """All lines, or None if they are longer than `limit`."""
-    kept = header
+    kept: list[str] = []
     length = 0
+    chunk = header
     for line in lines:
-        kept.append(line)
+        chunk.append(line)
         length += len(line) + 1
         if limit is not None and length > limit:
             return None
-    kept.append("")
+        if len(chunk) == 1000:
+            # A thousand lines in one string need a fraction of the memory of a thousand strings.
+            kept.append("\n".join(chunk))
+            chunk = []
+    kept.append("\n".join([*chunk, ""]))
     return "\n".join(kept)
 
 
@@ -141,9 +149,6 @@ class _Integers(dict[int, str]):
 
 _INTEGERS = _Integers()
 
-Columns = tuple[Mapping[int, str] | None, ...]
-"""How to print each word of the simple instructions of an opcode; None stands for an id."""
-
 
 class _Shape:
     """How to print an instruction whose operands are one word each."""
@@ -153,11 +158,13 @@ class _Shape:
         entry = grammar().by_opcode(opcode)
         self.known = specs is not None
         self.name = entry.name if entry else ""
+        self.takes_more = _takes_more(specs or ())
         self.result = next((i for i, s in enumerate(specs or ()) if s.kind == "IdResult"), None)
+        self.least = sum(not s.quantifier for s in specs or ())
         self.columns: list[Mapping[int, str] | None] = []
+        """How to print each operand; None stands for an id."""
         self.tail = 0
         """Words of one repetition behind the columns; 0 if there is none."""
-        self.least = sum(not s.quantifier for s in specs or ())
         for spec in specs or ():
             if spec.quantifier == "*":
                 self.tail = _tail_width(spec)
@@ -165,6 +172,19 @@ class _Shape:
             if spec.quantifier == "*" or not simple:
                 break
             self.columns.append(simple[0])
+        kinds = {spec.kind for spec in specs or ()}
+        self.fussy = bool(kinds & {"MemoryAccess", "Decoration"})
+        """Whether `spirv-as` may not read what spirv-dis prints."""
+        self.extended = "LiteralExtInstInteger" in kinds
+
+    def row(self, operands: int) -> list[Mapping[int, str] | None] | None:
+        """How to print each of that many words, None if it takes more than the words to know."""
+        tail = operands - len(self.columns)
+        if operands < self.least or not self.known:
+            return None
+        if tail > 0 and (not self.tail or tail % self.tail):
+            return None
+        return self.columns[:operands] + [None] * tail
 
 
 def _simple(spec: Spec) -> tuple[Mapping[int, str] | None] | None:
@@ -191,6 +211,46 @@ def _shape(opcode: int) -> _Shape:
     return _Shape(opcode)
 
 
+class _Recipe:
+    """How to print the instructions that share a first word, which is opcode and length."""
+
+    __slots__ = ("name", "result", "row", "shape", "simple", "takes_more")
+
+    def __init__(self, first: int):
+        self.shape = _shape(first & 0xFFFF)
+        row = self.shape.row((first >> 16) - 1)
+        self.simple = row is not None
+        # The first word is a column too, of which nothing is printed.
+        self.row: list[Mapping[int, str] | None] = [{first: ""}, *(row or [])]
+        self.name = self.shape.name
+        self.result = 0 if self.shape.result is None else self.shape.result + 1
+        self.takes_more = self.shape.takes_more
+
+
+class _Formats(dict[str, Callable[[RawOperand], str]]):
+    """Operand kind -> how to print an operand of it."""
+
+    def __init__(self, ids: _Ids):
+        super().__init__()
+        self["LiteralString"] = lambda o: quote(str(o.value))
+        self["LiteralFloat"] = lambda o: format_number(int(o.value), FLOAT32)
+        self["LiteralContextDependentNumber"] = _number
+        self["LiteralInteger"] = _number
+        self["LiteralExtInstInteger"] = _number
+        self["LiteralSpecConstantOpInteger"] = lambda o: _opcode_name(int(o.value))
+        self._ids = ids
+
+    def __missing__(self, kind: str) -> Callable[[RawOperand], str]:
+        def enumeration(operand: RawOperand) -> str:
+            return _enumerants(kind, int(operand.value))
+
+        def reference(operand: RawOperand) -> str:
+            return self._ids[int(operand.value)]
+
+        made = self[kind] = reference if kind.startswith("Id") else enumeration
+        return made
+
+
 class _Printer:
     def __init__(
         self,
@@ -203,17 +263,12 @@ class _Printer:
         self.module = module
         self.ids = _Ids(names, module.header.bound)
         self.margin = " " * indent
+        self.pad = max(0, indent - 3)
         self.offsets = offsets
         self.tolerant = tolerant
         self.symbols = module.symbols
-        self._formats: Mapping[str, Callable[[RawOperand], str]] = {
-            "LiteralString": lambda o: quote(str(o.value)),
-            "LiteralFloat": lambda o: format_number(int(o.value), FLOAT32),
-            "LiteralContextDependentNumber": _number,
-            "LiteralInteger": _number,
-            "LiteralExtInstInteger": _number,
-            "LiteralSpecConstantOpInteger": lambda o: _opcode_name(int(o.value)),
-        }
+        self.errors = 0
+        self._formats = _Formats(self.ids)
 
     def lines(self) -> Iterator[str]:
         """
@@ -223,75 +278,76 @@ class _Printer:
         operand. So such instructions wait for what follows them, and are words themselves if a
         line that starts with a word does.
         """
-        held: list[tuple[RawInstruction, str]] = []
-        for instruction in self.module:
-            text, verbatim = self._instruction(instruction)
-            if not verbatim and _takes_more(instruction.opcode):
-                held.append((instruction, text))
+        held: list[tuple[list[int], str]] = []
+        recipes: dict[int, _Recipe] = {}
+        for index, words in enumerate(self.module.rows()):
+            first = words[0]
+            recipe = recipes.get(first)
+            if recipe is None:
+                recipe = recipes[first] = _Recipe(first)
+            text = self._fast(recipe, words)
+            verbatim = False
+            if text is None:
+                text, verbatim = self._slow(self.module[index], recipe.shape)
+            if self.offsets:
+                text += f" ; 0x{4 * int(self.module.starts[index]):08x}"
+            if recipe.takes_more and not verbatim:
+                held.append((words, text))
                 continue
-            for before, line in held:
-                yield self._raw(before) if verbatim else line
-            held.clear()
+            if held:
+                for before, line in held:
+                    yield self._raw(before) if verbatim else line
+                held.clear()
             yield text
         for _, line in held:
             yield line
 
-    def _finish(self, text: str, instruction: RawInstruction) -> str:
-        return f"{text} ; 0x{4 * instruction.offset:08x}" if self.offsets else text
-
-    def _instruction(self, instruction: RawInstruction) -> tuple[str, bool]:
-        """The line, and whether it starts with a word instead of a name."""
-        shape = _shape(instruction.opcode)
-        words = instruction.words
+    def _fast(self, recipe: _Recipe, words: list[int]) -> str | None:
+        """The line of an instruction whose operands are one word each, None if it is another."""
+        if not recipe.simple:
+            return None
+        ids = self.ids
         try:
-            columns = len(shape.columns)
-            count = len(words) - 1
-            tail = count - columns
-            if (
-                shape.known
-                and shape.least <= count
-                and (tail <= 0 or (shape.tail and not tail % shape.tail))
-            ):
-                ids = self.ids
-                parts = [
-                    ids[word] if column is None else column[word]
-                    for column, word in zip(shape.columns, words[1:], strict=False)
-                ]
-                if tail > 0:
-                    parts += [ids[word] for word in words[1 + columns :]]
-                return self._finish(self._line(shape, parts), instruction), False
+            parts = [
+                ids[word] if column is None else column[word]
+                for column, word in zip(recipe.row, words, strict=True)
+            ]
         except KeyError:
-            pass  # Whatever it is, the slow way says it precisely.
-        return self._slow(instruction, shape)
+            return None  # Whatever it is, the slow way says it precisely.
+        if recipe.result:
+            parts[0] = f"{parts.pop(recipe.result):>{self.pad}} = {recipe.name}"
+        else:
+            parts[0] = self.margin + recipe.name
+        return " ".join(parts)
 
     def _line(self, shape: _Shape, parts: list[str]) -> str:
         if shape.result is None:
             return " ".join((self.margin + shape.name, *parts))
         result = parts.pop(shape.result)
-        return " ".join((f"{result} = {shape.name}".rjust(self._width(shape)), *parts))
-
-    def _width(self, shape: _Shape) -> int:
-        return len(self.margin) + len(shape.name) if self.margin else 0
+        return " ".join((f"{result:>{self.pad}} = {shape.name}", *parts))
 
     def _slow(self, instruction: RawInstruction, shape: _Shape) -> tuple[str, bool]:
+        """The line, and whether it starts with a word instead of a name."""
         try:
             operands = self.symbols.operands(instruction)
         except SPIRVUnknownError:
             partly = self._partly(instruction, shape) if shape.known else None
-            text = self._raw(instruction) if partly is None else partly
-            return self._finish(text, instruction), partly is None
+            return self._raw(instruction.words) if partly is None else partly, partly is None
         except SPIRVDecodeError as error:
             if not self.tolerant:
                 raise
-            return f"{self._raw(instruction)} ; {_comment(error)}", True
-        portable = self._portable(instruction, operands)
-        parts = [self._operand(o) for o in operands[:portable]]
+            self.errors += 1
+            text = self._raw(instruction.words)
+            return text if self.errors > MAX_EXPLAINED else f"{text} ; {_comment(error)}", True
+        portable = self._portable(instruction, operands) if shape.fussy else len(operands)
+        formats = self._formats
+        parts = [formats[o.kind](o) for o in operands[:portable]]
         if portable < len(operands):
             parts += self._words_behind(instruction, operands[portable:])
-        for place, operand in enumerate(operands[:portable]):
-            if operand.kind == "LiteralExtInstInteger":
-                parts[place] = self._extended(operands[place - 1], operand, instruction.index)
-        return self._finish(self._line(shape, parts), instruction), False
+        if shape.extended:
+            place = next(i for i, o in enumerate(operands) if o.kind == "LiteralExtInstInteger")
+            parts[place] = self._extended(operands[place - 1], operands[place], instruction.index)
+        return self._line(shape, parts), False
 
     def _portable(self, instruction: RawInstruction, operands: list[RawOperand]) -> int:
         """How many operands `spirv-as` can read as they are printed."""
@@ -316,16 +372,6 @@ class _Printer:
                 parts += [f"!0x{w:08x}" for w in instruction.words[operand.word : end]]
         return parts
 
-    def _operand(self, operand: RawOperand) -> str:
-        kind = operand.kind
-        form = self._formats.get(kind)
-        if form is not None:
-            return form(operand)
-        value = int(operand.value)
-        if kind.startswith("Id"):
-            return self.ids[value]
-        return _enumerants(kind, value)
-
     def _extended(self, imported: RawOperand, operand: RawOperand, index: int) -> str:
         """An extended instruction's name, its number in a set that is unknown."""
         known = self.symbols.instruction_set(int(imported.value), index)
@@ -334,8 +380,8 @@ class _Printer:
         entry = grammar().by_extended_opcode(known, int(operand.value))
         return str(operand.value) if entry is None else entry.name
 
-    def _raw(self, instruction: RawInstruction) -> str:
-        return self.margin + " ".join(f"!0x{word:08x}" for word in instruction.words)
+    def _raw(self, words: list[int]) -> str:
+        return self.margin + " ".join(f"!0x{word:08x}" for word in words)
 
     def _partly(self, instruction: RawInstruction, shape: _Shape) -> str | None:
         """A known instruction with unknown operands: name and ids, then words; None if no ids."""
@@ -349,10 +395,8 @@ class _Printer:
         return self._line(shape, parts + [f"!0x{word:08x}" for word in words[first:]])
 
 
-@cache
-def _takes_more(opcode: int) -> bool:
+def _takes_more(specs: tuple[Spec, ...]) -> bool:
     """Whether an assembler would take a word behind such an instruction for an operand."""
-    specs = plan(opcode)
     if not specs:
         return False
     last = specs[-1]

@@ -21,7 +21,7 @@ from xdsl_spirv.serialization.literals import format_number
 from xdsl_spirv.serialization.operands import RawOperand, enum_table, opcode_of
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
 
-MAX_DERIVED_LENGTH = 256
+MAX_DERIVED_LENGTH = 128
 """A type within types within types is called by its number beyond this many characters."""
 
 _GL_NAMES = (

@@ -252,18 +252,6 @@ class _Reader:
         self.at = 1
         self.end = len(self.words)
         self.out: list[RawOperand] = []
-        self.readers: Mapping[str, Callable[[Spec], None]] = {
-            "id": self._id,
-            "integer": self._integer,
-            "float": self._integer,
-            "string": self._string,
-            "number": self._number,
-            "extended": self._extended,
-            "opcode": self._opcode,
-            "value": self._value,
-            "mask": self._mask,
-            "pair": self._pair,
-        }
 
     def read_all(self, specs: tuple[Spec, ...]) -> list[RawOperand]:
         self._read(specs)
@@ -281,16 +269,16 @@ class _Reader:
 
     def _read(self, specs: tuple[Spec, ...]) -> None:
         for spec in specs:
-            read = self.readers[spec.form]
+            read = _READERS[spec.form]
             if not spec.quantifier:
                 self._need(spec, 1)
-                read(spec)
+                read(self, spec)
             elif spec.quantifier == "?":
                 if self.at < self.end:
-                    read(spec)
+                    read(self, spec)
             else:
                 while self.at < self.end:
-                    read(spec)
+                    read(self, spec)
 
     def _need(self, spec: Spec, words: int) -> None:
         if self.end - self.at < words:
@@ -304,17 +292,17 @@ class _Reader:
         self.at += 1
         return word
 
-    def _id(self, spec: Spec) -> None:
+    def read_id(self, spec: Spec) -> None:
         word = self.words[self.at]
         if not 0 < word < self.bound:
             # glslang 16.6 writes such an id in debug information, so it is carried.
             raise self._unknown(f"{spec.name} is {word}: ids are from 1 to {self.bound - 1}")
         self._take(spec)
 
-    def _integer(self, spec: Spec) -> None:
+    def read_integer(self, spec: Spec) -> None:
         self._take(spec)
 
-    def _string(self, spec: Spec) -> None:
+    def read_string(self, spec: Spec) -> None:
         start = self.at
         for end in range(start, self.end):
             data = self.words[end].to_bytes(4, "little")
@@ -342,7 +330,7 @@ class _Reader:
         self.out.append(RawOperand(spec.kind, value, self.at, number))
         self.at += number.words
 
-    def _number(self, spec: Spec) -> None:
+    def read_number(self, spec: Spec) -> None:
         type_id = self.words[1]
         try:
             number = self.symbols.number_type(type_id, self.instruction.index)
@@ -354,7 +342,7 @@ class _Reader:
             raise self._unknown(f"{spec.name} is of type %{type_id}, which has no literals")
         self._literal(spec, number)
 
-    def _extended(self, spec: Spec) -> None:
+    def read_extended(self, spec: Spec) -> None:
         set_id = int(self.out[-1].value)
         try:
             known = self.symbols.instruction_set(set_id, self.instruction.index)
@@ -369,14 +357,14 @@ class _Reader:
             # Ids may follow: glslang's DebugEntryPoint has one more than the set's grammar.
             self._read(specs)
 
-    def _opcode(self, spec: Spec) -> None:
+    def read_opcode(self, spec: Spec) -> None:
         specs = nested_plan(self.words[self.at])
         if specs is None:
             raise self._unknown(f"{spec.name} {self.words[self.at]} is no operation on constants")
         self._take(spec)
         self._read(specs)
 
-    def _value(self, spec: Spec) -> None:
+    def read_value(self, spec: Spec) -> None:
         table = enum_table(spec.kind)
         word = self.words[self.at]
         if word not in table.names:
@@ -385,7 +373,7 @@ class _Reader:
         if word in table.parameters:
             self._read(table.parameters[word])
 
-    def _mask(self, spec: Spec) -> None:
+    def read_mask(self, spec: Spec) -> None:
         table = enum_table(spec.kind)
         word = self.words[self.at]
         bits = [1 << i for i in range(word.bit_length()) if word >> i & 1]
@@ -397,14 +385,14 @@ class _Reader:
             if bit in table.parameters:
                 self._read(table.parameters[bit])
 
-    def _pair(self, spec: Spec) -> None:
+    def read_pair(self, spec: Spec) -> None:
         first, second = spec.parts
         if first.form == "integer" and self.instruction.opcode == opcode_of("OpSwitch"):
             self._case(first)
         else:
-            self.readers[first.form](first)
+            _READERS[first.form](self, first)
         self._need(second, 1)
-        self.readers[second.form](second)
+        _READERS[second.form](self, second)
 
     def _case(self, spec: Spec) -> None:
         """A case of OpSwitch, as wide as the selector."""
@@ -416,3 +404,17 @@ class _Reader:
         if number is None or number.is_float:
             raise self._error(f"the selector %{selector} is no integer")
         self._literal(spec, number)
+
+
+_READERS: Mapping[str, Callable[[_Reader, Spec], None]] = {
+    "id": _Reader.read_id,
+    "integer": _Reader.read_integer,
+    "float": _Reader.read_integer,
+    "string": _Reader.read_string,
+    "number": _Reader.read_number,
+    "extended": _Reader.read_extended,
+    "opcode": _Reader.read_opcode,
+    "value": _Reader.read_value,
+    "mask": _Reader.read_mask,
+    "pair": _Reader.read_pair,
+}

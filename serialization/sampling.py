@@ -48,6 +48,8 @@ class Sampler:
         self.sets: dict[int, str] = {}
         self.forced: dict[str, int] = {}
         """Operand kind -> the value that it takes; with one, nothing optional is left out."""
+        self.optional = True
+        """Whether optional operands occur."""
         self.selectors: dict[int, NumberType] = {}
         self._type = 0
         self._set = ""
@@ -117,7 +119,9 @@ class Sampler:
     def _count(self, spec: Spec) -> int:
         if not spec.quantifier or self.forced:
             return 1
-        return self.rng.randrange(2 if spec.quantifier == "?" else 4)
+        if spec.quantifier == "?":
+            return self.rng.randrange(2) if self.optional else 0
+        return self.rng.randrange(4)
 
     def _operand(self, name: str, spec: Spec) -> list[int]:
         if spec.kind == "IdResultType" and name in ("OpConstant", "OpSpecConstant"):
@@ -185,7 +189,8 @@ class Sampler:
         values = [v for v in self._values(spec.kind) if v and not v & (v - 1)]
         if spec.kind in self.forced:
             return self.enumerant(spec.kind, self.forced[spec.kind])
-        bits = sorted(self.rng.sample(values, min(len(values), self.rng.randrange(3))))
+        least = 0 if 0 in enum_table(spec.kind).names else 1
+        bits = sorted(self.rng.sample(values, min(len(values), self.rng.randrange(least, 3))))
         words = [sum(bits)]
         for bit in bits:
             words += self.enumerant(spec.kind, bit)[1:]

@@ -1,0 +1,160 @@
+"""
+Bytes that are almost modules, and what must hold of any bytes.
+
+The tests and scripts/fuzz.py share both: `mutate` damages a module as files are damaged and as
+hostile ones are made, `check` reads bytes in every way there is and raises for what must not be.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from array import array
+
+from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.binary import HEADER_WORDS, RawModule, decode
+from xdsl_spirv.serialization.disassembler import MAX_TEXT_RATIO, disassemble
+from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+
+INTERESTING = (0, 1, 2, 3, 0x7F, 0xFF, 0xFFFF, 0x10000, 0x3FFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
+
+
+def mutate(rng: random.Random, data: bytes) -> bytes:
+    """One to eight random changes: mostly within instructions, sometimes of any word or byte."""
+    if rng.randrange(4):
+        changed = _mutate_instructions(rng, decode(data))
+    else:
+        changed = _mutate_words(rng, data)
+    if rng.randrange(32) == 0 and changed:
+        place = rng.randrange(len(changed))
+        changed = changed[:place] + rng.randbytes(rng.randrange(4)) + changed[place + 1 :]
+    if rng.randrange(32) == 0:
+        changed = changed[: rng.randrange(len(changed) + 1)]
+    return changed
+
+
+def _mutate_instructions(rng: random.Random, module: RawModule) -> bytes:
+    """Changes that leave the instructions' lengths sound."""
+    rows = [instruction.words for instruction in module]
+    for _ in range(rng.randrange(1, 9)):
+        if not rows:
+            break
+        at = rng.randrange(len(rows))
+        choice = rng.randrange(8)
+        if choice == 0:
+            del rows[at]
+        elif choice == 1:
+            rows.insert(at, rows[rng.randrange(len(rows))])
+        elif choice == 2:
+            other = rng.randrange(len(rows))
+            rows[at], rows[other] = rows[other], rows[at]
+        else:
+            rows[at] = _mutate_row(rng, rows[at])
+    return RawModule.build(module.header, rows).encode()
+
+
+def _mutate_row(rng: random.Random, row: list[int]) -> list[int]:
+    words = array("I", row)
+    at = rng.randrange(len(words))
+    _CHANGES[rng.randrange(len(_CHANGES))](rng, words, at)
+    if not words:
+        return row
+    words[0] = len(words) << 16 | words[0] & 0xFFFF
+    return words.tolist()
+
+
+def _mutate_words(rng: random.Random, data: bytes) -> bytes:
+    words = array("I", data[: len(data) // 4 * 4])
+    for _ in range(rng.randrange(1, 4)):
+        if not words:
+            break
+        at = rng.randrange(len(words))
+        _CHANGES[rng.randrange(len(_CHANGES))](rng, words, at)
+    return words.tobytes()
+
+
+def _flip(rng: random.Random, words: array[int], at: int) -> None:
+    words[at] ^= 1 << rng.randrange(32)
+
+
+def _replace(rng: random.Random, words: array[int], at: int) -> None:
+    words[at] = rng.choice((*INTERESTING, rng.getrandbits(32), words[rng.randrange(len(words))]))
+
+
+def _low_half(rng: random.Random, words: array[int], at: int) -> None:
+    words[at] = words[at] & 0xFFFF0000 | rng.choice((rng.randrange(400), rng.randrange(7000)))
+
+
+def _near(rng: random.Random, words: array[int], at: int) -> None:
+    words[at] = words[at] + rng.randrange(-3, 4) & 0xFFFFFFFF
+
+
+def _length(rng: random.Random, words: array[int], at: int) -> None:
+    words[at] = words[at] & 0xFFFF | rng.randrange(8) << 16
+
+
+def _remove(rng: random.Random, words: array[int], at: int) -> None:
+    del words[at : at + rng.randrange(1, 6)]
+
+
+def _copy(rng: random.Random, words: array[int], at: int) -> None:
+    start = rng.randrange(len(words))
+    words[at:at] = words[start : start + rng.randrange(1, 12)]
+
+
+_CHANGES = (_flip, _replace, _low_half, _near, _length, _remove, _copy)
+
+
+def in_lengths(rng: random.Random, data: bytes) -> bytes:
+    """A module of the header and instructions of sound length with random content."""
+    words = list(struct.unpack(f"<{HEADER_WORDS}I", data[: 4 * HEADER_WORDS]))
+    words[3] = rng.choice((1, 20, 5000))
+    for _ in range(rng.randrange(1, 40)):
+        count = rng.randrange(1, 8)
+        words.append(count << 16 | rng.choice((rng.randrange(400), rng.randrange(7000))))
+        words += [rng.choice((rng.randrange(20), rng.getrandbits(32))) for _ in range(count - 1)]
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+def check(data: bytes) -> str:
+    """
+    Reads bytes in every way; says how far they came: `refused`, `partly`, `wholly`.
+
+    Raises `AssertionError` if something comes back changed, and whatever else reading raises that
+    is no `SPIRVDecodeError`.
+    """
+    try:
+        module = decode(data)
+    except SPIRVDecodeError:
+        return "refused"
+    if module.encode() != data:
+        raise AssertionError("encoding does not give the bytes back")
+    readable = sum(_readable(module))
+    text = disassemble(module, raw_ids=True, tolerant=True)
+    names = disassemble(module, tolerant=True)
+    if max(len(text), len(names)) > max(1 << 17, (MAX_TEXT_RATIO + 10) * len(data)):
+        raise AssertionError(f"{len(data)} bytes made {len(names)} characters")
+    sound = readable == len(module)
+    try:
+        again = assemble(text).encode()
+    except SPIRVAssemblyError:
+        if sound:
+            raise
+        return "partly"
+    if sound and again != data:
+        raise AssertionError("assembling the text does not give the bytes back")
+    return "wholly" if sound else "partly"
+
+
+def _readable(module: RawModule) -> list[bool]:
+    found: list[bool] = []
+    for instruction in module:
+        try:
+            _ = instruction.operands
+            found.append(True)
+        except SPIRVDecodeError as error:
+            start, end = instruction.offset, instruction.offset + len(instruction.words)
+            if error.index != instruction.index or not start <= error.word <= end:
+                raise AssertionError(f"an error in another place: {error}") from error
+            found.append(False)
+    return found
