@@ -15,10 +15,12 @@ from enum import IntEnum, IntFlag
 from typing import ClassVar, Generic, cast
 
 from typing_extensions import TypeVar
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import enums
 
@@ -113,6 +115,16 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(self.spell(self.data))
+
+
+def parse_integer(parser: AttrParser, type: IntegerType = i32) -> IntegerAttr:
+    """A number that `type` can hold."""
+    start = parser.pos
+    value = parser.parse_integer(allow_boolean=False)
+    try:
+        return IntegerAttr(value, type)
+    except VerifyException as error:
+        parser.raise_error(str(error), start, parser.pos)
 
 
 @irdl_attr_definition

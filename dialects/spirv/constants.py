@@ -115,7 +115,7 @@ class ConstantOp(SPIRVOp):
         attributes = parser.parse_optional_attr_dict()
         literal = DenseLiteral.parse_optional(parser)
         if literal is None:
-            value = parser.parse_attribute()
+            value = _parse_value(parser)
             needs_type = not isinstance(value, TypedAttribute)
             result_type = None if needs_type else value.get_type()
         else:
@@ -147,6 +147,15 @@ class ConstantOp(SPIRVOp):
 
     def verify_(self) -> None:
         verify_constant(self.value, self.result.type)
+
+
+def _parse_value(parser: Parser) -> Attribute:
+    """Any attribute; a number that its type cannot hold is an error here."""
+    start = parser.pos
+    try:
+        return parser.parse_attribute()
+    except (VerifyException, OverflowError) as error:
+        parser.raise_error(str(error), start, parser.pos)
 
 
 def _print_scalar(printer: Printer, value: Attribute) -> None:
@@ -282,7 +291,7 @@ class SpecConstantOp(SPIRVOp):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation("=")
         start = parser.pos
-        value = parser.parse_attribute()
+        value = _parse_value(parser)
         if not isinstance(value, IntegerAttr | FloatAttr):
             parser.raise_error(
                 "a specialization constant is a number or a boolean", start, parser.pos

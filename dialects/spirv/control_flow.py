@@ -58,6 +58,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     EnumerationAttr,
     LoopControlAttr,
     SelectionControlAttr,
+    parse_integer,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import find_symbol
@@ -170,9 +171,9 @@ class BranchConditionalOp(SPIRVOp):
         condition = parser.resolve_operand(parser.parse_unresolved_operand(), i1)
         weights = None
         if parser.parse_optional_punctuation("["):
-            first = parser.parse_integer(allow_boolean=False)
+            first = parse_integer(parser).value.data
             parser.parse_punctuation(",")
-            weights = (first, parser.parse_integer(allow_boolean=False))
+            weights = (first, parse_integer(parser).value.data)
             parser.parse_punctuation("]")
         parser.parse_punctuation(",")
         true_target, true_operands = _parse_successor(parser)
@@ -275,7 +276,7 @@ class SwitchOp(SPIRVOp):
         default = _parse_successor(parser)
         cases: list[tuple[int, Block, Sequence[SSAValue]]] = []
         while parser.parse_optional_punctuation(","):
-            literal = _parse_literal(parser, type)
+            literal = parse_integer(parser, type).value.data
             parser.parse_punctuation(":")
             cases.append((literal, *_parse_successor(parser)))
         parser.parse_punctuation("]")
@@ -306,18 +307,14 @@ class SwitchOp(SPIRVOp):
             raise VerifyException(
                 f"a switch has {len(self.case_literals)} literals for {len(self.targets)} targets"
             )
+        if self.literals and self.literals.get_element_type() != self.selector.type:
+            raise VerifyException(
+                f"the literals have type {self.literals.get_element_type()}, "
+                f"but the selector is {self.selector.type}"
+            )
         if sum(self.case_operand_segments.get_values()) != len(self.target_operands):
             raise VerifyException("case_operand_segments does not add up to the cases' operands")
         _verify_branches(self, [self.default_operands, *self.case_operands])
-
-
-def _parse_literal(parser: Parser, type: IntegerType) -> int:
-    start = parser.pos
-    literal = parser.parse_integer(allow_boolean=False)
-    try:
-        return IntegerAttr(literal, type).value.data
-    except VerifyException as error:
-        parser.raise_error(str(error), start, parser.pos)
 
 
 @irdl_op_definition

@@ -142,7 +142,7 @@ def _scalar(element: tuple[Element, bool], type: Attribute) -> IntegerAttr | Flo
 
 
 def _pack(element: tuple[Element, bool], type: IntegerType | AnyFloat) -> bytes:
-    scalar = _scalar(element, type)
-    if isinstance(scalar, FloatAttr):
-        return scalar.type.pack([scalar.value.data])
-    return IntegerType.pack(type, [scalar.value.data]) if isinstance(type, IntegerType) else b""
+    value = _scalar(element, type).value.data
+    if isinstance(type, IntegerType):
+        return type.pack([int(value)])
+    return type.pack([value])

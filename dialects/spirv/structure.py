@@ -54,6 +54,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ExecutionModelAttr,
     FunctionControlAttr,
     MemoryModelAttr,
+    parse_integer,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import (
@@ -312,6 +313,14 @@ class FuncOp(SPIRVOp):
             raise VerifyException(
                 "a SPIR-V function gives at most one value: give several as a spirv.struct"
             )
+        for own, types in (
+            (self.arg_attrs, self.function_type.inputs),
+            (self.res_attrs, self.function_type.outputs),
+        ):
+            if own is not None and len(own) != len(types):
+                raise VerifyException(
+                    f"{len(own)} attribute dictionaries for {len(types)} arguments or results"
+                )
         if not self.body.blocks:
             if self.linkage_attributes is None and isinstance(self.parent_op(), ModuleOp):
                 raise VerifyException(
@@ -440,7 +449,7 @@ class ExecutionModeOp(SPIRVOp):
         mode = ExecutionModeAttr.parse_quoted(parser)
         values: list[int] = []
         while parser.parse_optional_punctuation(","):
-            values.append(parser.parse_integer(allow_boolean=False))
+            values.append(parse_integer(parser).value.data)
         op = cls(fn, mode, values)
         op.attributes |= parser.parse_optional_attr_dict()
         return op
@@ -520,9 +529,9 @@ class GlobalVariableOp(SPIRVOp):
                 initializer = parser.parse_symbol_name().data
         if parser.parse_optional_keyword("bind"):
             with parser.in_parens():
-                descriptor_set = parser.parse_integer(allow_boolean=False)
+                descriptor_set = parse_integer(parser).value.data
                 parser.parse_punctuation(",")
-                bind = (descriptor_set, parser.parse_integer(allow_boolean=False))
+                bind = (descriptor_set, parse_integer(parser).value.data)
         if parser.parse_optional_keyword("built_in"):
             with parser.in_parens():
                 built_in = parser.parse_str_literal()

@@ -46,6 +46,10 @@ Size: TypeAlias = IntAttr | SymbolRefAttr
 SIZE = BaseAttr(IntAttr) | FlatSymbolRefAttrConstr
 
 
+WORD = 2**32 - 1
+"""The largest number that a word of a module holds."""
+
+
 def size(value: int | str | Size) -> Size:
     """An int is a known size, a string the symbol of a specialization constant."""
     if isinstance(value, int):
@@ -168,8 +172,9 @@ class ArrayType(LocatedAttribute, TypeAttribute):
             _print_stride(printer, self.stride)
 
     def verify(self) -> None:
-        if known(self.length) == 0:
-            raise VerifyException("an array's length must be at least 1")
+        length = known(self.length)
+        if length is not None and not 0 < length <= WORD:
+            raise VerifyException(f"an array's length must be from 1 to {WORD}, not {length}")
 
 
 @irdl_attr_definition
