@@ -5,13 +5,21 @@ The three ways in: a host function, a host function as reference, and one entry 
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.host.machine import Host, check_input
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.spirv.module import run_entry
+
+semantics.load()
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -19,7 +27,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def _options(options: Options | None, subgroup_size: int | None) -> Options:
     if options is None:
         return Options(subgroup_size=32 if subgroup_size is None else subgroup_size)
-    return options
+    return options if subgroup_size is None else replace(options, subgroup_size=subgroup_size)
 
 
 def interpret(
@@ -40,7 +48,7 @@ def interpret(
     Raises `InterpreterError` for a wrong input, an operation without semantics, an access outside a
     buffer.
     """
-    raise NotImplementedError
+    return _run(module, inputs, function, _options(options, subgroup_size), launches=True)
 
 
 def reference(
@@ -57,7 +65,7 @@ def reference(
     centre of what any order of accumulation may give; integers are exact modulo 2^N. A launch raises
     `InterpreterError`.
     """
-    raise NotImplementedError
+    return _run(module, inputs, function, _options(options, None), launches=False)
 
 
 def dispatch(
@@ -80,4 +88,30 @@ def dispatch(
     Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, an operation
     without semantics, an access outside a buffer.
     """
-    raise NotImplementedError
+    if not isinstance(spirv_module, SPIRVModuleOp):
+        raise InterpreterError(
+            f"{spirv_module.name} is not a spirv.module",
+            "spirv_module",
+            "pass the spirv.module itself, not what contains it",
+        )
+    chosen = _options(options, subgroup_size)
+    run_entry(spirv_module, entry, grid, buffers, spec_constants or {}, push_constants, chosen)
+
+
+def _run(
+    module: ModuleOp, inputs: Sequence[Array], function: str, options: Options, launches: bool
+) -> list[Array]:
+    machine = Host(module, options, launches)
+    types = machine.function(function).function_type.inputs.data
+    if len(types) != len(inputs):
+        raise InterpreterError(
+            f"{len(inputs)} inputs were given, but @{function} takes {len(types)}",
+            "inputs",
+            f"their types are: {', '.join(map(str, types)) or 'none'}",
+        )
+    arguments = [
+        check_input(value, type, f"input {number} of @{function}")
+        for number, (value, type) in enumerate(zip(inputs, types, strict=True))
+    ]
+    with np.errstate(all="ignore"):
+        return machine.call(function, arguments)

@@ -12,15 +12,12 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.code import Code
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Geometry, Triple, Wave
-
-semantics.load()
 
 
 def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options) -> Geometry:

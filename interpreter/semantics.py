@@ -77,6 +77,9 @@ _FAMILIES = (
     "spirv.glsl",
     "spirv.dot_product",
     "spirv.cooperative_matrix",
+    "host.linalg",
+    "host.tensors",
+    "host.launches",
 )
 
 

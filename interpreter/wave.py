@@ -59,6 +59,7 @@ class Wave:
 
     __slots__ = (
         "departures",
+        "first",
         "geometry",
         "globals",
         "lanes",
@@ -73,6 +74,7 @@ class Wave:
 
     def __init__(self, geometry: Geometry, first: int, last: int):
         self.geometry = geometry
+        self.first = first
         self.workgroups = last - first
         self.subgroups = geometry.subgroups
         self.lanes = geometry.lanes

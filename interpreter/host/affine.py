@@ -1,0 +1,132 @@
+"""
+Operands of a `linalg` operation over its iteration space.
+
+An operand seen through its index map is an array over the iteration space: a transposed view where the
+map only names loops, a gather where it computes (a convolution's window, say).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.numbers import Array
+
+Point = Mapping[int, int]
+"""Loops that stand still, and where."""
+
+
+def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> list[int]:
+    """The trip count of every loop, from the operands whose maps name it alone."""
+    sizes: dict[int, int] = {}
+    for map, shape in zip(maps, shapes, strict=True):
+        for expr, size in zip(map.results, shape, strict=True):
+            if isinstance(expr, AffineDimExpr):
+                known = sizes.setdefault(expr.position, size)
+                if known != size:
+                    raise InterpreterError(
+                        f"loop d{expr.position} would run {known} and {size} times",
+                        remedy="the operands' shapes do not fit the index maps",
+                    )
+    missing = [loop for loop in range(maps[0].num_dims) if loop not in sizes]
+    if missing:
+        raise InterpreterError(f"no operand gives the size of loop d{missing[0]}")
+    return [sizes[loop] for loop in range(maps[0].num_dims)]
+
+
+def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:
+    """An affine expression over arrays of loop indexes."""
+    match expr:
+        case AffineDimExpr():
+            return loops[expr.position]
+        case AffineConstantExpr():
+            return np.asarray(expr.value)
+        case AffineBinaryOpExpr():
+            a, b = evaluate(expr.lhs, loops), evaluate(expr.rhs, loops)
+            match expr.kind:
+                case AffineBinaryOpKind.Add:
+                    return a + b
+                case AffineBinaryOpKind.Mul:
+                    return a * b
+                case AffineBinaryOpKind.Mod:
+                    return a % b
+                case AffineBinaryOpKind.FloorDiv:
+                    return a // b
+                case AffineBinaryOpKind.CeilDiv:
+                    return -(-a // b)
+        case _:
+            pass
+    raise InterpreterError(f"the index expression {expr} is not executed")
+
+
+class Space:
+    """
+    The loops of a `linalg` operation: `sizes` of all, `axes` the parallel ones.
+
+    An operand over the space has one dimension for each parallel loop, in order, after as many of
+    length 1 as make up three.
+    """
+
+    def __init__(self, sizes: Sequence[int], axes: Sequence[int]):
+        self.sizes = sizes
+        self.axes = list(axes)
+        self.rank = max(3, len(self.axes))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the parallel loops."""
+        return tuple(self.sizes[axis] for axis in self.axes)
+
+    @property
+    def full_shape(self) -> tuple[int, ...]:
+        """The shape of an array over the space."""
+        return (1,) * (self.rank - len(self.axes)) + self.shape
+
+    def index(self, loop: int, point: Point) -> Array:
+        """A loop's index over the space."""
+        if loop in point:
+            return np.full((1,) * self.rank, point[loop])
+        shape = [1] * self.rank
+        shape[self.rank - len(self.axes) + self.axes.index(loop)] = self.sizes[loop]
+        return np.arange(self.sizes[loop]).reshape(shape)
+
+    def operand(self, operand: Array, map: AffineMap, point: Point) -> Array:
+        """The operand over the space, the other loops at `point`; it broadcasts to the space."""
+        if all(isinstance(expr, AffineDimExpr | AffineConstantExpr) for expr in map.results):
+            found = _view(operand, map, self.axes, point)
+            if found is not None:
+                return found.reshape((1,) * (self.rank - found.ndim) + found.shape)
+        loops = [self.index(loop, point) for loop in range(map.num_dims)]
+        return operand[tuple(evaluate(expr, loops) for expr in map.results)]
+
+
+def _view(operand: Array, map: AffineMap, axes: Sequence[int], point: Point) -> Array | None:
+    """Indexing, transposing and inserting axes; None if a loop is named twice."""
+    index: list[int | slice] = []
+    kept: list[int] = []
+    for expr in map.results:
+        if isinstance(expr, AffineConstantExpr):
+            index.append(expr.value)
+            continue
+        assert isinstance(expr, AffineDimExpr)
+        if expr.position in point:
+            index.append(point[expr.position])
+        else:
+            index.append(slice(None))
+            kept.append(axes.index(expr.position))
+    if len(set(kept)) != len(kept):
+        return None
+    order = [kept.index(axis) for axis in sorted(kept)]
+    picked = operand[tuple(index)].transpose(order)
+    sizes = iter(picked.shape)
+    return picked.reshape([next(sizes) if axis in kept else 1 for axis in range(len(axes))])

@@ -1,0 +1,88 @@
+"""
+Where the host meets kernels: `gpu.launch_func`, and `linalg` that a kernel does as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import CollectiveOp
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.host.machine import Host, host
+from xdsl_spirv.interpreter.launch import geometry_of, run
+from xdsl_spirv.interpreter.memory import Memory, Pointer, start_of
+from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
+from xdsl_spirv.interpreter.semantics import control
+from xdsl_spirv.interpreter.spirv.module import run_entry
+from xdsl_spirv.interpreter.unit import Unit
+
+
+@host(gpu.LaunchFuncOp)
+def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) -> list[Any]:
+    """Run a kernel: a `gpu.func`, or an entry point of a `spirv.module`."""
+    if not machine.launches:
+        raise InterpreterError(
+            "a reference runs on tensors only, but the function launches a kernel",
+            op,
+            "pass the module as it was before it was compiled",
+        )
+    values = dict(zip(op.operands, operands, strict=True))
+    grid = [int(values[v]) for v in (op.gridSizeX, op.gridSizeY, op.gridSizeZ)]
+    block = [int(values[v]) for v in (op.blockSizeX, op.blockSizeY, op.blockSizeZ)]
+    arguments = [values[v] for v in op.kernelOperands]
+    module_name, entry = op.kernel.string_value().split(".")
+    module = machine.unit.symbol(module_name)
+    if isinstance(module, SPIRVModuleOp):
+        buffers = {(0, number): array for number, array in enumerate(arguments)}
+        x, y, z = grid
+        run_entry(module, entry, (x, y, z), buffers, {}, b"", machine.options)
+        return []
+    unit = Unit(module, machine.options, geometry_of(grid, block, machine.options))
+    run(unit, unit.symbol(entry), [argument(value, entry, n) for n, value in enumerate(arguments)])
+    return []
+
+
+def argument(value: Array, kernel: str, number: int) -> Pointer | Array:
+    """A kernel's argument: a memref as a pointer to its bytes, a scalar as a uniform value."""
+    if value.ndim:
+        return start_of(Memory.of_array(value, f"argument {number} of @{kernel}"))
+    return value.reshape(1, 1, 1)
+
+
+@control(CollectiveOp)
+def collective(op: CollectiveOp, compiler: Compiler) -> Step:
+    """`linalg` on the kernel's buffers, once for the whole dispatch."""
+    block = op.body.block
+    outer: list[SSAValue] = []
+    for inner in op.walk():
+        for operand in inner.operands:
+            if not op.is_ancestor(operand.owner) and operand not in outer:  # pyright: ignore
+                outer.append(operand)
+    slots = compiler.slots(outer)
+    machine = Host(ModuleOp([]), compiler.unit.options)
+
+    def step(env: Env) -> None:
+        if env[WAVE].first == 0:
+            values = [whole(v, env[slot]) for v, slot in zip(outer, slots, strict=True)]
+            machine.run(block, dict(zip(outer, values, strict=True)))
+
+    return step
+
+
+def whole(value: SSAValue, held: Any) -> Array:
+    """A kernel's value as the host sees it: a memref as an array over its memory."""
+    if not isinstance(held, Pointer):
+        return held.reshape(-1)[0]
+    type = value.type
+    assert isinstance(type, MemRefType)
+    dtype = scalar_dtype(type.element_type)
+    if dtype is None or held.base or held.index.any():
+        raise InterpreterError(f"a kernel's {type} cannot be worked on as a whole")
+    return held.memory.view(dtype)[0].reshape(type.get_shape())

@@ -1,0 +1,303 @@
+"""
+`linalg` on whole arrays: any structured operation, from its index maps and its body.
+
+A body that multiplies and adds is a contraction: floats are multiplied and accumulated in binary64 and
+rounded once to the result's type, integers modulo 2^N exactly. Any other body is evaluated over all
+parallel loops at once and over the reduction loops one point after the other, in their order,
+rounding after every operation as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine.affine_expr import AffineDimExpr
+
+from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.code import WAVE, Compiler
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
+from xdsl_spirv.interpreter.host.machine import Host, host
+from xdsl_spirv.interpreter.kernel.control_flow import body_of
+from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, DType
+from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.interpreter.unit import Unit
+
+PARALLEL = "parallel"
+
+MAX_POINTS = 1 << 22
+"""Parallel loops are cut along the first so that one evaluation has no more points than this."""
+
+
+class Points:
+    """What stands in the wave's place while a body runs: the indexes of the loops."""
+
+    def __init__(self, indexes: Sequence[Array]):
+        self.indexes = indexes
+        self.mask = None
+        self.partial = False
+
+
+@action(linalg.ops.IndexOp)
+def index(op: linalg.ops.IndexOp, unit: Unit) -> Function:
+    """The loop's index."""
+    loop = op.dim.value.data
+    return lambda points: points.indexes[loop]
+
+
+@host(LinalgStructuredOperation)
+def structured(machine: Host, op: LinalgStructuredOperation, operands: Sequence[Any]) -> list[Any]:
+    """Inputs, then outputs; the outputs' new values."""
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    kinds = [attribute.data.value for attribute in op.get_iterator_types()]
+    arrays = [np.asarray(operand) for operand in operands]
+    count = len(op.operands) - len(op.outputs)
+    sizes = loop_sizes(maps, [array.shape for array in arrays])
+    roles = contraction_roles(op.body.block) if count == 2 and len(op.outputs) == 1 else None
+    if roles is not None:
+        results = [contract(arrays, maps, kinds, sizes, roles, op.body.block)]
+    else:
+        body = Body(machine.unit, op.body.block)
+        results = reduce_points(body, arrays, maps, kinds, sizes, count)
+    return finish(op, results, arrays[count:])
+
+
+def finish(op: Operation, results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    """New tensors, or nothing after writing into memrefs."""
+    if op.results:
+        return list(results)
+    for output, result in zip(outputs, results, strict=True):
+        output[...] = result
+    return []
+
+
+class Body:
+    """A body compiled to run on arrays over the iteration space."""
+
+    def __init__(self, unit: Unit, block: Block):
+        compiler = Compiler(unit)
+        self.arguments = [compiler.keep(argument) for argument in block.args]
+        self.steps, self.yielded, _ = body_of(compiler, block)
+        self.template = compiler.template
+
+    def __call__(self, points: Points, arguments: Sequence[Array]) -> list[Array]:
+        env = self.template.copy()
+        env[WAVE] = points
+        for slot, argument in zip(self.arguments, arguments, strict=True):
+            env[slot] = argument
+        self.steps.run(env)
+        return [env[slot] for slot in self.yielded]
+
+
+def reduce_points(
+    body: Body,
+    arrays: Sequence[Array],
+    maps: Sequence[AffineMap],
+    kinds: Sequence[str],
+    sizes: Sequence[int],
+    count: int,
+) -> list[Array]:
+    """Evaluate a body over all parallel loops, one point of the reduction loops after the other."""
+    parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
+    reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]
+    space = Space(sizes, parallel)
+    current = [
+        np.broadcast_to(space.operand(array, map, {}), space.full_shape)
+        for array, map in zip(arrays[count:], maps[count:], strict=True)
+    ]
+    inputs = list(zip(arrays[:count], maps[:count], strict=True))
+    for indexes in product(*(range(sizes[loop]) for loop in reduction)):
+        point = dict(zip(reduction, indexes, strict=True))
+        arguments = [space.operand(array, map, point) for array, map in inputs]
+        points = Points([space.index(loop, point) for loop in range(len(sizes))])
+        current = body(points, [*arguments, *current])
+    return [
+        place(value, array, map, space)
+        for value, array, map in zip(current, arrays[count:], maps[count:], strict=True)
+    ]
+
+
+def place(value: Array, like: Array, map: AffineMap, space: Space) -> Array:
+    """A value over the parallel loops, stored through an output's index map."""
+    result = like.copy()
+    value = np.broadcast_to(value, space.full_shape)
+    target = space.operand(np.arange(like.size).reshape(like.shape), map, {})
+    result.reshape(-1)[np.broadcast_to(target, space.full_shape)] = value
+    return result
+
+
+Roles = tuple[bool, bool]
+"""How integer operands of a contraction extend: with their sign?"""
+
+_FLOAT_CASTS = (arith.ExtFOp, arith.TruncFOp)
+
+
+def contraction_roles(block: Block) -> Roles | None:
+    """`out + cast(a) * cast(b)`, in any order: how a and b extend. None for another body."""
+    if len(block.args) != 3 or block.last_op is None or len(block.last_op.operands) != 1:
+        return None
+    add = block.last_op.operands[0].owner
+    if not isinstance(add, arith.AddfOp | arith.AddiOp):
+        return None
+    sides = [add.lhs, add.rhs]
+    if block.args[2] not in sides:
+        return None
+    sides.remove(block.args[2])
+    multiply = sides[0].owner
+    if not isinstance(multiply, arith.MulfOp | arith.MuliOp):
+        return None
+    found = [_cast_argument(side) for side in (multiply.lhs, multiply.rhs)]
+    if None in found or len(list(block.ops)) > 5:
+        return None
+    (first, first_sign), (second, second_sign) = found  # pyright: ignore
+    if {first, second} != {block.args[0], block.args[1]}:
+        return None
+    return (first_sign, second_sign) if first is block.args[0] else (second_sign, first_sign)
+
+
+def _cast_argument(value: SSAValue) -> tuple[SSAValue, bool] | None:
+    """The block argument that a value is, perhaps extended, and whether with its sign."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return value, True
+    if isinstance(owner, arith.ExtFOp | arith.ExtSIOp):
+        source, sign = owner.operands[0], True
+    elif isinstance(owner, arith.ExtUIOp):
+        source, sign = owner.operands[0], False
+    else:
+        return None
+    return (source, sign) if isinstance(source.owner, Block) else None
+
+
+def contract(
+    arrays: Sequence[Array],
+    maps: Sequence[AffineMap],
+    kinds: Sequence[str],
+    sizes: Sequence[int],
+    roles: Roles,
+    block: Block,
+) -> Array:
+    """out + sum of a * b over the reduction loops."""
+    a, b, out = arrays
+    dtype = out.dtype
+    if numbers.is_float(dtype):
+        total = _sum(a.astype(F64), b.astype(F64), maps, kinds, sizes)
+        total = total + out.astype(F64)
+        return (
+            total.astype(F32).astype(dtype)
+            if numbers.is_small_float(dtype)
+            else total.astype(dtype)
+        )
+    extended = [
+        numbers.integer_to_integer(I64, sign)(array)
+        for array, sign in zip((a, b), roles, strict=True)
+    ]
+    return (_exact_sum(extended, maps, kinds, sizes) + out).astype(dtype)
+
+
+def _exact_sum(
+    arrays: Sequence[Array], maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
+) -> Array:
+    """Modulo 2^64: in binary64 while that is exact, which is much faster."""
+    count = int(np.prod([s for s, kind in zip(sizes, kinds, strict=True) if kind != PARALLEL]))
+    bound = count
+    for array in arrays:
+        low, high = int(array.min(initial=0)), int(array.max(initial=0))
+        bound *= max(-low, high, 1)
+    if bound < 1 << 53:
+        wide = [array.astype(F64) for array in arrays]
+        return _sum(wide[0], wide[1], maps, kinds, sizes).astype(I64)
+    return _sum(arrays[0], arrays[1], maps, kinds, sizes)
+
+
+def _sum(
+    a: Array, b: Array, maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
+) -> Array:
+    """The sum of products in the operands' dtype, in the output's shape."""
+    names = [_loops(map) for map in maps]
+    if all(name is not None for name in names):
+        first, second, out = names
+        return np.einsum(a, first, b, second, out, optimize=True)
+    parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
+    reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]
+    space = Space(sizes, parallel)
+    total = np.zeros(space.full_shape, a.dtype)
+    for indexes in product(*(range(sizes[loop]) for loop in reduction)):
+        point = dict(zip(reduction, indexes, strict=True))
+        total = total + space.operand(a, maps[0], point) * space.operand(b, maps[1], point)
+    shape = [sizes[loop] for loop in _loops(maps[2]) or ()]
+    order = [space.axes.index(loop) for loop in _loops(maps[2]) or ()]
+    if len(shape) != len(space.axes):
+        raise InterpreterError("a contraction's output is indexed by computed loops")
+    return total.reshape(space.shape).transpose(order)
+
+
+def _loops(map: AffineMap) -> list[int] | None:
+    """The loops that a map names, None if it computes or repeats."""
+    loops = [expr.position for expr in map.results if isinstance(expr, AffineDimExpr)]
+    return loops if len(loops) == len(map.results) == len(set(loops)) else None
+
+
+@host(linalg.ops.FillOp)
+def fill(machine: Host, op: linalg.ops.FillOp, operands: Sequence[Any]) -> list[Any]:
+    """Every element is the value."""
+    number, output = operands
+    return finish(op, [np.full_like(output, convert(number, output.dtype))], [output])
+
+
+def convert(number: Array, dtype: DType) -> Array:
+    """A fill's value in the output's type."""
+    if number.dtype == dtype:
+        return number
+    if numbers.is_float(dtype) and numbers.is_float(number.dtype):
+        return numbers.float_to_float(number.dtype, dtype)(number)
+    if numbers.is_float(dtype):
+        return numbers.integer_to_float(dtype, sign=True)(number)
+    if numbers.is_float(number.dtype):
+        return numbers.float_to_integer(dtype, sign=True)(number)
+    return numbers.integer_to_integer(dtype, sign=True)(number)
+
+
+@host(linalg.ops.CopyOp)
+def copy(machine: Host, op: linalg.ops.CopyOp, operands: Sequence[Any]) -> list[Any]:
+    """The input's elements."""
+    return finish(op, [convert(operands[0], operands[1].dtype).copy()], [operands[1]])
+
+
+@host(linalg.ops.TransposeOp)
+def transpose(machine: Host, op: linalg.ops.TransposeOp, operands: Sequence[Any]) -> list[Any]:
+    """Dimension i of the result is dimension permutation[i] of the input."""
+    permutation = op.permutation.get_values()
+    result = np.ascontiguousarray(operands[0].transpose([int(axis) for axis in permutation]))
+    return finish(op, [result], [operands[1]])
+
+
+@host(linalg.ops.BroadcastOp)
+def broadcast(machine: Host, op: linalg.ops.BroadcastOp, operands: Sequence[Any]) -> list[Any]:
+    """The input repeated along new dimensions."""
+    source, output = operands
+    for axis in sorted(int(axis) for axis in op.dimensions.get_values()):
+        source = np.expand_dims(source, axis)
+    return finish(op, [np.broadcast_to(source, output.shape).copy()], [output])
+
+
+@host(linalg.ops.ReduceOp)
+def reduce(machine: Host, op: linalg.ops.ReduceOp, operands: Sequence[Any]) -> list[Any]:
+    """The body folded over dimensions, in their order."""
+    source, output = operands
+    dims = [int(axis) for axis in op.dimensions.get_values()]
+    rank = source.ndim
+    kinds = ["reduction" if axis in dims else PARALLEL for axis in range(rank)]
+    whole = AffineMap.identity(rank)
+    kept = tuple(AffineDimExpr(axis) for axis in range(rank) if axis not in dims)
+    maps = [whole, AffineMap(rank, 0, kept)]
+    body = Body(machine.unit, op.region.block)
+    results = reduce_points(body, [source, output], maps, kinds, source.shape, 1)
+    return finish(op, results, [output])

@@ -1,0 +1,157 @@
+"""
+The host function: one operation after the other on whole numpy arrays.
+
+A tensor or a memref is an array in its type's shape, a scalar an array of no dimensions. A tensor is
+never changed: an operation whose `outs` is a tensor returns a new one; one whose `outs` is a memref
+writes into it. Time is spent in kernels and in `linalg`, so the host needs no compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
+from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Geometry
+
+HostFunction: TypeAlias = Callable[["Host", Any, Sequence[Any]], Sequence[Any]]
+"""(host, operation, operand values) -> result values."""
+
+TABLE: dict[type[Operation], HostFunction] = {}
+"""Every operation of a host function, except those that `semantics.TABLE` has as `value`s."""
+
+
+def host(*ops: type[Operation]) -> Callable[[HostFunction], HostFunction]:
+    """Register what an operation does on the host; subclasses do the same."""
+
+    def decorate(function: HostFunction) -> HostFunction:
+        for op in ops:
+            TABLE[op] = function
+        return function
+
+    return decorate
+
+
+class Host:
+    """
+    Runs the functions of a `builtin.module`.
+
+    Without `launches` a `gpu.launch_func` is refused: the function is then a reference on tensors.
+    """
+
+    def __init__(self, module: ModuleOp, options: Options, launches: bool = True):
+        self.module = module
+        self.options = options
+        self.launches = launches
+        self.unit = Unit(module, options, Geometry((1, 1, 1), (1, 1, 1), options.subgroup_size))
+        self._staged: dict[Operation, semantics.Function] = {}
+        self._frames: list[dict[SSAValue, Any]] = []
+
+    def function(self, name: str) -> func.FuncOp:
+        """The function of that name with a body."""
+        found = self.unit.symbols.get(name)
+        if isinstance(found, func.FuncOp) and found.body.blocks:
+            return found
+        names = [n for n, op in self.unit.symbols.items() if isinstance(op, func.FuncOp)]
+        raise InterpreterError(
+            f"the module has no function @{name} with a body",
+            "the module",
+            f"its functions are: {', '.join(names) or 'none'}",
+        )
+
+    def call(self, name: str, arguments: Sequence[Any]) -> list[Any]:
+        """Run a function on values in the forms of its types."""
+        block = self.function(name).body.block
+        env: dict[SSAValue, Any] = dict(zip(block.args, arguments, strict=True))
+        return self.run(block, env)
+
+    def run(self, block: Block, env: dict[SSAValue, Any]) -> list[Any]:
+        """Run a block; the values that its terminator passes on."""
+        self._frames.append(env)
+        passed: list[Any] = []
+        for op in block.ops:
+            operands = [env[operand] for operand in op.operands]
+            if op.has_trait(IsTerminator):
+                passed = operands
+                break
+            results = self.evaluate(op, operands)
+            for result, value in zip(op.results, results, strict=True):
+                env[result] = value
+        self._frames.pop()
+        return passed
+
+    def run_nested(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
+        """Run a block that also reads the values around it."""
+        env = dict(self._frames[-1])
+        env.update(zip(block.args, arguments, strict=True))
+        return self.run(block, env)
+
+    def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
+        """Run one operation."""
+        try:
+            function = _find(type(op))
+            if function is not None:
+                return function(self, op, operands)
+            staged = self._stage(op)
+            result = staged(*operands)
+        except InterpreterError as error:
+            raise error.at(op) from None
+        return result if len(op.results) > 1 else (result,)
+
+    def _stage(self, op: Operation) -> semantics.Function:
+        found = self._staged.get(op)
+        if found is None:
+            meaning = semantics.TABLE.get(type(op))
+            if meaning is None or meaning.kind != "value":
+                raise InterpreterError(
+                    f"{op.name} has no semantics in a host function",
+                    op,
+                    "tests/interpreter/test_coverage.py lists what is not executed, and why",
+                )
+            found = self._staged[op] = meaning.stage(op, self.unit)
+        return found
+
+
+def _find(kind: type[Operation]) -> HostFunction | None:
+    for base in kind.__mro__:
+        if base in TABLE:
+            return TABLE[base]
+    return None
+
+
+def check_input(value: Any, type: Attribute, place: str) -> Array:
+    """An argument in the form of its type, or what is wrong with it."""
+    array = np.asarray(value)
+    if isinstance(type, TensorType | MemRefType):
+        shape, dtype = tuple(type.get_shape()), scalar_dtype(type.element_type)
+    else:
+        shape, dtype = (), scalar_dtype(type)
+    if dtype is None:
+        raise InterpreterError(f"inputs of type {type} are not taken", place)
+    fits = len(shape) == array.ndim and all(
+        size in (-1, given) for size, given in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InterpreterError(
+            f"the input has shape {array.shape}, but {type} was expected",
+            place,
+            f"pass an array of shape {shape}",
+        )
+    same_bits = array.dtype.itemsize == dtype.itemsize
+    if array.dtype != dtype and not (same_bits and {array.dtype.kind, dtype.kind} <= set("iu")):
+        raise InterpreterError(
+            f"the input has dtype {array.dtype}, but {type} was expected",
+            place,
+            f"pass an array of dtype {dtype}",
+        )
+    return np.ascontiguousarray(array).view(dtype).reshape(array.shape)
