@@ -54,8 +54,10 @@ class KernelBuilder:
         self.block.add_op(op)
         return op.results[0]
 
-    def at_top(self, op: Operation) -> SSAValue:
+    def at_top(self, op: Operation, name: str | None = None) -> SSAValue:
+        """An operation that will stand before the body; `name` is what its result is called."""
         self.top.append(op)
+        op.results[0].name_hint = name
         return op.results[0]
 
     def finish(self) -> None:
@@ -141,11 +143,12 @@ class KernelBuilder:
 
     # Identifiers and memory
 
-    def block_id(self, dimension: gpu.DimensionEnum) -> SSAValue:
-        return self.at_top(gpu.BlockIdOp(gpu.DimensionAttr(dimension)))
+    def block_id(self, dimension: gpu.DimensionEnum, name: str) -> SSAValue:
+        return self.at_top(gpu.BlockIdOp(gpu.DimensionAttr(dimension)), name)
 
     def thread_id(self) -> SSAValue:
-        return self.at_top(gpu.ThreadIdOp(gpu.DimensionAttr(gpu.DimensionEnum.X)))
+        dimension = gpu.DimensionAttr(gpu.DimensionEnum.X)
+        return self.at_top(gpu.ThreadIdOp(dimension), "invocation")
 
     def load(self, source: SSAValue, indices: Sequence[Index]) -> SSAValue:
         return self.add(memref.LoadOp.get(source, [self.index(i) for i in indices]))
@@ -156,8 +159,8 @@ class KernelBuilder:
     def pointer(self, memory: SSAValue, indices: Sequence[Index]) -> SSAValue:
         return self.add(ElementPtrOp(memory, [self.index(i) for i in indices]))
 
-    def allocate(self, type: MemRefType) -> SSAValue:
-        return self.at_top(memref.AllocOp((), (), type))
+    def allocate(self, type: MemRefType, name: str) -> SSAValue:
+        return self.at_top(memref.AllocOp((), (), type), name)
 
     def barrier(self) -> None:
         self.block.add_op(gpu.BarrierOp())
@@ -170,6 +173,7 @@ class KernelBuilder:
         step: int,
         carried: Sequence[SSAValue],
         body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
+        name: str | None = None,
     ) -> Sequence[SSAValue]:
         """
         `for i in range(0, upper, step)`: body(i, carried) gives the next carried values.
@@ -180,6 +184,7 @@ class KernelBuilder:
             return body(0, carried)
         outer = self.block
         block = Block(arg_types=[INDEX, *(value.type for value in carried)])
+        block.args[0].name_hint = name
         self.block = block
         with self._known.scope():
             results = body(block.args[0], block.args[1:])

@@ -120,20 +120,23 @@ def emit(
         builder.barrier()
         return _multiply(builder, made, place, (staged_a, staged_b), carried)
 
-    tile.store(builder.loop(made.contraction.k, tile_k, accumulators, step), result)
+    tile.store(builder.loop(made.contraction.k, tile_k, accumulators, step, "k"), result)
 
 
 def _place(b: KernelBuilder, made: Plan) -> Place:
-    x, y = b.block_id(gpu.DimensionEnum.X), b.block_id(gpu.DimensionEnum.Y)
     by_rows = made.schedule.raster.data == "rows"
+    along, across = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
+    column = b.block_id(along if by_rows else across, "tile_column")
+    row = b.block_id(across if by_rows else along, "tile_row")
     _, columns = made.schedule.grid
-    subgroup: Index = b.at_top(gpu.SubgroupIdOp()) if made.schedule.subgroup_count > 1 else 0
+    many = made.schedule.subgroup_count > 1
+    subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if many else 0
     return Place(
-        tile_row=y if by_rows else x,
-        tile_column=x if by_rows else y,
+        tile_row=row,
+        tile_column=column,
         invocation=b.thread_id(),
         subgroup=subgroup,
-        lane=b.at_top(gpu.LaneIdOp()),
+        lane=b.at_top(gpu.LaneIdOp(), "lane"),
         subgroup_row=b.divided(subgroup, columns),
         subgroup_column=b.remainder(subgroup, columns),
     )

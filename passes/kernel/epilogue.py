@@ -62,7 +62,9 @@ class ResultTile:
         )
         self.scratch: SSAValue | None = None
         if (shape := plan.scratch_shape) is not None:
-            self.scratch = b.allocate(MemRefType(type.element_type, shape, memory_space=WORKGROUP))
+            self.scratch = b.allocate(
+                MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
+            )
         self._scratch_row = b.times(place.subgroup, self.m) if self.scratch else 0
 
     @property
@@ -86,7 +88,7 @@ class ResultTile:
             zero = IntegerAttr(0, element)
         else:
             zero = FloatAttr(0.0, cast(AnyFloat, element))
-        value = self.builder.at_top(ConstantOp(zero, self.type))
+        value = self.builder.at_top(ConstantOp(zero, self.type), "zero")
         return [value] * (self.fragments_m * self.fragments_n)
 
     def load(self, source: SSAValue) -> list[SSAValue]:
@@ -204,8 +206,7 @@ class ResultTile:
             b.when(exists, lambda: body(b.plus(at[0], row), b.plus(at[1], column), scratch_at))
 
         def along_rows(first: Index, _: Sequence[SSAValue]) -> tuple[()]:
-            row = b.divided(self.place.lane, self.n)
-            step(b.plus(first, row), b.remainder(self.place.lane, self.n))
+            step(b.plus(first, row), column)
             return ()
 
         def any_shape(first: Index, _: Sequence[SSAValue]) -> tuple[()]:
@@ -214,6 +215,10 @@ class ResultTile:
             return ()
 
         if lanes % self.n == 0:
+            # With as many lanes as columns a lane stays in its column.
+            several = lanes > self.n
+            row = b.divided(self.place.lane, self.n) if several else 0
+            column = b.remainder(self.place.lane, self.n) if several else self.place.lane
             b.loop(self.m, lanes // self.n, (), along_rows)
         else:
             b.loop(self.m * self.n, lanes, (), any_shape)

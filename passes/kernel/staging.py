@@ -73,9 +73,12 @@ class StagedOperand:
         self.invocations = invocations
         moved = tile.moved_type
         viewed = isinstance(moved, VectorType)
-        self.source = builder.at_top(VectorViewOp(source, moved)) if viewed else source
+        name = source.name_hint or "operand"
+        self.source = source
+        if viewed:
+            self.source = builder.at_top(VectorViewOp(source, moved), f"{name}_vectors")
         self.memory = builder.allocate(
-            MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP)
+            MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP), f"{name}_tile"
         )
         self.stride = builder.i32(tile.stride)
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]

@@ -99,6 +99,9 @@ class KernelCode:
                 if handler is None:
                     refuse(PASS, op, "there is no conversion to spirv for this in a kernel")
                 handler(self, op)
+                for result in op.results:
+                    if result.name_hint and result in self.values:
+                        self.values[result].name_hint = result.name_hint
 
     def finish(self) -> None:
         first = self.entry.first_op
