@@ -56,7 +56,7 @@ def main() -> int:
     parser.add_argument("seeds", type=Path, nargs="*", help="modules to damage")
     parser.add_argument("--time", type=float, help="stop after this many seconds")
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     rng = random.Random(arguments.seed)
     seeds = [path.read_bytes() for path in arguments.seeds]
     seeds += [sample_module(rng, 40).encode() for _ in range(20)]

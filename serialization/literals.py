@@ -9,6 +9,7 @@ first exponent beyond the finite ones, with the fraction as it stands.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from fractions import Fraction
@@ -32,6 +33,8 @@ class NumberType(NamedTuple):
 class FloatFormat(NamedTuple):
     exponent_bits: int
     fraction_bits: int
+    has_infinity: bool = True
+    """Whether the largest exponent is kept for infinities; if not, only all ones are no number."""
 
     @property
     def bias(self) -> int:
@@ -48,7 +51,7 @@ FORMATS: dict[tuple[int, str | None], FloatFormat] = {
     (32, None): FloatFormat(8, 23),
     (64, None): FloatFormat(11, 52),
     (16, "BFloat16KHR"): FloatFormat(8, 7),
-    (8, "Float8E4M3EXT"): FloatFormat(4, 3),
+    (8, "Float8E4M3EXT"): FloatFormat(4, 3, False),
     (8, "Float8E5M2EXT"): FloatFormat(5, 2),
 }
 
@@ -160,9 +163,9 @@ def _parse_float(text: str, number: NumberType) -> int:
             raise ValueError(f"'{text}' is not a number")
         raise ValueError(f"{text} is a hexadecimal integer: a float is 0x1p+0 or 1.0")
     value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:60]} is beyond the type's {number.width} bits")
     if number.width == 64:
-        if value in (float("inf"), float("-inf")):
-            raise ValueError(f"{text} is beyond 64-bit floats")
         return struct.unpack("<Q", struct.pack("<d", value))[0]
     single = _round_to_single(text, value)
     if number.width == 32:
@@ -175,7 +178,7 @@ def _round_to_single(text: str, value: float) -> int:
     try:
         bits = struct.unpack("<I", struct.pack("<f", value))[0]
     except OverflowError:
-        raise ValueError(f"{text} is beyond 32-bit floats") from None
+        raise ValueError(f"{text[:60]} is beyond 32-bit floats") from None
     double = struct.unpack("<Q", struct.pack("<d", value))[0]
     if double & 0x1FFFFFFF != 0x10000000 or len(text) > 400:
         return bits
@@ -199,11 +202,16 @@ def _narrow(text: str, single: int, width: int, layout: FloatFormat) -> int:
     power = (single >> 23 & 0xFF) - 127
     significand = single & 0x7FFFFF | 0x800000
     if power == -127:
-        return sign
-    if power > layout.bias:
-        raise ValueError(f"{text} is beyond the type's {width} bits")
+        power, significand = -126, single & 0x7FFFFF
     exponent = power + layout.bias
     shift = 23 - layout.fraction_bits
+    reached = exponent << layout.fraction_bits | (significand & 0x7FFFFF) >> shift
+    infinity = ((1 << layout.exponent_bits) - 1) << layout.fraction_bits
+    not_a_number = (1 << (width - 1)) - 1
+    if reached >= (infinity if layout.has_infinity else not_a_number):
+        raise ValueError(f"{text} is beyond the type's {width} bits")
+    if not significand >> 23:
+        return sign | (significand >> shift >> (1 - exponent))
     if exponent <= 0:
         return sign | significand >> (shift + 1 - exponent)
     return (
