@@ -27,15 +27,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     VectorType,
 )
-from xdsl.ir import (
-    Attribute,
-    Block,
-    Operation,
-    Region,
-    SSAValue,
-    TypeAttribute,
-    TypedAttribute,
-)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute, TypedAttribute
 from xdsl.irdl import (
     irdl_op_definition,
     lazy_traits_def,
@@ -47,14 +39,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import (
-    ConstantLike,
-    HasParent,
-    IsTerminator,
-    Pure,
-    SymbolOpInterface,
-    SymbolTable,
-)
+from xdsl.traits import ConstantLike, HasParent, IsTerminator, Pure, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules

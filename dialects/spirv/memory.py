@@ -2,31 +2,19 @@
 Variables of functions, loads, stores, copies, and pointers into composites.
 
 A pointer's pointee follows from its chain: the verifier walks the base's type along the indexes.
-Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
-`["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`; InBoundsAccessChain, ArrayLength and
-CopyObject exist.
+Beyond MLIR: InBoundsAccessChain, ArrayLength and CopyObject exist.
 """
 
 from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import (
-    FlatSymbolRefAttrConstr,
-    IntegerAttr,
-    IntegerType,
-    SymbolRefAttr,
-    VectorType,
-    i32,
-)
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
-    AnyOf,
-    BaseAttr,
     VarConstraint,
     irdl_op_definition,
     operand_def,
@@ -39,29 +27,27 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import (
-    EffectInstance,
-    MemoryAllocEffect,
-    MemoryEffect,
-    MemoryEffectKind,
-    Pure,
-)
+from xdsl.traits import MemoryAllocEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.attributes import (
-    MemoryAccessAttr,
-    ScopeAttr,
-    StorageClassAttr,
-    parse_integer,
-)
+from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import (
     CONSTANT_INSTRUCTIONS,
     constant_integer,
     verify_lengths,
 )
-from xdsl_spirv.dialects.spirv.enums import MemoryAccess, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.enums import MemoryAccess, StorageClass
+from xdsl_spirv.dialects.spirv.memory_operands import (
+    MAKE_AVAILABLE,
+    MAKE_VISIBLE,
+    SCOPE,
+    CopiesMemory,
+    MemoryOperand,
+    ReadsMemory,
+    WritesMemory,
+)
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -72,142 +58,6 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     known,
 )
-
-MAKE_AVAILABLE = MemoryAccess.MakePointerAvailable
-MAKE_VISIBLE = MemoryAccess.MakePointerVisible
-
-SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
-"""A known scope, or the specialization constant that decides it."""
-
-
-@dataclass(frozen=True)
-class MemoryOperand:
-    """A memory operand with its parameters (SPIR-V 3.26)."""
-
-    access: MemoryAccessAttr | None = None
-    alignment: IntegerAttr | None = None
-    scope: ScopeAttr | SymbolRefAttr | None = None
-
-    @classmethod
-    def of(
-        cls,
-        access: MemoryAccess | None = None,
-        alignment: int | None = None,
-        scope: Scope | str | None = None,
-    ) -> MemoryOperand:
-        """A memory operand; its bit Aligned follows from `alignment`."""
-        if alignment is not None:
-            access = (access or MemoryAccess.None_) | MemoryAccess.Aligned
-        return cls(
-            None if access is None else MemoryAccessAttr(access),
-            None if alignment is None else IntegerAttr(alignment, i32),
-            _scope(scope),
-        )
-
-    @classmethod
-    def parse_optional(cls, parser: Parser) -> MemoryOperand:
-        """`["Volatile|Aligned", 4]`, or nothing."""
-        if not parser.parse_optional_punctuation("["):
-            return cls()
-        access = MemoryAccessAttr.parse_quoted(parser)
-        alignment = scope = None
-        while parser.parse_optional_punctuation(","):
-            if parser.parse_optional_keyword("scope"):
-                with parser.in_parens():
-                    scope = _parse_scope(parser)
-            else:
-                alignment = parse_integer(parser)
-        parser.parse_punctuation("]")
-        return cls(MemoryAccessAttr(access), alignment, scope)
-
-    def print(self, printer: Printer) -> None:
-        """` ["Volatile|Aligned", 4]`, or nothing."""
-        if self.access is None:
-            return
-        printer.print_string(f' ["{self.access.spell(self.access.data)}"')
-        if self.alignment is not None:
-            printer.print_string(f", {self.alignment.value.data}")
-        if self.scope is not None:
-            printer.print_string(", scope(")
-            if isinstance(self.scope, ScopeAttr):
-                self.scope.print_parameter(printer)
-            else:
-                printer.print_attribute(self.scope)
-            printer.print_string(")")
-        printer.print_string("]")
-
-    def verify(self, forbidden: MemoryAccess, what: str) -> None:
-        """Raises VerifyException if a parameter is missing or `what` must not have `forbidden`."""
-        access = self.access.data if self.access else MemoryAccess.None_
-        if bool(access & MemoryAccess.Aligned) != (self.alignment is not None):
-            raise VerifyException(
-                "the memory operand Aligned and an alignment go together: give both or neither"
-            )
-        if self.alignment is not None and self.alignment.value.data.bit_count() != 1:
-            raise VerifyException(
-                f"an alignment must be a power of two, not {self.alignment.value.data}"
-            )
-        if access & forbidden:
-            raise VerifyException(f"{forbidden.name} is not for {what}: remove it")
-        if bool(access & (MAKE_AVAILABLE | MAKE_VISIBLE)) != (self.scope is not None):
-            raise VerifyException(
-                "MakePointerAvailable or MakePointerVisible and a scope go together: "
-                "add scope(<Workgroup>), say, or remove it"
-            )
-        if self.scope is not None and not access & MemoryAccess.NonPrivatePointer:
-            raise VerifyException(
-                "MakePointerAvailable and MakePointerVisible are for non-private pointers: "
-                "add NonPrivatePointer"
-            )
-
-    def properties(self, prefix: str = "") -> dict[str, Attribute | None]:
-        """The properties of an operation that has this operand."""
-        return {
-            f"{prefix}memory_access": self.access,
-            f"{prefix}alignment": self.alignment,
-            f"{prefix}memory_scope": self.scope,
-        }
-
-
-def _scope(scope: Scope | str | None) -> ScopeAttr | SymbolRefAttr | None:
-    if isinstance(scope, Scope):
-        return ScopeAttr(scope)
-    return None if scope is None else SymbolRefAttr(scope)
-
-
-def _parse_scope(parser: Parser) -> ScopeAttr | SymbolRefAttr:
-    """`<Workgroup>` or `@scope`."""
-    if symbol := parser.parse_optional_symbol_name():
-        return SymbolRefAttr(symbol)
-    return ScopeAttr(ScopeAttr.parse_parameter(parser))
-
-
-class ReadsMemory(MemoryEffect):
-    """A load: it reads, and where it is volatile it may not be removed or repeated either."""
-
-    @classmethod
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        access = op.properties.get("memory_access")
-        effects = {EffectInstance(MemoryEffectKind.READ)}
-        if isinstance(access, MemoryAccessAttr) and access.data & MemoryAccess.Volatile:
-            effects.add(EffectInstance(MemoryEffectKind.WRITE))
-        return effects
-
-
-class WritesMemory(MemoryEffect):
-    """A store."""
-
-    @classmethod
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        return {EffectInstance(MemoryEffectKind.WRITE)}
-
-
-class CopiesMemory(MemoryEffect):
-    """A copy reads and writes."""
-
-    @classmethod
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        return {EffectInstance(MemoryEffectKind.READ), EffectInstance(MemoryEffectKind.WRITE)}
 
 
 def pointer_type(value: SSAValue) -> PointerType:

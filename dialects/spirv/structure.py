@@ -1,20 +1,16 @@
 """
-A module, its functions, entry points and global variables.
+Entry points with their execution modes, and global variables.
 
-A function of a module takes and gives values; everything else it knows by symbols. The verifier
-checks what needs more than one operation: symbols, the interface of entry points, where operations
-may stand.
+The verifier checks what needs more than one operation: symbols, and the interface of entry points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DictionaryAttr,
     FlatSymbolRefAttrConstr,
-    FunctionType,
     IntegerAttr,
     StringAttr,
     SymbolNameConstraint,
@@ -22,38 +18,24 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.dialects.utils import print_func_argument, print_func_output
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Operation
 from xdsl.irdl import (
     irdl_op_definition,
     lazy_traits_def,
     opt_prop_def,
     prop_def,
-    region_def,
     result_def,
     traits_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import (
-    CallableOpInterface,
-    HasParent,
-    IsolatedFromAbove,
-    NoTerminator,
-    OptionalSymbolOpInterface,
-    Pure,
-    SymbolOpInterface,
-    SymbolTable,
-)
+from xdsl.traits import HasParent, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr, VerCapExtAttr
+from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
 from xdsl_spirv.dialects.spirv.attributes import (
-    AddressingModelAttr,
     ExecutionModeAttr,
     ExecutionModelAttr,
-    FunctionControlAttr,
-    MemoryModelAttr,
     parse_integer,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
@@ -63,310 +45,14 @@ from xdsl_spirv.dialects.spirv.constants import (
     find_symbol,
     verify_lengths,
 )
-from xdsl_spirv.dialects.spirv.enums import (
-    AddressingModel,
-    BuiltIn,
-    ExecutionMode,
-    ExecutionModel,
-    FunctionControl,
-    MemoryModel,
-    StorageClass,
-)
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, ExecutionMode, ExecutionModel, StorageClass
+from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
+from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rules import cm_07_storage
-from xdsl_spirv.dialects.spirv.rules_module import check_module
 from xdsl_spirv.dialects.spirv.types import PointerType
-
-IN_A_MODULE = frozenset(
-    f"spirv.{name}"
-    for name in (
-        "Constant ConstantNull Undef SpecConstant SpecConstantComposite SpecConstantOperation "
-        "mlir.referenceof GlobalVariable func EntryPoint ExecutionMode"
-    ).split()
-)
-"""What may stand directly in a module."""
 
 NOT_IN_A_MODULE = (StorageClass.Generic, StorageClass.Function)
 """The storage classes that a variable of a module cannot have."""
-
-
-@irdl_op_definition
-class ModuleOp(SPIRVOp):
-    """
-    A SPIR-V module, with the models that OpMemoryModel states.
-
-    `spirv.module @m Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> { ... }`.
-    """
-
-    name = "spirv.module"
-    addressing_model = prop_def(AddressingModelAttr)
-    memory_model = prop_def(MemoryModelAttr)
-    vce_triple = opt_prop_def(VerCapExtAttr)
-    sym_name = opt_prop_def(SymbolNameConstraint())
-    body = region_def("single_block")
-    traits = traits_def(
-        IsolatedFromAbove(), NoTerminator(), SymbolTable(), OptionalSymbolOpInterface()
-    )
-
-    def __init__(
-        self,
-        body: Region | Sequence[Operation] = (),
-        addressing_model: AddressingModel = AddressingModel.Logical,
-        memory_model: MemoryModel = MemoryModel.Vulkan,
-        vce_triple: VerCapExtAttr | None = None,
-        sym_name: str | None = None,
-    ):
-        super().__init__(
-            properties={
-                "addressing_model": AddressingModelAttr(addressing_model),
-                "memory_model": MemoryModelAttr(memory_model),
-                "vce_triple": vce_triple,
-                "sym_name": None if sym_name is None else StringAttr(sym_name),
-            },
-            regions=[body if isinstance(body, Region) else Region(Block(body))],
-        )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ModuleOp:
-        name = parser.parse_optional_symbol_name()
-        addressing_model = AddressingModelAttr.parse_enumerant(parser)
-        memory_model = MemoryModelAttr.parse_enumerant(parser)
-        triple = None
-        if parser.parse_optional_keyword("requires"):
-            start = parser.pos
-            triple = parser.parse_attribute()
-            if not isinstance(triple, VerCapExtAttr):
-                parser.raise_error("expected #spirv.vce<...>", start, parser.pos)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        body = parser.parse_region()
-        if not body.blocks:
-            body.add_block(Block())
-        op = cls(body, addressing_model, memory_model, triple, name.data if name else None)
-        if attributes is not None:
-            op.attributes |= attributes.data
-        return op
-
-    def print(self, printer: Printer) -> None:
-        if self.sym_name is not None:
-            printer.print_string(" ")
-            printer.print_symbol_name(self.sym_name.data)
-        for model in (self.addressing_model, self.memory_model):
-            printer.print_string(f" {model.spell(model.data)}")
-        if self.vce_triple is not None:
-            printer.print_string(" requires ")
-            printer.print_attribute(self.vce_triple)
-        printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
-
-    def verify_(self) -> None:
-        if self.body.block.args:
-            raise VerifyException("a spirv.module takes no arguments")
-        for op in self.body.block.ops:
-            if op.name not in IN_A_MODULE:
-                raise VerifyException(
-                    f"{op.name} cannot stand directly in a spirv.module: only constants, global "
-                    "variables, functions, entry points and execution modes can"
-                )
-        met: set[tuple[ExecutionModel, str]] = set()
-        for entry in entry_points(self):
-            key = (entry.execution_model.data, entry.fn.root_reference.data)
-            if key in met:
-                raise VerifyException(
-                    f"two entry points have the model {key[0].name} and the name {key[1]}"
-                )
-            met.add(key)
-        check_module(self)
-
-
-class _Callable(CallableOpInterface):
-    @classmethod
-    def get_callable_region(cls, op: Operation) -> Region:
-        return op.regions[0]
-
-    @classmethod
-    def get_argument_types(cls, op: Operation) -> tuple[Attribute, ...]:
-        return op.function_type.inputs.data if isinstance(op, FuncOp) else ()
-
-    @classmethod
-    def get_result_types(cls, op: Operation) -> tuple[Attribute, ...]:
-        return op.function_type.outputs.data if isinstance(op, FuncOp) else ()
-
-
-_ARGUMENT = tuple[Parser.Argument | None, Attribute, dict[str, Attribute]]
-
-
-@irdl_op_definition
-class FuncOp(SPIRVOp):
-    """
-    OpFunction: `spirv.func @f(%x: f32) -> f32 "Inline" { ... }`.
-
-    Without a body it is declared here and defined in another module: it then needs
-    `linkage_attributes`.
-    """
-
-    name = "spirv.func"
-    sym_name = prop_def(SymbolNameConstraint())
-    function_type = prop_def(FunctionType)
-    function_control = prop_def(FunctionControlAttr)
-    linkage_attributes = opt_prop_def(LinkageAttributesAttr)
-    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
-    res_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
-    body = region_def()
-    traits = lazy_traits_def(
-        lambda: (
-            IsolatedFromAbove(),
-            SymbolOpInterface(),
-            _Callable(),
-            HasParent(ModuleOp, BuiltinModuleOp),
-        )
-    )
-
-    def __init__(
-        self,
-        sym_name: str,
-        function_type: FunctionType | tuple[Sequence[Attribute], Sequence[Attribute]],
-        body: Region | None = None,
-        function_control: FunctionControl = FunctionControl.None_,
-        linkage_attributes: LinkageAttributesAttr | None = None,
-    ):
-        """Without `body`, the function has one empty block that takes the arguments."""
-        if isinstance(function_type, tuple):
-            function_type = FunctionType.from_lists(*function_type)
-        if body is None:
-            body = Region(Block(arg_types=function_type.inputs))
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(sym_name),
-                "function_type": function_type,
-                "function_control": FunctionControlAttr(function_control),
-                "linkage_attributes": linkage_attributes,
-            },
-            regions=[body],
-        )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> FuncOp:
-        name = parser.parse_symbol_name().data
-        arguments = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: _parse_argument(parser)
-        )
-        outputs = _parse_outputs(parser)
-        control = FunctionControlAttr.parse_quoted(parser)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        named = [argument for argument, _, _ in arguments if argument is not None]
-        if named and len(named) != len(arguments):
-            parser.raise_error("name all arguments of a function, or none")
-        body = parser.parse_optional_region(named or None) or Region()
-        inputs = [type for _, type, _ in arguments]
-        op = cls(name, (inputs, [type for type, _ in outputs]), body, control)
-        if any(own for _, _, own in arguments):
-            op.arg_attrs = ArrayAttr([DictionaryAttr(own) for _, _, own in arguments])
-        if any(own for _, own in outputs):
-            op.res_attrs = ArrayAttr([DictionaryAttr(own) for _, own in outputs])
-        if attributes is not None:
-            set_attributes(op, attributes.data)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        inputs = self.function_type.inputs.data
-        own = self.arg_attrs.data if self.arg_attrs else (None,) * len(inputs)
-        with printer.in_parens():
-            if self.body.blocks:
-                arguments = list(zip(self.body.blocks[0].args, own, strict=True))
-                printer.print_list(arguments, lambda a: print_func_argument(printer, *a))
-            else:
-                declared = list(zip(inputs, own, strict=True))
-                printer.print_list(declared, lambda a: print_func_output(printer, *a))
-        self._print_outputs(printer)
-        control = self.function_control
-        printer.print_string(f' "{control.spell(control.data)}"')
-        hidden = {"sym_name", "function_type", "function_control", "arg_attrs", "res_attrs"}
-        shown = {k: v for k, v in self.properties.items() if k not in hidden} | self.attributes
-        printer.print_op_attributes(shown, print_keyword=True)
-        if self.body.blocks:
-            printer.print_string(" ")
-            printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
-
-    def _print_outputs(self, printer: Printer) -> None:
-        outputs = self.function_type.outputs.data
-        if not outputs:
-            return
-        printer.print_string(" -> ")
-        if self.res_attrs is None and len(outputs) == 1:
-            printer.print_attribute(outputs[0])
-            return
-        own = self.res_attrs.data if self.res_attrs else (None,) * len(outputs)
-        with printer.in_parens():
-            results = list(zip(outputs, own, strict=True))
-            printer.print_list(results, lambda r: print_func_output(printer, *r))
-
-    @property
-    def result_type(self) -> Attribute | None:
-        """What the function gives, None for nothing."""
-        outputs = self.function_type.outputs.data
-        return outputs[0] if outputs else None
-
-    def verify_(self) -> None:
-        if len(self.function_type.outputs) > 1:
-            raise VerifyException(
-                "a SPIR-V function gives at most one value: give several as a spirv.struct"
-            )
-        for own, types in (
-            (self.arg_attrs, self.function_type.inputs),
-            (self.res_attrs, self.function_type.outputs),
-        ):
-            if own is not None and len(own) != len(types):
-                raise VerifyException(
-                    f"{len(own)} attribute dictionaries for {len(types)} arguments or results"
-                )
-        if not self.body.blocks:
-            if self.linkage_attributes is None and isinstance(self.parent_op(), ModuleOp):
-                raise VerifyException(
-                    "a function without a body comes from another module: "
-                    "say from where by linkage_attributes, or give it a body"
-                )
-            return
-        arguments = self.body.blocks[0].arg_types
-        if tuple(arguments) != self.function_type.inputs.data:
-            raise VerifyException(
-                "the entry block's arguments must have the types of the function's inputs"
-            )
-        if not isinstance(self.parent_op(), ModuleOp):
-            return
-        for op in self.body.walk():
-            if not op.name.startswith("spirv."):
-                raise VerifyException(
-                    f"{op.name} cannot be in a function of a spirv.module: lower it to spirv first"
-                )
-
-
-def _parse_argument(parser: Parser) -> _ARGUMENT:
-    """`%x: f32 {...}`, or `f32 {...}` in a declaration."""
-    argument = parser.parse_optional_argument()
-    type = parser.parse_type() if argument is None else argument.type
-    own = parser.parse_optional_dictionary_attr_dict()
-    parser.parse_optional_location()
-    return argument, type, own
-
-
-def _parse_outputs(parser: Parser) -> list[tuple[Attribute, dict[str, Attribute]]]:
-    """`-> f32`, `-> (f32 {...})`, `-> ()` or nothing."""
-    if not parser.parse_optional_punctuation("->"):
-        return []
-    outputs = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.PAREN,
-        lambda: (parser.parse_type(), parser.parse_optional_dictionary_attr_dict()),
-    )
-    return [(parser.parse_type(), {})] if outputs is None else list(outputs)
-
-
-def set_attributes(op: SPIRVOp, attributes: Mapping[str, Attribute]) -> None:
-    """Entries of a custom form's dictionary: properties where the operation has such, else free."""
-    declared = op.get_irdl_definition().properties
-    for key, value in attributes.items():
-        (op.properties if key in declared else op.attributes)[key] = value
 
 
 @irdl_op_definition
@@ -411,6 +97,7 @@ class EntryPointOp(SPIRVOp):
     def verify_(self) -> None:
         if self.parent_op() is None:
             return
+        self._verify_unique()
         function = find_symbol(self, self.fn)
         if not isinstance(function, FuncOp):
             raise VerifyException(f"{self.fn} is not a spirv.func of this module")
@@ -422,6 +109,17 @@ class EntryPointOp(SPIRVOp):
         for name in self.interface:
             if not isinstance(find_symbol(self, name), GlobalVariableOp):
                 raise VerifyException(f"{name} is not a spirv.GlobalVariable of this module")
+
+    def _verify_unique(self) -> None:
+        key = {("execution_model", self.execution_model), ("fn", self.fn)}
+        earlier = self.prev_op
+        while earlier is not None:
+            if isinstance(earlier, EntryPointOp) and earlier.properties.items() >= key:
+                raise VerifyException(
+                    f"two entry points have the model {self.execution_model.data.name} "
+                    f"and the name {self.fn.root_reference.data}"
+                )
+            earlier = earlier.prev_op
 
 
 @irdl_op_definition
@@ -631,8 +329,6 @@ def entry_points(module: ModuleOp) -> list[EntryPointOp]:
 
 
 OPERATIONS: list[type[Operation]] = [
-    ModuleOp,
-    FuncOp,
     EntryPointOp,
     ExecutionModeOp,
     GlobalVariableOp,

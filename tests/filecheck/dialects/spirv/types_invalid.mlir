@@ -26,7 +26,7 @@ func.func private @f(!spirv.ptr<f32, Attic>)
 
 // An array of nothing.
 func.func private @f(!spirv.array<0 x f32>)
-// CHECK: an array's length must be at least 1
+// CHECK: an array's length must be from 1 to 4294967295, not 0
 
 // -----
 

@@ -1,0 +1,223 @@
+"""
+Functions: values in and out, everything else by symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    StringAttr,
+    SymbolNameConstraint,
+)
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.dialects.utils import print_func_argument, print_func_output
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.irdl import irdl_op_definition, lazy_traits_def, opt_prop_def, prop_def, region_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import CallableOpInterface, HasParent, IsolatedFromAbove, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
+from xdsl_spirv.dialects.spirv.attributes import FunctionControlAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.enums import FunctionControl
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+
+
+class _Callable(CallableOpInterface):
+    @classmethod
+    def get_callable_region(cls, op: Operation) -> Region:
+        return op.regions[0]
+
+    @classmethod
+    def get_argument_types(cls, op: Operation) -> tuple[Attribute, ...]:
+        return op.function_type.inputs.data if isinstance(op, FuncOp) else ()
+
+    @classmethod
+    def get_result_types(cls, op: Operation) -> tuple[Attribute, ...]:
+        return op.function_type.outputs.data if isinstance(op, FuncOp) else ()
+
+
+_ARGUMENT = tuple[Parser.Argument | None, Attribute, dict[str, Attribute]]
+
+
+@irdl_op_definition
+class FuncOp(SPIRVOp):
+    """
+    OpFunction: `spirv.func @f(%x: f32) -> f32 "Inline" { ... }`.
+
+    Without a body it is declared here and defined in another module: it then needs
+    `linkage_attributes`.
+    """
+
+    name = "spirv.func"
+    sym_name = prop_def(SymbolNameConstraint())
+    function_type = prop_def(FunctionType)
+    function_control = prop_def(FunctionControlAttr)
+    linkage_attributes = opt_prop_def(LinkageAttributesAttr)
+    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    res_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    body = region_def()
+    traits = lazy_traits_def(
+        lambda: (
+            IsolatedFromAbove(),
+            SymbolOpInterface(),
+            _Callable(),
+            HasParent(ModuleOp, BuiltinModuleOp),
+        )
+    )
+
+    def __init__(
+        self,
+        sym_name: str,
+        function_type: FunctionType | tuple[Sequence[Attribute], Sequence[Attribute]],
+        body: Region | None = None,
+        function_control: FunctionControl = FunctionControl.None_,
+        linkage_attributes: LinkageAttributesAttr | None = None,
+    ):
+        """Without `body`, the function has one empty block that takes the arguments."""
+        if isinstance(function_type, tuple):
+            function_type = FunctionType.from_lists(*function_type)
+        if body is None:
+            body = Region(Block(arg_types=function_type.inputs))
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(sym_name),
+                "function_type": function_type,
+                "function_control": FunctionControlAttr(function_control),
+                "linkage_attributes": linkage_attributes,
+            },
+            regions=[body],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FuncOp:
+        name = parser.parse_symbol_name().data
+        arguments = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: _parse_argument(parser)
+        )
+        outputs = _parse_outputs(parser)
+        control = FunctionControlAttr.parse_quoted(parser)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        named = [argument for argument, _, _ in arguments if argument is not None]
+        if named and len(named) != len(arguments):
+            parser.raise_error("name all arguments of a function, or none")
+        body = parser.parse_optional_region(named or None) or Region()
+        inputs = [type for _, type, _ in arguments]
+        op = cls(name, (inputs, [type for type, _ in outputs]), body, control)
+        if any(own for _, _, own in arguments):
+            op.arg_attrs = ArrayAttr([DictionaryAttr(own) for _, _, own in arguments])
+        if any(own for _, own in outputs):
+            op.res_attrs = ArrayAttr([DictionaryAttr(own) for _, own in outputs])
+        if attributes is not None:
+            set_attributes(op, attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        inputs = self.function_type.inputs.data
+        own = self.arg_attrs.data if self.arg_attrs else (None,) * len(inputs)
+        with printer.in_parens():
+            if self.body.blocks:
+                arguments = list(zip(self.body.blocks[0].args, own, strict=True))
+                printer.print_list(arguments, lambda a: print_func_argument(printer, *a))
+            else:
+                declared = list(zip(inputs, own, strict=True))
+                printer.print_list(declared, lambda a: print_func_output(printer, *a))
+        self._print_outputs(printer)
+        control = self.function_control
+        printer.print_string(f' "{control.spell(control.data)}"')
+        hidden = {"sym_name", "function_type", "function_control", "arg_attrs", "res_attrs"}
+        shown = {k: v for k, v in self.properties.items() if k not in hidden} | self.attributes
+        printer.print_op_attributes(shown, print_keyword=True)
+        if self.body.blocks:
+            printer.print_string(" ")
+            printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+
+    def _print_outputs(self, printer: Printer) -> None:
+        outputs = self.function_type.outputs.data
+        if not outputs:
+            return
+        printer.print_string(" -> ")
+        if self.res_attrs is None and len(outputs) == 1:
+            printer.print_attribute(outputs[0])
+            return
+        own = self.res_attrs.data if self.res_attrs else (None,) * len(outputs)
+        with printer.in_parens():
+            results = list(zip(outputs, own, strict=True))
+            printer.print_list(results, lambda r: print_func_output(printer, *r))
+
+    @property
+    def result_type(self) -> Attribute | None:
+        """What the function gives, None for nothing."""
+        outputs = self.function_type.outputs.data
+        return outputs[0] if outputs else None
+
+    def verify_(self) -> None:
+        if len(self.function_type.outputs) > 1:
+            raise VerifyException(
+                "a SPIR-V function gives at most one value: give several as a spirv.struct"
+            )
+        for own, types in (
+            (self.arg_attrs, self.function_type.inputs),
+            (self.res_attrs, self.function_type.outputs),
+        ):
+            if own is not None and len(own) != len(types):
+                raise VerifyException(
+                    f"{len(own)} attribute dictionaries for {len(types)} arguments or results"
+                )
+        if not self.body.blocks:
+            if self.linkage_attributes is None and isinstance(self.parent_op(), ModuleOp):
+                raise VerifyException(
+                    "a function without a body comes from another module: "
+                    "say from where by linkage_attributes, or give it a body"
+                )
+            return
+        arguments = self.body.blocks[0].arg_types
+        if tuple(arguments) != self.function_type.inputs.data:
+            raise VerifyException(
+                "the entry block's arguments must have the types of the function's inputs"
+            )
+        if not isinstance(self.parent_op(), ModuleOp):
+            return
+        for op in self.body.walk():
+            if not op.name.startswith("spirv."):
+                raise VerifyException(
+                    f"{op.name} cannot be in a function of a spirv.module: lower it to spirv first"
+                )
+
+
+def _parse_argument(parser: Parser) -> _ARGUMENT:
+    """`%x: f32 {...}`, or `f32 {...}` in a declaration."""
+    argument = parser.parse_optional_argument()
+    type = parser.parse_type() if argument is None else argument.type
+    own = parser.parse_optional_dictionary_attr_dict()
+    parser.parse_optional_location()
+    return argument, type, own
+
+
+def _parse_outputs(parser: Parser) -> list[tuple[Attribute, dict[str, Attribute]]]:
+    """`-> f32`, `-> (f32 {...})`, `-> ()` or nothing."""
+    if not parser.parse_optional_punctuation("->"):
+        return []
+    outputs = parser.parse_optional_comma_separated_list(
+        parser.Delimiter.PAREN,
+        lambda: (parser.parse_type(), parser.parse_optional_dictionary_attr_dict()),
+    )
+    return [(parser.parse_type(), {})] if outputs is None else list(outputs)
+
+
+def set_attributes(op: SPIRVOp, attributes: Mapping[str, Attribute]) -> None:
+    """Entries of a custom form's dictionary: properties where the operation has such, else free."""
+    declared = op.get_irdl_definition().properties
+    for key, value in attributes.items():
+        (op.properties if key in declared else op.attributes)[key] = value
+
+
+OPERATIONS: list[type[Operation]] = [FuncOp]
