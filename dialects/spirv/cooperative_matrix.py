@@ -54,7 +54,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     MemoryAccess,
     Scope,
 )
-from xdsl_spirv.dialects.spirv.memory import SCOPE, MemoryOperand
+from xdsl_spirv.dialects.spirv.memory_operands import SCOPE, MemoryOperand
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 Layout: TypeAlias = CooperativeMatrixLayout | CooperativeMatrixLayoutAttr | SymbolRefAttr | str
