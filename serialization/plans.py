@@ -181,6 +181,15 @@ def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> li
     return words
 
 
+def fields(cls: type[Operation]) -> dict[str, Operand]:
+    """
+    What a class calls the operands of its instruction: field name -> grammar operand.
+
+    Raises `SPIRVEncodeError` if the grammar has no such instruction.
+    """
+    return {_field(cls, o): o for o in _inputs(instruction_for(cls))}
+
+
 def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) -> bool:
     """Whether the instruction's operands are the SSA operands, in their order."""
     if not issubclass(cls, IRDLOperation):
