@@ -1,51 +1,67 @@
 """
 The `spirv` dialect: SPIR-V for compute, in MLIR's textual syntax.
 
-A family of instructions is one module here, which lists its operations in `OPERATIONS` (and
-attributes of its own, if any, in `ATTRIBUTES`); the dialect is their concatenation.
+A family of instructions is one module here, which lists its operations in `OPERATIONS` (and types
+or attributes of its own, if any, in `ATTRIBUTES`); the dialect is their concatenation.
 """
-
-from importlib import import_module
-from importlib.util import find_spec
 
 from xdsl.ir import Attribute, Dialect, Operation
 
 from xdsl_spirv.dialects import dense_literals
-
-_FAMILIES = (
-    "attributes",
-    "types",
-    "abi",
-    "module",
-    "function",
-    "structure",
-    "constants",
-    "memory",
-    "branches",
-    "control_flow",
-    "arithmetic",
-    "logic",
-    "bit",
-    "conversion",
-    "composite",
-    "group",
-    "atomic",
-    "barrier",
-    "glsl",
-    "cooperative_matrix",
-    "dot_product",
-    "rotate",
+from xdsl_spirv.dialects.spirv import (
+    abi,
+    arithmetic,
+    atomic,
+    attributes,
+    barrier,
+    bit,
+    branches,
+    composite,
+    constants,
+    control_flow,
+    conversion,
+    cooperative_matrix,
+    dot_product,
+    function,
+    glsl,
+    group,
+    logic,
+    memory,
+    module,
+    rotate,
+    structure,
+    types,
 )
 
-OPERATIONS: list[type[Operation]] = []
-ATTRIBUTES: list[type[Attribute]] = []
-for _family in _FAMILIES:
-    _name = f"xdsl_spirv.dialects.spirv.{_family}"
-    if find_spec(_name) is None:
-        continue
-    _module = import_module(_name)
-    OPERATIONS.extend(getattr(_module, "OPERATIONS", []))
-    ATTRIBUTES.extend(getattr(_module, "ATTRIBUTES", []))
+FAMILIES = (
+    module,
+    function,
+    structure,
+    constants,
+    memory,
+    branches,
+    control_flow,
+    arithmetic,
+    logic,
+    bit,
+    conversion,
+    composite,
+    group,
+    atomic,
+    barrier,
+    glsl,
+    cooperative_matrix,
+    dot_product,
+    rotate,
+)
+
+OPERATIONS: list[type[Operation]] = [op for family in FAMILIES for op in family.OPERATIONS]
+
+ATTRIBUTES: list[type[Attribute]] = [
+    *attributes.ATTRIBUTES,
+    *types.ATTRIBUTES,
+    *abi.ATTRIBUTES,
+]
 
 # A constant in the generic syntax is read by xDSL's own parser.
 dense_literals.install()
