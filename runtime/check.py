@@ -5,7 +5,7 @@ The reference is the source module, evaluated in binary64 and rounded once. What
 by is derived, not tuned: docs/numerics.md. For a contraction over K with accumulators of unit
 roundoff u,
 
-    |result - reference| <= (K + 2) u (|A| |B| + |C|) + v |reference| + (2 K + 2) s
+    |result - reference| <= (K + 1) u (|A| |B| + |C|) + v |reference| + (2 K + 1) s
 
 element by element, v being the result type's unit roundoff and s the spacing of the accumulators'
 subnormal numbers. Integers are exact. Contractions that follow one another add up their factors.
@@ -88,9 +88,9 @@ def contraction_bound(k: int, result: str) -> Bound:
         return EXACT
     info, out = _float_info(ACCUMULATOR.get(result, result)), _float_info(result)
     return Bound(
-        factor=(k + 2) * unit_roundoff(info),
+        factor=(k + 1) * unit_roundoff(info),
         v=unit_roundoff(out),
-        absolute=(2 * k + 2) * float(info.smallest_subnormal),
+        absolute=(2 * k + 1) * float(info.smallest_subnormal),
         largest=float(info.max),
     )
 

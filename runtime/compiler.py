@@ -13,11 +13,14 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec
+from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.host import HostPlan, host_function, plan
@@ -73,8 +76,25 @@ def parse(source: str | os.PathLike[str], ctx: Context | None = None) -> ModuleO
 def parse_text(text: str, name: str = "<text>", ctx: Context | None = None) -> ModuleOp:
     """Parse and verify MLIR text; `name` is what errors call it."""
     module = Parser(ctx or context(), text, name).parse_module()
-    module.verify()
+    verify(module)
     return module
+
+
+def verify(module: ModuleOp) -> None:
+    """Verify a module; raises `ProgramError` that names the operation at fault."""
+    try:
+        module.verify()
+    except VerifyException as error:
+        raise ProgramError(f"the module is not valid: {error}", _culprit(module)) from error
+
+
+def _culprit(module: ModuleOp) -> str:
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException:
+            return place(op)
+    return ""
 
 
 def compile_module(
@@ -98,10 +118,11 @@ def compile_module(
     host = host_function(module, function)
     name = host.sym_name.data
     values = _named(host, weights or {}) | lift_constants(host, ctx)
-    text = _generic_text(module)
+    # The custom form of a named operation would lose its index maps.
+    text = text_of(module, generic=True)
     lowering = UNIVERSE.all_passes[LOWERING]().from_spec(ArgSpec(LOWERING, {"target": (target,)}))
     lowering.apply(ctx, module)
-    module.verify()
+    verify(module)
     host_plan = plan(host_function(module, name), values)
     values = {b.name: b.accept(values[b.name]) for b in host_plan.buffers if b.kind == "weight"}
     kernels, code = _kernels(module, host_plan)
@@ -136,10 +157,10 @@ def _named(host: FuncOp, weights: Mapping[str, Array]) -> dict[str, Array]:
     return dict(weights)
 
 
-def _generic_text(module: ModuleOp) -> str:
-    """The generic form: the custom form of `linalg.matmul` would lose its index maps."""
+def text_of(op: Operation, generic: bool = False) -> str:
+    """An operation as MLIR text."""
     output = StringIO()
-    Printer(stream=output, print_generic_format=True).print_op(module)
+    Printer(stream=output, print_generic_format=generic).print_op(op)
     return output.getvalue() + "\n"
 
 
@@ -156,7 +177,7 @@ def _kernels(
     code: dict[str, KernelCode] = {}
     for name, found in entry_points.items():
         spirv_module = find_module(module, name)
-        code[name] = KernelCode(encode(spirv_module, names=True), f"{spirv_module}\n")
+        code[name] = KernelCode(encode(spirv_module, names=True), text_of(spirv_module))
         binary, text = f"{KERNELS}/{name}.spv", f"{KERNELS}/{name}.mlir"
         constants = spec_constants(spirv_module)
         kernels.append(Kernel(name, binary, text, tuple(found.values()), constants))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -246,7 +247,7 @@ class Program:
             save_weights(folder / self.manifest.weights, self.weights)
         if self.manifest.source is not None:
             (folder / self.manifest.source).write_text(self.source or "")
-        (folder / MANIFEST).write_text(json.dumps(to_json(self.manifest), indent=2) + "\n")
+        (folder / MANIFEST).write_text(_readable(json.dumps(to_json(self.manifest), indent=2)))
 
     @staticmethod
     def load(folder: str | os.PathLike[str]) -> Program:
@@ -263,6 +264,18 @@ class Program:
         _check_weights(manifest, weights, base / (manifest.weights or WEIGHTS))
         source = None if manifest.source is None else _read(base / manifest.source).decode()
         return Program(manifest, code, weights, source)
+
+
+def _readable(text: str) -> str:
+    """Indented JSON with each list of scalars and each record of them on one line."""
+    for brackets in ("[]", "{}"):
+        flat = re.compile(rf"\{brackets[0]}\n[^{{}}]{{1,100}}?\n\s*\{brackets[1]}")
+        text = flat.sub(lambda found: _joined(found.group()), text)
+    return text + "\n"
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"(?<=[\[{]) | (?=[\]}])", "", re.sub(r"\s*\n\s*", " ", text))
 
 
 def _refuse_strangers(target: Path) -> None:

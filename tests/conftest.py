@@ -87,6 +87,12 @@ class Job:
 
 
 @pytest.fixture(scope="session")
+def job() -> type[Job]:
+    """The class of what `run_on_lavapipe` runs (test modules cannot import from here)."""
+    return Job
+
+
+@pytest.fixture(scope="session")
 def run_on_lavapipe(lavapipe: Path) -> Callable[..., None]:
     """
     `run_on_lavapipe(jobs, timeout)` runs `Job`s one after the other in a process of its own.

@@ -1,0 +1,155 @@
+"""
+The command `xdsl-spirv`: what its arguments are.
+
+What a subcommand does is imported when it is chosen, so that `xdsl-spirv --help` and a mistyped
+option cost nothing. Every failure that a user can cause ends in one message on standard error and
+exit status 1; `--debug` shows where it was raised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
+
+
+def _command(name: str, module: str) -> Callable[[argparse.Namespace], int]:
+    """A function of a module of `tools/`, imported when called."""
+    return lambda arguments: getattr(import_module(f"xdsl_spirv.tools.{module}"), name)(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    top = argparse.ArgumentParser(prog="xdsl-spirv", description=DESCRIPTION)
+    top.add_argument("--version", action="store_true", help="print the versions and exit")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+
+    def add(name: str, help: str, module: str = "commands") -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=help, description=help, parents=[common])
+        command.set_defaults(command=_command(name, module))
+        return command
+
+    _compile(add("compile", "Compile linalg on tensors into a program for a device."))
+    _run(add("run", "Run a compiled program."))
+    _translate(add("translate", "Write the spirv.module of an MLIR file as a SPIR-V binary."))
+    _interpret(add("interpret", "Run a host function at any stage of its lowering."))
+    _disassemble(add("disassemble", "Print a SPIR-V binary as assembly.", "text"))
+    _assemble(add("assemble", "Write SPIR-V assembly as a binary.", "text"))
+    return top
+
+
+def _compile(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.mlir")
+    command.add_argument("--target", required=True, help="a device's name, or a target file")
+    command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
+    command.add_argument("--function", help="host function (main, or the only one)")
+    command.add_argument(
+        "--weights",
+        metavar="FILE.safetensors",
+        help="values of the arguments that are called like its tensors",
+    )
+
+
+def _inputs(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=x.npy",
+        help="an input's value (repeat for each)",
+    )
+    command.add_argument(
+        "--random", type=int, metavar="SEED", help="random values for inputs that are not given"
+    )
+    command.add_argument("-o", "--output", metavar="out.npz", help="where to write the results")
+
+
+def _run(command: argparse.ArgumentParser) -> None:
+    command.add_argument("program", metavar="DIR", help="what `xdsl-spirv compile` wrote")
+    command.add_argument("--device", default="interpreter", help="what to run on (%(default)s)")
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="compare with the linalg reference; exit 1 beyond the error bound",
+    )
+    _inputs(command)
+
+
+def _translate(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.mlir")
+    command.add_argument("-o", "--output", required=True, metavar="OUTPUT.spv")
+    command.add_argument("-p", "--passes", default="", help="run a pass pipeline first")
+    command.add_argument("--module", help="the spirv.module's symbol if there are several")
+    command.add_argument("--names", action="store_true", help="keep names (OpName)")
+    command.add_argument("--lines", action="store_true", help="keep source positions (OpLine)")
+
+
+def _interpret(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.mlir")
+    command.add_argument("--function", help="host function (main, or the only one)")
+    command.add_argument("-p", "--passes", default="", help="run a pass pipeline first")
+    command.add_argument(
+        "--subgroup-size", type=int, default=32, help="invocations of a subgroup (%(default)s)"
+    )
+    _inputs(command)
+
+
+def _disassemble(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.spv", help="a SPIR-V binary, - for standard input")
+    command.add_argument("-o", "--output", default="-", metavar="OUTPUT.spvasm")
+    command.add_argument("--raw-id", action="store_true", help="print ids by their numbers")
+    command.add_argument("--no-header", action="store_true", help="leave the header comments out")
+    command.add_argument("--no-indent", action="store_true", help="do not align the instructions")
+    command.add_argument("--offsets", action="store_true", help="show where instructions start")
+    command.add_argument(
+        "--tolerant",
+        action="store_true",
+        help="print what contradicts the grammar as words instead of stopping",
+    )
+
+
+def _assemble(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.spvasm", help="assembly, - for standard input")
+    command.add_argument("-o", "--output", required=True, metavar="OUTPUT.spv")
+    command.add_argument(
+        "--version-of-spirv", metavar="1.6", help="instead of the one in the header comments"
+    )
+    command.add_argument(
+        "--renumber", action="store_true", help="number all ids anew, as spirv-as does by default"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    top = parser()
+    parsed = top.parse_args(arguments)
+    if parsed.version:
+        from importlib.metadata import version
+
+        print(f"xdsl-spirv {version('xdsl-spirv')} (xdsl {version('xdsl')})")
+        return 0
+    if not hasattr(parsed, "command"):
+        top.print_help(sys.stderr)
+        return 2
+    try:
+        return parsed.command(parsed)
+    # ArgSpecParseError of xDSL is a BaseException.
+    except BaseException as error:
+        if parsed.debug or isinstance(error, SystemExit):
+            raise
+        from xdsl_spirv.tools.messages import message
+
+        text = message(error)
+        if text is None:
+            raise
+        print(f"error: {text}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""
+`xdsl-spirv disassemble` and `assemble`: binaries to text and back, without a compiler in between.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization.assembler import assemble as assemble_text
+from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.serialization.disassembler import disassemble as disassemble_module
+from xdsl_spirv.serialization.files import write_atomically
+from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+
+STANDARD = "-"
+"""The file name that stands for standard input or output."""
+
+
+def disassemble(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv disassemble`."""
+    try:
+        text = disassemble_module(
+            decode(_read(arguments.input)),
+            raw_ids=arguments.raw_id,
+            header=not arguments.no_header,
+            indent=not arguments.no_indent,
+            offsets=arguments.offsets,
+            tolerant=arguments.tolerant,
+        )
+    except SPIRVDecodeError as error:
+        remedy = "give a SPIR-V binary, or --tolerant to see what can be read"
+        raise ProgramError(str(error), arguments.input, remedy) from error
+    _write(arguments.output, text.encode("utf-8", "surrogateescape"))
+    return 0
+
+
+def assemble(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv assemble`."""
+    text = _read(arguments.input).decode("utf-8", "surrogateescape")
+    version = _version(arguments.version_of_spirv)
+    try:
+        module = assemble_text(text, version=version, preserve_numeric_ids=not arguments.renumber)
+    except SPIRVAssemblyError as error:
+        place = f"{arguments.input}:{error.line}:{error.column}"
+        raise ProgramError(error.cause, place, "correct the text there") from error
+    _write(arguments.output, module.encode())
+    return 0
+
+
+def _version(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,2})", text)
+    if match is None:
+        raise ProgramError(f"{text!r} is no version of SPIR-V", "", "write it like 1.6")
+    return int(match[1]), int(match[2])
+
+
+def _read(path: str) -> bytes:
+    if path == STANDARD:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        cause = f"cannot read the input: {error.strerror}"
+        raise ProgramError(cause, path, "name a file that exists") from error
+
+
+def _write(path: str, data: bytes) -> None:
+    if path == STANDARD:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        cause = f"cannot write the output: {error.strerror}"
+        raise ProgramError(cause, path, "name another file") from error
