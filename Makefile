@@ -9,7 +9,7 @@ STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 CODE := src dialects serialization interpreter targets passes runtime tools tests scripts benchmarks examples
 
-.PHONY: help demo test test-long lit pytest lint fmt bench wheel lavapipe clean
+.PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -29,6 +29,9 @@ lit: $(STAMPS)/dev
 
 pytest: $(STAMPS)/dev lavapipe
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long" -ra
+
+fuzz: $(STAMPS)/dev  ## read N damaged modules (make fuzz N=100000)
+	$(BIN)/python scripts/fuzz.py $(or $(N),10000)
 
 lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict
 	$(BIN)/ruff check $(CODE)
