@@ -37,6 +37,7 @@ PASSES: dict[str, str] = {
 }
 
 TARGETS: dict[str, str] = {
+    "spirv-assembly": "serialization.assembly_target:SPIRVAssembly",
     "spirv-binary": "serialization.target:SPIRVBinary",
 }
 

@@ -1,0 +1,40 @@
+"""
+The target `spirv-assembly`: the one `spirv.module` of a program, as Khronos' assembly.
+
+It is the binary that `spirv-binary` writes, disassembled, so that what is read is what is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.target import Target
+
+from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.serialization.disassembler import disassemble
+from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.target import find_module
+
+
+@dataclass(frozen=True)
+class SPIRVAssembly(Target):
+    """
+    Prints a `spirv.module` as SPIR-V assembly.
+
+    `raw_ids` prints numbers instead of names, `module` is the symbol of the module if there are
+    several, `names` keeps names, `lines` keeps source positions.
+    """
+
+    name = "spirv-assembly"
+
+    raw_ids: bool = False
+    module: str | None = None
+    names: bool = False
+    lines: bool = False
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        binary = encode(find_module(module, self.module), names=self.names, lines=self.lines)
+        output.write(disassemble(decode(binary), raw_ids=self.raw_ids))
