@@ -22,7 +22,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     MemorySemantics,
     StorageClass,
 )
-from xdsl_spirv.dialects.spirv.structure import ModuleOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.types import PointerType
 
 SHARED = frozenset(

@@ -1,0 +1,25 @@
+// RUN: XDSL_ROUNDTRIP
+// RUN: XDSL_GENERIC_ROUNDTRIP
+
+// CHECK: #schedule.contraction<workgroup_tile = [128, 128, 32], subgroups = [2, 2], instruction = coopmat 16x16x16, a = staged<padding = 8, vector = 4>, b = staged<padding = 0, vector = 1>, raster = rows>
+"test.op"() {schedule = #schedule.contraction<workgroup_tile = [128, 128, 32], subgroups = [2, 2], instruction = coopmat 16x16x16, a = staged<padding = 8, vector = 4>, b = staged<>>} : () -> ()
+// CHECK: a = staged<padding = 8, vector = 8, buffers = 2>, b = staged<padding = 8, vector = 8>, stages = 2, raster = columns>
+"test.op"() {schedule = #schedule.contraction<instruction = coopmat 16x8x16, workgroup_tile = [16, 8, 16], subgroups = [1, 1], b = staged<vector = 8, padding = 8>, a = staged<padding = 8, vector = 8, buffers = 2>, raster = columns, stages = 2>} : () -> ()
+// CHECK: #schedule.instruction<coopmat 16x8x32>, #schedule.staged<padding = 16, vector = 16>
+"test.op"() {parts = [#schedule.instruction<coopmat 16x8x32>, #schedule.staged<padding = 16, vector = 16>]} : () -> ()
+
+func.func @kernel(%m: memref<64x48xf16, #spirv.storage_class<StorageBuffer>>, %i: index) {
+  // CHECK: %{{.*}} = schedule.element_ptr %m[%i, %i] : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> -> !spirv.ptr<f16, StorageBuffer>
+  // CHECK-GENERIC: "schedule.element_ptr"(%m, %i, %i) : (memref<64x48xf16, #spirv.storage_class<StorageBuffer>>, index, index) -> !spirv.ptr<f16, StorageBuffer>
+  %p = schedule.element_ptr %m[%i, %i] : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> -> !spirv.ptr<f16, StorageBuffer>
+  // CHECK: %v = schedule.vector_view %m : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<64x6xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
+  // CHECK-GENERIC: "schedule.vector_view"(%m)
+  %v = schedule.vector_view %m : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<64x6xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
+  // CHECK: schedule.collective {
+  // CHECK-GENERIC: "schedule.collective"() ({
+  schedule.collective {
+    %z = arith.constant 0.0 : f16
+    linalg.fill ins(%z : f16) outs(%m : memref<64x48xf16, #spirv.storage_class<StorageBuffer>>)
+  }
+  return
+}

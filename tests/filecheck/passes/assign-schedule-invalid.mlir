@@ -1,0 +1,73 @@
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe}' --verify-diagnostics --split-input-file | filecheck %s
+// A schedule that does not fit is refused: with the operation, the numbers, and what would fit.
+
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: CM-29: lavapipe has no cooperative matrices 16x16x16 of f16 x f16 -> f32; it has 8x8x8
+func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [16, 16, 16], subgroups = [1, 1], instruction = coopmat 16x16x16, a = staged<>, b = staged<>>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+
+// -----
+
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: Workgroup memory of 35840 bytes (A 18432, B 17408, result 0) exceeds lavapipe's 32768: workgroup_tile K = 56 instead of 64 would fit
+func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [128, 128, 64], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 8>>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+
+// -----
+
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: 256 subgroups of 8 are 2048 invocations, lavapipe allows 1024: at most 128 subgroups
+func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [128, 128, 8], subgroups = [16, 16], instruction = coopmat 8x8x8, a = staged<vector = 8>, b = staged<vector = 8>>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+
+// -----
+
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: a: vector = 16 is not a power of two of at most 16 bytes: 8 is
+func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [16, 16, 16], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 16>, b = staged<>>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+
+// -----
+
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: a: padding = 4 is not a multiple of vector = 8: 8 is; a: rows of 40 bytes in Workgroup memory are not a multiple of 16, as cooperative loads need: padding = 0 makes them so
+func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [16, 16, 16], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 8, padding = 4>, b = staged<>>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+
+// -----
+
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: b: buffers = 2: only 1 is implemented; stages = 3: only 1 is implemented
+func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [16, 16, 16], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<>, b = staged<buffers = 2>, stages = 3>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+
+// -----
+
+// CHECK: 'linalg.generic' in @main: 8x8x8 f32 x f32 -> f32: CM-29: lavapipe has no cooperative matrices for it; it has f16 x f16 -> f16, f16 x f16 -> f32, s8 x s8 -> s32, u8 x u8 -> u32
+func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = linalg.matmul ins(%a, %b : tensor<8x8xf32>, tensor<8x8xf32>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+
+// -----
+
+// CHECK: 'linalg.generic' in @main: 8x8x8 bf16 x bf16 -> f32: CM-29: lavapipe has no cooperative matrices for it
+func.func @main(%a: tensor<8x8xbf16>, %b: tensor<8x8xbf16>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = linalg.matmul ins(%a, %b : tensor<8x8xbf16>, tensor<8x8xbf16>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+
+// -----
+
+// CHECK: a: vector = 4 does not divide the operand's rows of 10 elements: 2 does
+func.func @main(%a: tensor<8x10xf16>, %b: tensor<10x8xf16>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 4>, b = staged<vector = 4>>} ins(%a, %b : tensor<8x10xf16>, tensor<10x8xf16>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+

@@ -1,0 +1,71 @@
+// RUN: xdsl-opt %s -p 'kernel-to-spirv' --verify-diagnostics --split-input-file | filecheck %s
+
+// CHECK: kernel-to-spirv: 'math.exp' (%y) in @f: there is no conversion to spirv for this in a kernel
+"gpu.module"() <{sym_name = "kernels"}> ({
+  "gpu.func"() <{function_type = () -> (), kernel}> ({
+    %x = arith.constant 1.0 : f32
+    %y = math.exp %x : f32
+    "gpu.return"() : () -> ()
+  }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
+}) : () -> ()
+
+// -----
+
+// CHECK: 'gpu.func' in @kernels: the workgroup size is not known: add gpu.known_block_size
+"gpu.module"() <{sym_name = "kernels"}> ({
+  "gpu.func"() <{function_type = () -> (), kernel}> ({
+    "gpu.return"() : () -> ()
+  }) {sym_name = "f"} : () -> ()
+}) : () -> ()
+
+// -----
+
+// CHECK: argument 0 is a memref<4xf32>, not a memref in #spirv.storage_class<StorageBuffer>
+"gpu.module"() <{sym_name = "kernels"}> ({
+  "gpu.func"() <{function_type = (memref<4xf32>) -> (), kernel}> ({
+  ^bb0(%a: memref<4xf32>):
+    "gpu.return"() : () -> ()
+  }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
+}) : () -> ()
+
+// -----
+
+// CHECK: memref<65536x65536xf16, #spirv.storage_class<StorageBuffer>> has 4294967296 elements: indices are 32-bit, up to 2147483647
+"gpu.module"() <{sym_name = "kernels"}> ({
+  "gpu.func"() <{function_type = (memref<65536x65536xf16, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
+  ^bb0(%a: memref<65536x65536xf16, #spirv.storage_class<StorageBuffer>>):
+    "gpu.return"() : () -> ()
+  }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
+}) : () -> ()
+
+// -----
+
+// CHECK: memref<?xf16, #spirv.storage_class<StorageBuffer>> has a dynamic shape: make it static
+"gpu.module"() <{sym_name = "kernels"}> ({
+  "gpu.func"() <{function_type = (memref<?xf16, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
+  ^bb0(%a: memref<?xf16, #spirv.storage_class<StorageBuffer>>):
+    "gpu.return"() : () -> ()
+  }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
+}) : () -> ()
+
+// -----
+
+// CHECK: memref<4xf16> is allocated in a kernel: only #spirv.storage_class<Workgroup> can be
+"gpu.module"() <{sym_name = "kernels"}> ({
+  "gpu.func"() <{function_type = () -> (), kernel}> ({
+    %m = memref.alloc() : memref<4xf16>
+    "gpu.return"() : () -> ()
+  }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
+}) : () -> ()
+
+// -----
+
+// CHECK: argument 0 is viewed as several element types
+"gpu.module"() <{sym_name = "kernels"}> ({
+  "gpu.func"() <{function_type = (memref<4x8xf16, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
+  ^bb0(%a: memref<4x8xf16, #spirv.storage_class<StorageBuffer>>):
+    %v = schedule.vector_view %a : memref<4x8xf16, #spirv.storage_class<StorageBuffer>> to memref<4x2xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
+    %w = schedule.vector_view %a : memref<4x8xf16, #spirv.storage_class<StorageBuffer>> to memref<4x4xvector<2xf16>, #spirv.storage_class<StorageBuffer>>
+    "gpu.return"() : () -> ()
+  }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
+}) : () -> ()
