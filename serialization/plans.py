@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, OperandDef, OptOperandDef, VarOperandDef
 
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
-from xdsl_spirv.dialects.spirv.base import instruction_of
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.grammar import Category, Enumerant, Instruction, Operand, grammar
 from xdsl_spirv.serialization.words import MAX_WORD_COUNT, string_words
@@ -64,8 +64,17 @@ Encode: TypeAlias = Callable[[IdSource, Operation], Sequence[int]]
 
 
 def encoder_of(op: Operation) -> Encode:
-    """The plan for an operation's class, made on its first operation."""
-    return _plan(type(op))
+    """
+    The plan for an operation's class, made on its first operation.
+
+    Raises `SPIRVEncodeError` for an operation that is not the dialect's, or declared amiss.
+    """
+    if not isinstance(op, SPIRVOp):
+        raise SPIRVEncodeError("it is no SPIR-V operation; lower it to the spirv dialect first", op)
+    try:
+        return _plan(type(op))
+    except SPIRVEncodeError as error:
+        raise SPIRVEncodeError(error.cause, op) from None
 
 
 @cache

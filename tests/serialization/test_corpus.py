@@ -23,8 +23,13 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.constants import SpecConstantCompositeOp, SpecConstantOp
 from xdsl_spirv.dialects.spirv.control_flow import ReturnOp
-from xdsl_spirv.dialects.spirv.enums import Decoration, ExecutionModel, MemoryModel
-from xdsl_spirv.dialects.spirv.structure import EntryPointOp, FuncOp, GlobalVariableOp
+from xdsl_spirv.dialects.spirv.enums import Decoration, ExecutionMode, ExecutionModel, MemoryModel
+from xdsl_spirv.dialects.spirv.structure import (
+    EntryPointOp,
+    ExecutionModeOp,
+    FuncOp,
+    GlobalVariableOp,
+)
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.spirv.update_vce import update
 from xdsl_spirv.serialization import khronos
@@ -127,6 +132,8 @@ def complete(module: SPIRVModuleOp) -> None:
     kernel = module.memory_model.data is MemoryModel.OpenCL
     model = ExecutionModel.Kernel if kernel else ExecutionModel.GLCompute
     block.add_op(EntryPointOp(model, "nothing", []))
+    if not kernel:
+        block.add_op(ExecutionModeOp("nothing", ExecutionMode.LocalSize, [1, 1, 1]))
 
 
 class Canonical:

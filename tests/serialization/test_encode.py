@@ -4,6 +4,7 @@ import struct
 
 import pytest
 from xdsl.context import Context
+from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
@@ -21,7 +22,7 @@ Rows = list[RawInstruction]
 
 def parse(text: str):
     context = Context()
-    for dialect in (Builtin, SPIRV):
+    for dialect in (Builtin, Arith, SPIRV):
         context.load_dialect(dialect)
     return find_module(Parser(context, text, "kernel.mlir").parse_module())
 
@@ -563,6 +564,13 @@ def test_header():
             """spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {
               spirv.func @f(%a: vector<1xf32>) "None" { spirv.Return } }""",
             r"a vector has one dimension of 2 or more",
+        ),
+        (
+            """spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {
+              spirv.func @f(%a: i32) "None" {
+                %b = arith.addi %a, %a : i32 loc("k.mlir":4:5)
+                spirv.Return } }""",
+            r"arith\.addi in @f at k\.mlir:4:5: it is no SPIR-V operation",
         ),
     ],
 )
