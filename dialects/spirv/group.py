@@ -292,6 +292,7 @@ class GroupExchange(GroupNonUniformOperation, ABC):
     def verify_(self) -> None:
         self.check_scope()
         self.check_which()
+        rules.bf_09_no_group_operation(self.operands[0].type)
 
 
 def _exchange(op: GroupExchange, scope: Scope | ScopeAttr, value: Value, which: Value) -> None:
@@ -475,6 +476,7 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
 
     def verify_(self) -> None:
         self.check_scope()
+        rules.bf_09_no_group_operation(self.value.type)
         require(self, [self.value.type], _PREDICATES[self.COMPONENT], self.COMPONENT)
         if self.result.type != self.value.type:
             raise VerifyException(

@@ -70,6 +70,7 @@ class GroupNonUniformRotateKHROp(SPIRVOp):
 
     def verify_(self) -> None:
         rules.rot_03_value(self.value.type, self.result.type)
+        rules.bf_09_no_group_operation(self.value.type)
         rules.rot_04_scope(self.execution_scope)
         rules.rot_05_unsigned("Delta", self.delta.type)
         if self.cluster_size is not None:

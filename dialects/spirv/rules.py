@@ -526,6 +526,16 @@ def is_constant(value: SSAValue) -> bool:
 # SPV_KHR_bfloat16
 
 
+def bf_09_no_group_operation(type_: Attribute) -> None:
+    """BF-09: group operations do not take bfloat16, not even those that only move it."""
+    if isinstance(element_of(type_), BFloat16Type):
+        refuse(
+            "BF-09",
+            f"no group operation takes bfloat16, as in {type_}",
+            "bitcast it to i16 and back",
+        )
+
+
 def bf_09_no_arithmetic(types: Sequence[Attribute]) -> None:
     """BF-09: arithmetic other than dot products and MulAdd does not take bfloat16."""
     for type_ in types:

@@ -18,7 +18,7 @@ from xdsl.parser import Parser
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.enums import Capability
-from xdsl_spirv.dialects.spirv.structure import ModuleOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.passes.spirv.update_vce import missing, update
 from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.encoder import encode

@@ -64,6 +64,24 @@
 
 // -----
 
+%x, %d = "test.op"() : () -> (bf16, i32)
+%0 = spirv.GroupNonUniformRotateKHR <Subgroup> %x, %d : bf16, i32 -> bf16
+// CHECK: BF-09: no group operation takes bfloat16, as in bf16; bitcast it to i16 and back
+
+// -----
+
+%x, %d = "test.op"() : () -> (bf16, i32)
+%0 = spirv.GroupNonUniformShuffle <Subgroup> %x, %d : bf16, i32
+// CHECK: BF-09: no group operation takes bfloat16
+
+// -----
+
+%x = "test.op"() : () -> (vector<2xbf16>)
+%0 = spirv.GroupNonUniformFMax <Subgroup> <Reduce> %x : vector<2xbf16> -> vector<2xbf16>
+// CHECK: BF-09: no group operation takes bfloat16
+
+// -----
+
 %x = "test.op"() : () -> (bf16)
 %0 = spirv.GL.Exp %x : bf16
 // CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in bf16

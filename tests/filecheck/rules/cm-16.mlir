@@ -2,7 +2,7 @@
 // CM-16: a cooperative matrix load or store is an allowed user of a pointer under logical addressing; without
 // variable pointers, what computes pointers is not.
 
-spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel, CooperativeMatrixKHR], [SPV_KHR_cooperative_matrix]> {
+spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, StorageBuffer16BitAccess, VulkanMemoryModel, CooperativeMatrixKHR], [SPV_KHR_cooperative_matrix]> {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>
   spirv.func @f() "None" {
     %i = spirv.Constant 0 : i32
@@ -21,7 +21,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel
 
 // -----
 
-spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel, CooperativeMatrixKHR, VariablePointersStorageBuffer], [SPV_KHR_cooperative_matrix]> {
+spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, StorageBuffer16BitAccess, VulkanMemoryModel, CooperativeMatrixKHR, VariablePointersStorageBuffer], [SPV_KHR_cooperative_matrix]> {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>
   spirv.func @f() "None" {
     %i = spirv.Constant 0 : i32
@@ -58,7 +58,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel, CooperativeMatrixKHR], [SPV_KHR_cooperative_matrix]> {
+spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, StorageBuffer16BitAccess, VulkanMemoryModel, CooperativeMatrixKHR], [SPV_KHR_cooperative_matrix]> {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>
   spirv.func @f() "None" {
     %i = spirv.Constant 0 : i32

@@ -33,14 +33,6 @@
 
 // -----
 
-%v, %d = "test.op"() : () -> (bf16, i32)
-%0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : bf16, i32 -> bf16
-// CHECK: spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : bf16, i32 -> bf16
-// CHECK-NOT: ROT-03:
-// CHECK: {{^//}} -----
-
-// -----
-
 %v, %d = "test.op"() : () -> (!spirv.array<4 x f32>, i32)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : !spirv.array<4 x f32>, i32 -> !spirv.array<4 x f32>
 // CHECK: ROT-03: a scalar or vector of floats, integers or Booleans rotates, not !spirv.array<4 x f32>; rotate its components
