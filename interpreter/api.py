@@ -41,8 +41,8 @@ def interpret(
     """
     Run `func.func @function` on `inputs` and return its results.
 
-    An input has the shape of the argument's tensor type and its element type (bfloat16 and float8 are
-    `ml_dtypes`' dtypes); integers of either signedness are taken for the argument's width. The
+    An input has the shape of the argument's tensor type and its element type (bfloat16 and float8
+    are `ml_dtypes`' dtypes); integers of either signedness are taken for the argument's width. The
     inputs are not changed. `subgroup_size` (32 if not given) is short for the option of that name.
 
     Raises `InterpreterError` for a wrong input, an operation without semantics, an access outside a
@@ -62,8 +62,8 @@ def reference(
     Run a host function purely on tensors: what a compiled program is compared with.
 
     A contraction of floats is accumulated in binary64 and rounded once to the result's type, the
-    centre of what any order of accumulation may give; integers are exact modulo 2^N. A launch raises
-    `InterpreterError`.
+    centre of what any order of accumulation may give; integers are exact modulo 2^N. A launch
+    raises `InterpreterError`.
     """
     return _run(module, inputs, function, _options(options, None), launches=False)
 
@@ -85,8 +85,8 @@ def dispatch(
     `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, changed in place;
     `spec_constants` maps SpecId to the value that replaces the default.
 
-    Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, an operation
-    without semantics, an access outside a buffer.
+    Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, an
+    operation without semantics, an access outside a buffer.
     """
     if not isinstance(spirv_module, SPIRVModuleOp):
         raise InterpreterError(

@@ -6,8 +6,9 @@ its operands' slots and writes its results': no dictionary is looked up and no t
 a kernel runs. A value that dies inside its block gives its slot to a later one, so the list holds
 no more arrays than are alive at once.
 
-A value used in a block other than its own may be defined under one mask and used under another. When
-the wave says that the region has parted its lanes, it is merged with what the slot held before.
+A value used in a block other than its own may be defined under one mask and used under another.
+When the wave says that the region has parted its lanes, it is merged with what the slot held
+before.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Steps:
     """
     A block's steps in order. If one raises, the error says which operation it was.
 
-    `ends` marks steps after which all lanes may have returned from the function: the rest of the block
-    is then not executed.
+    `ends` marks steps after which all lanes may have returned from the function: the rest of the
+    block is then not executed.
     """
 
     __slots__ = ("ends", "ops", "steps")
@@ -122,7 +123,9 @@ class Compiler:
         return len(self.template) - 1
 
     def define(self, value: SSAValue, lasting: bool = False) -> int:
-        """The slot of a value about to be defined; `lasting` if it outlives one run of its block."""
+        """
+        The slot of a value about to be defined; `lasting` if it outlives one run of its block.
+        """
         if lasting or not self._free:
             slot = self.new_slot()
             self.lane_bytes += lane_bytes(self.unit.form(value.type))

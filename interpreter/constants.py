@@ -74,7 +74,9 @@ def _dense(attribute: DenseIntOrFPElementsAttr) -> Array:
 
 
 def _resource(attribute: DenseResourceAttr) -> Array:
-    """The bytes of `dense_resource`, after the four that give its alignment, in the type's shape."""
+    """
+    The bytes of `dense_resource`, after the four that give its alignment, in the type's shape.
+    """
     interface = Builtin.get_interface(OpAsmDialectInterface)
     key = attribute.resource_handle.data
     text = None if interface is None else interface.lookup(key)

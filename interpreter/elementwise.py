@@ -16,7 +16,9 @@ from xdsl_spirv.interpreter.semantics import Function
 
 
 def on_unsigned(function: Function) -> Function:
-    """A function of the operands' bits read without sign; an integer result is given its sign back."""
+    """
+    A function of the operands' bits read without sign; an integer result is given its sign back.
+    """
 
     def call(*operands: Array) -> Array:
         result = function(*[unsigned(operand) for operand in operands])
@@ -127,8 +129,8 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     """
     a * b + c rounded once.
 
-    For binary32 and binary16 the product is exact in binary64; the sum is rounded there to odd, so that
-    the second rounding cannot err. binary64 is multiplied and added with two roundings.
+    For binary32 and binary16 the product is exact in binary64; the sum is rounded there to odd, so
+    that the second rounding cannot err. binary64 is multiplied and added with two roundings.
     """
     if a.dtype == F64:
         return a * b + c

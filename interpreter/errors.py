@@ -23,8 +23,8 @@ class InterpreterError(Exception):
     """
     A program cannot be executed, or was given the wrong inputs.
 
-    `cause` says what is wrong, `place` where (an operation, or an argument of the call), `remedy` what
-    to do about it.
+    `cause` says what is wrong, `place` where (an operation, or an argument of the call), `remedy`
+    what to do about it.
     """
 
     def __init__(self, cause: str, place: Operation | str | None = None, remedy: str = ""):

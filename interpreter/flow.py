@@ -75,7 +75,9 @@ class Flow:
         return self.numbers[target], (lambda env: [env[slot] for slot in sources]), assign
 
     def run(self, env: Env) -> None:
-        """Run the region for the wave's active lanes; afterwards the mask holds those that left it."""
+        """
+        Run the region for the wave's active lanes; afterwards the mask holds those that left it.
+        """
         wave: Wave = env[WAVE]
         outer_partial, wave.partial = wave.partial, False
         number = 0
@@ -175,5 +177,7 @@ def _reachable(block: Block) -> set[Block]:
 
 
 def _exits_first(block: Block, reach: dict[Block, set[Block]]) -> list[Block]:
-    """A block's successors, those that cannot come back to it first: they get the higher numbers."""
+    """
+    A block's successors, those that cannot come back to it first: they get the higher numbers.
+    """
     return sorted(_successors(block), key=lambda successor: block in reach[successor])

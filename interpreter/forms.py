@@ -1,20 +1,21 @@
 """
 What a value of a type is at run time.
 
-Every value stands over three leading axes (workgroup of the chunk, subgroup, lane), each full or, where
-the value is uniform along it, of length 1. After them:
+Every value stands over three leading axes (workgroup of the chunk, subgroup, lane), each full or,
+where the value is uniform along it, of length 1. After them:
 
 | type | value |
 |---|---|
 | scalar | array (w, s, l) |
-| vector, matrix, array of those | array (w, s, l, ...) with one axis for each dimension, outermost first |
+| vector, matrix, array of those | array (w, s, l, ...) with one axis for each dimension, outermost
+first |
 | struct, array of anything else | tuple of the members' values |
 | cooperative matrix of Subgroup scope | array (w, s, rows, columns): one matrix for each subgroup |
 | cooperative matrix of Workgroup scope | array (w, 1, rows, columns) |
 | pointer | `Pointer` or `VariablePointer` of memory.py |
 
-A cooperative matrix of 16-bit or 8-bit floats is carried as binary32, whose values include theirs, so
-that a MulAdd converts nothing; whoever makes such values rounds to the component type first.
+A cooperative matrix of 16-bit or 8-bit floats is carried as binary32, whose values include theirs,
+so that a MulAdd converts nothing; whoever makes such values rounds to the component type first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.numbers import F32, F64, Array, DType, is_float
+from xdsl_spirv.interpreter.numbers import F32, F64, DType, is_float
 
 Mask: TypeAlias = Any
 """None where all lanes of the chunk are active, else a bool array over (w, s, l)."""
@@ -86,7 +87,9 @@ def zeros(form: Form) -> Any:
 
 
 def lane_bytes(form: Form) -> float:
-    """An upper bound of the bytes that a value takes for each invocation, 32 of them to a matrix."""
+    """
+    An upper bound of the bytes that a value takes for each invocation, 32 of them to a matrix.
+    """
     if isinstance(form, Plain):
         return prod(form.shape) * form.dtype.itemsize
     if isinstance(form, CooperativeMatrix):

@@ -1,8 +1,8 @@
 """
 Where the members of a type lie in memory that has bytes, and how whole values are moved.
 
-Offsets and strides are dialects/spirv/layout.py's: the types' own, and scalar packing where a type has
-none (Workgroup memory under logical addressing).
+Offsets and strides are dialects/spirv/layout.py's: the types' own, and scalar packing where a type
+has none (Workgroup memory under logical addressing).
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ Index: TypeAlias = int | None
 
 class Chain:
     """
-    What an access chain adds to a pointer: bytes, and (operand number, stride) for each dynamic index.
+    What an access chain adds to a pointer: bytes, and (operand number, stride) for each dynamic
+    index.
 
     `types` holds the type that each index selects.
     """
@@ -92,7 +93,7 @@ class Chain:
 
     def follow(self, base: Pointer, indexes: Sequence[Array]) -> Pointer:
         """The pointer that the chain leads to."""
-        pointer = base.plus(None, 0, self.offset) if self.offset else base
+        pointer = base.plus_bytes(self.offset) if self.offset else base
         for number, stride in self.dynamic:
             pointer = pointer.plus(indexes[number], stride, 0)
         return pointer
@@ -110,7 +111,7 @@ def loader(type: Attribute, layout: Layout) -> Loader:
     parts = [(offset, loader(part, layout)) for offset, part in _parts(type, layout)]
 
     def load_parts(pointer: Pointer, mask: Mask) -> Any:
-        values = [load(pointer.plus(None, 0, offset), mask) for offset, load in parts]
+        values = [load(pointer.plus_bytes(offset), mask) for offset, load in parts]
         return np.stack(values, axis=3) if isinstance(form, Plain) else tuple(values)
 
     return load_parts
@@ -126,7 +127,7 @@ def storer(type: Attribute, layout: Layout) -> Storer:
     def store_parts(pointer: Pointer, value: Any, mask: Mask) -> None:
         for number, (offset, store) in enumerate(parts):
             part = value[:, :, :, number] if isinstance(form, Plain) else value[number]
-            store(pointer.plus(None, 0, offset), part, mask)
+            store(pointer.plus_bytes(offset), part, mask)
 
     return store_parts
 

@@ -2,11 +2,12 @@
 Memory that has bytes: buffers and Workgroup memory, and pointers into them.
 
 A memory is an array of bytes, one row for all invocations (a buffer), one for each workgroup of the
-chunk (Workgroup memory) or one for each invocation (a kernel-level allocation in Function memory). A
-pointer is `index * scale + base` bytes into its row: the scale is mostly the element's size, so
+chunk (Workgroup memory) or one for each invocation (a kernel-level allocation in Function memory).
+A pointer is `index * scale + base` bytes into its row: the scale is mostly the element's size, so
 that the element's number is the index itself and no load multiplies and divides again.
 
-Memory that was never written holds bytes of all ones: NaN in every float format, -1 in every integer.
+Memory that was never written holds bytes of all ones: NaN in every float format, -1 in every
+integer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import Mask, Plain, spread
+from xdsl_spirv.interpreter.forms import Mask, Plain
 from xdsl_spirv.interpreter.numbers import Array, DType, raw_dtype
 from xdsl_spirv.interpreter.wave import Wave
 
@@ -73,7 +74,9 @@ class Memory:
 
 
 class Pointer:
-    """`index * scale + base` bytes into each invocation's row of a memory; `index` is int64 (w,s,l)."""
+    """
+    `index * scale + base` bytes into each invocation's row of a memory; `index` is int64 (w,s,l).
+    """
 
     __slots__ = ("base", "index", "memory", "scale")
 
@@ -83,10 +86,8 @@ class Pointer:
         self.scale = scale
         self.base = base
 
-    def plus(self, index: Array | None, scale: int, base: int) -> Pointer:
-        """The pointer `index * scale + base` bytes further; no index is an index of 0."""
-        if index is None or scale == 0:
-            return Pointer(self.memory, self.index, self.scale, self.base + base)
+    def plus(self, index: Array, scale: int, base: int) -> Pointer:
+        """The pointer `index * scale + base` bytes further."""
         index = index.astype(np.int64, copy=False)
         if self.scale == 0:
             return Pointer(self.memory, index, scale, self.base + base)
@@ -100,6 +101,10 @@ class Pointer:
         total = self.index * (self.scale // unit) + index * (scale // unit)
         return Pointer(self.memory, total, unit, self.base + base)
 
+    def plus_bytes(self, count: int) -> Pointer:
+        """The pointer `count` bytes further."""
+        return Pointer(self.memory, self.index, self.scale, self.base + count)
+
     def items(self, size: int) -> Array:
         """The number of the element of `size` bytes that is pointed at, in its row."""
         if self.scale % size == 0 and self.base % size == 0:
@@ -109,7 +114,7 @@ class Pointer:
         address = self.index * self.scale + self.base
         if (address % size).any():
             raise InterpreterError(
-                f"a pointer into {self.memory.label or 'memory'} is not a multiple of {size} bytes, "
+                f"a pointer into {self.memory.label or 'memory'} is no multiple of {size} bytes, "
                 "the size of what it points to",
                 remedy="check the strides and offsets of the types",
             )
@@ -145,63 +150,81 @@ def check_items(memory: Memory, items: Array, width: int, length: int, what: str
         )
 
 
-def _items(pointer: Pointer, form: Plain, mask: Mask) -> Array:
-    """Element numbers of a plain value, its own axes included; 0 where no lane is active."""
-    items = pointer.items(form.dtype.itemsize)
-    if mask is not None:
-        items = np.where(mask, items, 0)
-    return items
+class Access:
+    """
+    The elements that a load or store of a plain, tightly packed value moves.
 
+    Where the pointer's steps are whole values, a vector is moved as one element of its size; else
+    component by component, with `count` of them.
+    """
 
-def _spread_items(items: Array, form: Plain) -> Array:
-    if not form.shape:
-        return items
-    return items[..., None] + np.arange(prod(form.shape))
+    def __init__(self, pointer: Pointer, form: Plain, mask: Mask, what: str):
+        memory = pointer.memory
+        parts = prod(form.shape)
+        whole = parts * form.dtype.itemsize
+        packed = parts > 1 and pointer.scale % whole == 0 and pointer.base % whole == 0
+        self.count = 1 if packed else parts
+        self.dtype: DType = np.dtype(f"V{whole}") if packed else raw_dtype(form.dtype)
+        self.memory = memory
+        self.form = form
+        view = memory.view(self.dtype)
+        self.length = view.shape[1]
+        items = pointer.items(self.dtype.itemsize)
+        if mask is not None:
+            items = np.where(mask, items, 0)
+        check_items(memory, items, self.count, self.length, what)
+        self.items = items if self.count == 1 else items[..., None] + np.arange(self.count)
+
+    def in_rows(self) -> Array:
+        """The elements' numbers in the whole memory."""
+        if self.memory.rows == "shared":
+            return self.items
+        starts = self.memory.row_starts(self.length)
+        return self.items + (starts if self.count == 1 else starts[..., None])
+
+    def give(self, found: Array) -> Array:
+        """What was gathered, in the value's form."""
+        form = self.form
+        if not form.shape:
+            return found.view(form.dtype)
+        if self.count == 1:
+            found = found[..., None]
+        return found.view(form.dtype).reshape(*found.shape[:3], *form.shape)
+
+    def take(self, value: Array) -> Array:
+        """A value as what is scattered."""
+        form = self.form
+        if not form.shape:
+            return value.view(self.dtype)
+        flat = np.ascontiguousarray(value).reshape(*value.shape[:3], -1).view(self.dtype)
+        return flat[..., 0] if self.count == 1 else flat
 
 
 def load(pointer: Pointer, form: Plain, mask: Mask) -> Array:
     """The plain, tightly packed value at each lane's address."""
-    memory = pointer.memory
-    view = memory.view(raw_dtype(form.dtype))
-    count, length = prod(form.shape), view.shape[1]
-    items = _items(pointer, form, mask)
-    check_items(memory, items, count, length, "a load")
-    items = _spread_items(items, form)
-    if memory.rows == "workgroup" and items.shape[0] == 1:
+    access = Access(pointer, form, mask, "a load")
+    view, items = access.memory.view(access.dtype), access.items
+    if access.memory.rows == "workgroup" and items.shape[0] == 1:
         found = view.take(items.reshape(-1), axis=1).reshape(view.shape[0], *items.shape[1:])
-    elif memory.rows == "shared":
-        found = view.reshape(-1).take(items)
     else:
-        starts = memory.row_starts(length)
-        found = view.reshape(-1).take(items + (starts[..., None] if form.shape else starts))
-    if len(form.shape) > 1:
-        found = found.reshape(*found.shape[:3], *form.shape)
-    return found.view(form.dtype)
+        found = view.reshape(-1).take(access.in_rows())
+    return access.give(found)
 
 
 def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
     """Write the value at each active lane's address, in the order of the lanes."""
-    memory = pointer.memory
-    raw = raw_dtype(form.dtype)
-    view = memory.view(raw)
-    count, length = prod(form.shape), view.shape[1]
-    items = _items(pointer, form, mask)
-    check_items(memory, items, count, length, "a store")
-    if memory.rows != "shared":
-        items = items + memory.row_starts(length)
-    value = value.view(raw)
-    if len(form.shape) > 1:
-        value = value.reshape(*value.shape[:3], count)
-    items = _spread_items(items, form)
+    access = Access(pointer, form, mask, "a store")
+    items, value = access.in_rows(), access.take(value)
+    tail = items.shape[3:]
+    lead = np.broadcast_shapes(items.shape[:3], value.shape[:3])
     if mask is not None:
-        shape = np.broadcast_shapes(mask.shape, items.shape[:3], value.shape[:3])
-        selected = np.broadcast_to(mask, shape)
-        tail = (count,) if form.shape else ()
-        items = np.broadcast_to(items, shape + tail)[selected]
-        value = np.broadcast_to(value, shape + tail)[selected]
-    elif value.size > items.size:
-        items = np.broadcast_to(items, np.broadcast_shapes(items.shape, value.shape))
-    view.reshape(-1)[items] = value
+        lead = np.broadcast_shapes(lead, mask.shape)
+        selected = np.broadcast_to(mask, lead)
+        items = np.broadcast_to(items, lead + tail)[selected]
+        value = np.broadcast_to(value, lead + tail)[selected]
+    elif lead != items.shape[:3]:
+        items = np.broadcast_to(items, lead + tail)
+    access.memory.view(access.dtype).reshape(-1)[items] = value
 
 
 def leaders(pointer: Pointer, mask: Mask, axes: tuple[int, ...]) -> Pointer:
@@ -230,10 +253,11 @@ def first_active(value: Array, mask: Mask, axes: tuple[int, ...]) -> Array:
 
 class Tiles:
     """
-    Where the matrices of a cooperative load or store lie: every row `stride` elements after the last.
+    Where the matrices of a cooperative load or store lie: every row `stride` elements after the
+    last.
 
-    `starts` are element numbers over (w, s, 1), `stride` is one number for the chunk or one for each
-    matrix; `shape` is (lines, elements of a line).
+    `starts` are element numbers over (w, s, 1), `stride` is one number for the chunk or one for
+    each matrix; `shape` is (lines, elements of a line).
     """
 
     def __init__(self, memory: Memory, starts: Array, stride: Array, shape: tuple[int, int]):
@@ -243,7 +267,9 @@ class Tiles:
         self.lines, self.width = shape
 
     def load(self, dtype: DType, mask: Mask) -> Array:
-        """(w, s, lines, width) of the tiles at their places; matrices without lanes hold anything."""
+        """
+        (w, s, lines, width) of the tiles at their places; matrices without lanes hold anything.
+        """
         memory = self.memory
         view = memory.view(raw_dtype(dtype))
         starts = self.starts
@@ -305,8 +331,3 @@ class Tiles:
         return as_strided(
             view, shape, (view.strides[0], size, stride * size, size), writeable=False
         )
-
-
-def lane_mask(mask: Mask, form: Plain) -> Mask:
-    """The mask shaped for a plain value, None if all lanes are active."""
-    return None if mask is None else spread(mask, form)

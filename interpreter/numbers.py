@@ -6,8 +6,8 @@ SPIR-V's instructions, not its types, say how bits are read, and `unsigned` view
 i1 is numpy's bool, an `index` a 64-bit integer. bfloat16 and the 8-bit floats are `ml_dtypes`', and
 are converted to and from anything through binary32 (BF-06).
 
-Conversions that SPIR-V leaves undefined (a float outside the integer's range, NaN to an integer) are
-given a definite value here: the nearest representable integer, and 0 for NaN.
+Conversions that SPIR-V leaves undefined (a float outside the integer's range, NaN to an integer)
+are given a definite value here: the nearest representable integer, and 0 for NaN.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """
-What a function is compiled against: its module's symbols, the specialization constants, the options.
+What a function is compiled against: its module's symbols, the specialization constants, the
+options.
 
 Specialization constants are known when a kernel is launched, so sizes that they decide are numbers
 here; a launch with other values compiles anew.

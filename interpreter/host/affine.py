@@ -1,8 +1,8 @@
 """
 Operands of a `linalg` operation over its iteration space.
 
-An operand seen through its index map is an array over the iteration space: a transposed view where the
-map only names loops, a gather where it computes (a convolution's window, say).
+An operand seen through its index map is an array over the iteration space: a transposed view where
+the map only names loops, a gather where it computes (a convolution's window, say).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
 `linalg` on whole arrays: any structured operation, from its index maps and its body.
 
-A body that multiplies and adds is a contraction: floats are multiplied and accumulated in binary64 and
-rounded once to the result's type, integers modulo 2^N exactly. Any other body is evaluated over all
-parallel loops at once and over the reduction loops one point after the other, in their order,
+A body that multiplies and adds is a contraction: floats are multiplied and accumulated in binary64
+and rounded once to the result's type, integers modulo 2^N exactly. Any other body is evaluated over
+all parallel loops at once and over the reduction loops one point after the other, in their order,
 rounding after every operation as written.
 """
 
@@ -56,7 +56,7 @@ def index(op: linalg.ops.IndexOp, unit: Unit) -> Function:
 def structured(machine: Host, op: LinalgStructuredOperation, operands: Sequence[Any]) -> list[Any]:
     """Inputs, then outputs; the outputs' new values."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
-    kinds = [attribute.data.value for attribute in op.get_iterator_types()]
+    kinds = [str(attribute.data) for attribute in op.get_iterator_types()]
     arrays = [np.asarray(operand) for operand in operands]
     count = len(op.operands) - len(op.outputs)
     sizes = loop_sizes(maps, [array.shape for array in arrays])
@@ -221,9 +221,8 @@ def _sum(
     a: Array, b: Array, maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
 ) -> Array:
     """The sum of products in the operands' dtype, in the output's shape."""
-    names = [_loops(map) for map in maps]
-    if all(name is not None for name in names):
-        first, second, out = names
+    first, second, out = (_loops(map) for map in maps)
+    if first is not None and second is not None and out is not None:
         return np.einsum(a, first, b, second, out, optimize=True)
     parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
     reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]

@@ -1,9 +1,9 @@
 """
 The host function: one operation after the other on whole numpy arrays.
 
-A tensor or a memref is an array in its type's shape, a scalar an array of no dimensions. A tensor is
-never changed: an operation whose `outs` is a tensor returns a new one; one whose `outs` is a memref
-writes into it. Time is spent in kernels and in `linalg`, so the host needs no compilation.
+A tensor or a memref is an array in its type's shape, a scalar an array of no dimensions. A tensor
+is never changed: an operation whose `outs` is a tensor returns a new one; one whose `outs` is a
+memref writes into it. Time is spent in kernels and in `linalg`, so the host needs no compilation.
 """
 
 from __future__ import annotations

@@ -103,7 +103,9 @@ def compare_integers(op: arith.CmpiOp, unit: Unit) -> Function:
 
 
 def float_comparison(predicate: int) -> Function:
-    """By arith.cmpf's predicate: false, o{eq,gt,ge,lt,le,ne}, ord, u{eq,gt,ge,lt,le,ne}, uno, true."""
+    """
+    By arith.cmpf's predicate: false, o{eq,gt,ge,lt,le,ne}, ord, u{eq,gt,ge,lt,le,ne}, uno, true.
+    """
 
     def unordered(a: Array, b: Array) -> Array:
         return np.isnan(a) | np.isnan(b)

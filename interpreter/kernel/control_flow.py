@@ -1,8 +1,8 @@
 """
 `scf` and `cf`: uniform loops and branches are Python's, divergent ones run under masks.
 
-A loop whose bounds differ between lanes runs as often as the longest lane needs; a lane that is done
-keeps its iteration arguments. A divergent `scf.if` runs both sides.
+A loop whose bounds differ between lanes runs as often as the longest lane needs; a lane that is
+done keeps its iteration arguments. A divergent `scf.if` runs both sides.
 """
 
 from __future__ import annotations

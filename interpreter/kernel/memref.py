@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import MemRefType, NoneAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp, VectorViewOp
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
@@ -66,7 +66,7 @@ def element_pointer(type: MemRefType[Any], unit: Unit) -> Callable[..., Pointer]
         for index, stride in zip(indices, strides, strict=True):
             term = index if stride == 1 else index * stride
             total = term if total is None else total + term
-        return base.plus(total, size, 0)
+        return base if total is None else base.plus(total, size, 0)
 
     return at
 
@@ -91,17 +91,27 @@ def store(op: memref.StoreOp, unit: Unit) -> Function:
     return call
 
 
+def _storage(space: Attribute) -> StorageClass:
+    """Where a kernel's allocation lies; without a memory space each invocation has its own."""
+    if isinstance(space, StorageClassAttr):
+        storage = space.data
+    elif isinstance(space, NoneAttr) or "private" in str(space):
+        storage = StorageClass.Function
+    else:
+        storage = StorageClass.Workgroup if "workgroup" in str(space) else StorageClass.Generic
+    if storage not in (StorageClass.Workgroup, StorageClass.Function, StorageClass.Private):
+        raise InterpreterError(f"a kernel cannot allocate memory in {space}")
+    return storage
+
+
 @action(memref.AllocOp, memref.AllocaOp)
 def allocate(op: memref.AllocOp | memref.AllocaOp, unit: Unit) -> Function:
-    """Unwritten memory: one for each workgroup in Workgroup memory, else one for each invocation."""
+    """
+    Unwritten memory: one for each workgroup in Workgroup memory, else one for each invocation.
+    """
     type = memref_type(op.results[0])
     space = type.memory_space
-    storage = space.data if isinstance(space, StorageClassAttr) else None
-    if storage not in (StorageClass.Workgroup, StorageClass.Function, StorageClass.Private):
-        is_workgroup = "workgroup" in str(space)
-        if not isinstance(space, NoneAttr) and not is_workgroup and "private" not in str(space):
-            raise InterpreterError(f"a kernel cannot allocate memory in {space}", op)
-        storage = StorageClass.Workgroup if is_workgroup else StorageClass.Function
+    storage = _storage(space)
     rows: Rows = "workgroup" if storage == StorageClass.Workgroup else "lane"
     if not type.has_static_shape():
         raise InterpreterError(f"the size of {type} is not known", op)
@@ -147,11 +157,11 @@ def subview(op: memref.SubviewOp, unit: Unit) -> Function:
     type = memref_type(op.source)
     strides, size = static_strides(type), element_bytes(element_form(type, unit))
     offsets = op.static_offsets.get_values()
-    dynamic = [axis for axis, offset in enumerate(offsets) if offset == memref.DYNAMIC_INDEX]
+    dynamic = [axis for axis, offset in enumerate(offsets) if offset == DYNAMIC_INDEX]
     base = sum(
         offset * stride
         for offset, stride in zip(offsets, strides, strict=True)
-        if offset != memref.DYNAMIC_INDEX
+        if offset != DYNAMIC_INDEX
     )
 
     def call(wave: Wave, source: Pointer, *operands: Array) -> Pointer:

@@ -1,9 +1,9 @@
 """
 Arithmetic: integers modulo 2^N, floats rounded to the type after every instruction.
 
-On a cooperative matrix an instruction works component by component; matrices carried as binary32 are
-rounded to their component type before and after. A dot product of floats narrower than 64 bits sums
-binary32 products in order and is rounded once (BF-08 for bfloat16).
+On a cooperative matrix an instruction works component by component; matrices carried as binary32
+are rounded to their component type before and after. A dot product of floats narrower than 64 bits
+sums binary32 products in order and is rounded once (BF-08 for bfloat16).
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def vector_times_scalar(op: ops.VectorTimesScalarOp, unit: Unit) -> Function:
 
 @value(ops.MatrixTimesScalarOp)
 def matrix_times_scalar(op: ops.MatrixTimesScalarOp, unit: Unit) -> Function:
-    """Each component times the scalar, which is uniform over a cooperative matrix's scope (CM-27)."""
+    """
+    Each component times the scalar, which is uniform over a cooperative matrix's scope (CM-27).
+    """
     form = unit.form(op.result.type)
     if not isinstance(form, CooperativeMatrix):
         return lambda matrix, scalar: matrix * scalar[..., None, None]

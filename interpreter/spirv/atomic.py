@@ -1,13 +1,14 @@
 """
 Atomics: one invocation after the other, in the order of workgroup, subgroup and lane.
 
-What several invocations do to one address is computed at once: their operands are sorted by address, and
-each sees the memory as those before it left it.
+What several invocations do to one address is computed at once: their operands are sorted by
+address, and each sees the memory as those before it left it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from xdsl_spirv.interpreter.wave import Wave
 
 
 class Places:
-    """The active invocations of an atomic: the flat view, their element numbers and their places."""
+    """
+    The active invocations of an atomic: the flat view, their element numbers and their places.
+    """
 
     def __init__(self, wave: Wave, pointer: Pointer, dtype: DType):
         self.shape = wave.shape
@@ -174,7 +177,9 @@ def one_by_one(
     places = Places(wave, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)
     order, starts = segments(places.items)
-    rank = np.arange(order.size) - np.repeat(starts, np.diff(np.append(starts, order.size)))
+    rank = np.arange(order.size) - np.repeat(
+        starts, [end - start for start, end in pairwise([*starts, order.size])]
+    )
     found = np.empty(order.size, dtype)
     for turn in range(int(rank.max(initial=-1)) + 1):
         chosen = order[rank == turn]

@@ -1,9 +1,9 @@
 """
 Barriers do nothing.
 
-All active lanes of a workgroup finish an instruction before any begins the next (wave.py), and every
-store is in memory when it returns: so what a barrier would wait for has happened. A barrier in flow
-that is not uniform over its scope is undefined in SPIR-V.
+All active lanes of a workgroup finish an instruction before any begins the next (wave.py), and
+every store is in memory when it returns: so what a barrier would wait for has happened. A barrier
+in flow that is not uniform over its scope is undefined in SPIR-V.
 """
 
 from __future__ import annotations

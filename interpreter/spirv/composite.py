@@ -1,8 +1,8 @@
 """
 Composites: taken apart and put together along static or dynamic indexes.
 
-A cooperative matrix is made of one constituent, and its components are reached per invocation through
-the mapping that the options state (CM-08, CM-18).
+A cooperative matrix is made of one constituent, and its components are reached per invocation
+through the mapping that the options state (CM-08, CM-18).
 """
 
 from __future__ import annotations

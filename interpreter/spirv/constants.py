@@ -1,5 +1,6 @@
 """
-Constants are values known when a function is compiled; specialization constants, when it is launched.
+Constants are values known when a function is compiled; specialization constants, when it is
+launched.
 
 An undefined value is 0, so that runs repeat.
 """

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import control_flow as ops
 from xdsl_spirv.interpreter.code import RETURNED, WAVE, Code, Compiler, Env, Step
+from xdsl_spirv.interpreter.constants import attribute_array as constant_array
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.flow import LEAVE, RETURN, Flow, Leaving
 from xdsl_spirv.interpreter.forms import Mask, merger
@@ -79,7 +80,9 @@ def branch_conditional(op: ops.BranchConditionalOp, flow: Flow) -> Callable[[Env
 def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
     """To the block of the selector's literal, or the default, by lane."""
     slot = flow.compiler.slot(op.selector)
-    literals = [] if op.literals is None else [int(v) for v in op.literals.iter_values()]
+    literals = (
+        [] if op.literals is None else [int(v) for v in constant_array(op.literals).reshape(-1)]
+    )
     segments = op.case_operand_segments.get_values()
     starts = np.cumsum([0, *segments])
     operands = list(op.target_operands)

@@ -1,10 +1,10 @@
 """
 SPV_KHR_cooperative_matrix: a matrix is one array, and its instructions act on it as a whole.
 
-An integer MulAdd is exact modulo 2^N (CM-23). A floating one (CM-25) multiplies and adds in binary32 in
-an order that numpy's matrix multiplication chooses, adds C last, and is rounded once to the result's
-component type; binary64 throughout when a component is that. Which invocation holds which component is
-the option `component_mapping` (CM-18).
+An integer MulAdd is exact modulo 2^N (CM-23). A floating one (CM-25) multiplies and adds in
+binary32 in an order that numpy's matrix multiplication chooses, adds C last, and is rounded once to
+the result's component type; binary64 throughout when a component is that. Which invocation holds
+which component is the option `component_mapping` (CM-18).
 """
 
 from __future__ import annotations
@@ -68,12 +68,11 @@ class Placement:
         start = leaders(pointer, wave.mask, self.axes).items(self.size)
         if stride is None:
             return Tiles(pointer.memory, start, np.full((1, 1, 1), self.lines[1]), self.lines)
-        if stride.size > 1:
-            stride = first_active(stride, wave.mask, self.axes)
-        stride = self._in_components(stride.astype(np.int64))
-        if (stride < 0).any():
+        each = first_active(stride, wave.mask, self.axes) if stride.size > 1 else stride
+        steps = self._in_components(each.astype(np.int64))
+        if (steps < 0).any():
             raise InterpreterError(f"CM-12: {self.op.name} with a negative Stride", self.op)
-        return Tiles(pointer.memory, start, stride, self.lines)
+        return Tiles(pointer.memory, start, steps, self.lines)
 
     def _in_components(self, stride: Array) -> Array:
         if self.factor:
@@ -201,8 +200,8 @@ def exact_product(
     a: CooperativeMatrix, b: CooperativeMatrix, a_sign: bool, b_sign: bool
 ) -> Function:
     """
-    A * B modulo 2^64: in binary32 or binary64 where every partial sum is exactly representable, which
-    numpy multiplies fast, else in 64-bit integers.
+    A * B modulo 2^64: in binary32 or binary64 where every partial sum is exactly representable,
+    which numpy multiplies fast, else in 64-bit integers.
     """
     largest = _magnitude(a.dtype, a_sign) * _magnitude(b.dtype, b_sign) * a.columns
     wide = F32 if largest <= 1 << 24 else F64 if largest <= 1 << 53 else I64

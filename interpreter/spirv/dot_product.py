@@ -2,8 +2,8 @@
 SPV_KHR_integer_dot_product, exactly.
 
 Everything is computed modulo 2^64, which holds the low N bits of the exact sum for any N up to 64
-(DOT-15). The saturating forms add that N-bit sum to the accumulator exactly and clamp (DOT-16); a sum
-that overflowed before, undefined by DOT-17, is the wrapped one here.
+(DOT-15). The saturating forms add that N-bit sum to the accumulator exactly and clamp (DOT-16); a
+sum that overflowed before, undefined by DOT-17, is the wrapped one here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def _components(vector: Array, form: Plain, sign: bool) -> list[Array]:
 
 
 def _sum_dtype(component: DType, count: int, result: DType) -> DType:
-    """The narrowest integer that holds the low bits of the sum: 32 bits where the result has them."""
+    """
+    The narrowest integer that holds the low bits of the sum: 32 bits where the result has them.
+    """
     return numbers.I32 if result.itemsize <= 4 else numbers.I64
 
 

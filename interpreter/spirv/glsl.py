@@ -61,7 +61,8 @@ def _length(a: Array) -> Array:
 
 def cross(a: Array, b: Array) -> Array:
     """The cross product of vectors of 3."""
-    return np.cross(*np.broadcast_arrays(a, b))
+    x, y = np.broadcast_arrays(a, b)
+    return np.cross(x, y)
 
 
 value_table(

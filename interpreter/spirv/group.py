@@ -1,8 +1,8 @@
 """
 Group-non-uniform instructions: over the active invocations of a subgroup, or of a workgroup.
 
-Floats are reduced in the order of the lanes by numpy's pairwise sum; scans run lane by lane. Reading an
-inactive or missing lane, undefined in SPIR-V, gives that lane's stale value or lane 0's.
+Floats are reduced in the order of the lanes by numpy's pairwise sum; scans run lane by lane.
+Reading an inactive or missing lane, undefined in SPIR-V, gives that lane's stale value or lane 0's.
 """
 
 from __future__ import annotations

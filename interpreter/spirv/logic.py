@@ -84,7 +84,9 @@ value_table(
 
 @value(ops.SelectOp)
 def select(op: ops.SelectOp, unit: Unit) -> Function:
-    """Object 1 where the condition holds, else Object 2; a scalar condition chooses whole objects."""
+    """
+    Object 1 where the condition holds, else Object 2; a scalar condition chooses whole objects.
+    """
     form = unit.form(op.result.type)
     if isinstance(form, Plain):
         if not form.shape or isinstance(op.condition.type, VectorType):

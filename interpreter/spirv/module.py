@@ -5,10 +5,10 @@ A `spirv.module` at launch: specialization constants, variables, entry points, b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.abi import EntryPointABIAttr
@@ -86,7 +86,9 @@ def _composite(parts: tuple[Any, ...], form: Form) -> Any:
 
 
 def workgroup_size(unit: Unit, function: FuncOp) -> tuple[int, int, int]:
-    """From the WorkgroupSize built-in, LocalSize, LocalSizeId or the entry point's ABI attribute."""
+    """
+    From the WorkgroupSize built-in, LocalSize, LocalSizeId or the entry point's ABI attribute.
+    """
     for op in unit.module.regions[0].block.ops:
         if isinstance(op, SpecConstantCompositeOp) and _is_workgroup_size(op):
             return _three(unit.specialize(op.sym_name).reshape(-1))
@@ -96,7 +98,7 @@ def workgroup_size(unit: Unit, function: FuncOp) -> tuple[int, int, int]:
             return _three([value.value.data for value in op.values])
     abi = function.attributes.get("spirv.entry_point_abi")
     if isinstance(abi, EntryPointABIAttr) and isinstance(abi.workgroup_size, DenseArrayBase):
-        return _three(abi.workgroup_size.get_values())
+        return _three(list(cast(DenseArrayBase[IntegerType], abi.workgroup_size).get_values()))
     raise InterpreterError(
         f"the entry point @{function.sym_name.data} has no workgroup size",
         function,
@@ -199,9 +201,7 @@ def creator(
 
 
 def _buffer(op: GlobalVariableOp, buffers: Buffers) -> Callable[[Wave], Any] | None:
-    if op.descriptor_set is None or op.binding is None:
-        raise InterpreterError("a buffer variable needs a descriptor set and a binding", op)
-    where = op.descriptor_set.value.data, op.binding.value.data
+    where = _place(op)
     array = buffers.get(where)
     if array is None:
         return None
@@ -214,6 +214,13 @@ def _buffer(op: GlobalVariableOp, buffers: Buffers) -> Callable[[Wave], Any] | N
     label = f"the buffer @{op.sym_name.data} (set {where[0]}, binding {where[1]})"
     memory = Memory.of_array(array, label)
     return lambda wave: start_of(memory)
+
+
+def _place(op: GlobalVariableOp) -> tuple[int, int]:
+    """The descriptor set and binding of a buffer."""
+    if op.descriptor_set is None or op.binding is None:
+        raise InterpreterError("a buffer variable needs a descriptor set and a binding", op)
+    return op.descriptor_set.value.data, op.binding.value.data
 
 
 def run_entry(
@@ -238,9 +245,9 @@ def run_entry(
         made = creator(op, unit, buffers, push_constants)
         if made is None:
             raise InterpreterError(
-                f"the entry point @{entry} uses @{op.sym_name.data}, but no buffer was given for it",
+                f"the entry point @{entry} uses @{op.sym_name.data}, but got no buffer for it",
                 "buffers",
-                f"pass one for {(op.descriptor_set, op.binding)}",
+                f"pass one under {_place(op)}",
             )
         unit.add_global(op.sym_name.data, made)
     run(unit, function, ())
