@@ -17,7 +17,6 @@ import os
 import re
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,15 +37,6 @@ _HEADER = {
     "schema": re.compile(r"; Schema: ([0-9]{1,10})\s*"),
     "order": re.compile(r"; Byte order: (big|little)\s*"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Statement:
-    """One instruction's tokens: the positions of result (-1 if none), name, and end."""
-
-    result: int
-    name: int
-    end: int
 
 
 def assemble(
@@ -83,13 +73,13 @@ class _Assembler:
     def __init__(self, text: str, preserve_numeric_ids: bool):
         self.text = text
         self.tokens: list[str] = [t for t in _TOKEN.findall(text) if t[0] != ";"]
-        ids = Ids(_numeric_ids(self.tokens) if preserve_numeric_ids else None)
+        ids = Ids((lambda: _numeric_ids(self.tokens)) if preserve_numeric_ids else None)
         self.encoder = Encoder(ids, "OpSwitch" in text)
 
     def module(self, version: Version | None) -> RawModule:
         words = array("I")
-        for statement in self._statements():
-            words.extend(self._words(statement))
+        for result, name, end in self._statements():
+            words.extend(self._words(result, name, end))
         bound = self.encoder.ids.bound
         if bound > MAX_ID_BOUND:
             raise self._error(f"{bound} ids exceed SPIR-V's limit of {MAX_ID_BOUND}", 0)
@@ -98,7 +88,8 @@ class _Assembler:
             header = Header(version, header.generator, header.bound, header.schema)
         return RawModule.of_words(np.asarray(array("I", header.words()) + words), byte_order)
 
-    def _statements(self) -> Iterator[_Statement]:
+    def _statements(self) -> Iterator[tuple[int, int, int]]:
+        """The places of each instruction's result (-1 if none), name and end."""
         tokens = self.tokens
         count = len(tokens)
         starts = [i for i, token in enumerate(tokens) if token[:2] == "Op" and token[2:3].isupper()]
@@ -113,19 +104,19 @@ class _Assembler:
         for start, end in zip(starts, [*starts[1:], count], strict=True):
             has_result = tokens[start][0] == "%"
             if not has_result:
-                yield _Statement(-1, start, end)
+                yield -1, start, end
                 continue
             if end - start < 2 or tokens[start + 1] != "=":
                 raise self._error("'=' is expected behind a result id", min(start + 1, count - 1))
             if end - start < 3:
                 raise self._error("an instruction is expected behind '='", start + 1)
-            yield _Statement(start, start + 2, end)
+            yield start, start + 2, end
 
-    def _words(self, statement: _Statement) -> list[int]:
+    def _words(self, result_at: int, name_at: int, end: int) -> list[int]:
         tokens = self.tokens
-        name = tokens[statement.name]
-        result = tokens[statement.result] if statement.result >= 0 else None
-        arguments = tokens[statement.name + 1 : statement.end]
+        name = tokens[name_at]
+        result = tokens[result_at] if result_at >= 0 else None
+        arguments = tokens[name_at + 1 : end]
         try:
             if name[0] == "!" and result is None:
                 return self.encoder.verbatim([name, *arguments], NAME)
@@ -133,8 +124,7 @@ class _Assembler:
                 return self.encoder.unknown(name, arguments, result)
             return self.encoder.instruction(name, arguments, result)
         except OperandError as error:
-            place = statement.name + 1 + error.token
-            place = statement.result if error.token == RESULT else place
+            place = result_at if error.token == RESULT else name_at + 1 + error.token
             raise self._error(error.cause, min(place, len(tokens) - 1)) from None
 
     def _error(self, cause: str, token: int) -> SPIRVAssemblyError:

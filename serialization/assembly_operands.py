@@ -31,7 +31,6 @@ from xdsl_spirv.serialization.operands import (
 )
 from xdsl_spirv.serialization.words import MAX_WORD_COUNT
 
-_ID = re.compile(r"%[A-Za-z0-9_]+")
 _FLOAT = re.compile(r"-?(?:[0-9]*\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|0[xX].*[pP].*)")
 _INT32 = NumberType(32, False, True)
 
@@ -51,31 +50,37 @@ class OperandError(Exception):
 
 
 class Ids(dict[str, int]):
-    """`%name` -> id. Raises `ValueError` for what is not an id."""
+    """
+    `%name` -> id. Raises `ValueError` for what is not an id.
 
-    def __init__(self, preserved: set[int] | None):
+    `numeric` gives the numbers that stand for themselves, asked for when the first name comes;
+    None numbers everything anew.
+    """
+
+    def __init__(self, numeric: Callable[[], set[int]] | None):
         super().__init__()
-        self._preserved = preserved
+        self._numeric = numeric
+        self._preserved: set[int] | None = None
         self._next = 1
         self.bound = 1
 
     def __missing__(self, token: str) -> int:
-        if _ID.fullmatch(token) is None:
+        name = token[1:]
+        if not (token[0] == "%" and name.isascii() and name.replace("_", "0").isalnum()):
             raise ValueError(f"'{token[:60]}' is not an id")
-        number = self._number(token[1:])
-        self[token] = number
-        self.bound = max(self.bound, number + 1)
+        number = self[token] = self._number(name)
+        if number >= self.bound:
+            self.bound = number + 1
         return number
 
     def _number(self, name: str) -> int:
-        if self._preserved is None:
-            number = self._next
-            self._next += 1
-            return number
-        if name.isdecimal() and len(name) < 11 and int(name) < 1 << 32:
-            return int(name)
-        while self._next in self._preserved:
-            self._next += 1
+        if self._numeric is not None:
+            if name.isdecimal() and len(name) < 11 and int(name) < 1 << 32:
+                return int(name)
+            if self._preserved is None:
+                self._preserved = self._numeric()
+            while self._next in self._preserved:
+                self._next += 1
         self._next += 1
         return self._next - 1
 
@@ -133,6 +138,21 @@ class _Shape:
                 self.columns.append({n: v for n, v in values.items() if v not in plain})
             else:
                 break
+        self.rows: dict[int, list[Mapping[str, int] | None] | None] = {}
+        """`row` by the number of tokens."""
+        self.needs_memory = opcode_of("OpExtInstImport") == opcode or opcode in (
+            opcode_of("OpTypeInt"),
+            opcode_of("OpTypeFloat"),
+        )
+
+    def row(self, operands: int) -> list[Mapping[str, int] | None] | None:
+        """How to read each of that many tokens, None if it takes more than the tokens to know."""
+        tail = operands - len(self.columns)
+        if operands < self.least:
+            return None
+        if tail > 0 and (not self.tail or tail % self.tail):
+            return None
+        return self.columns[:operands] + [None] * tail
 
 
 def _pair_of_ids(spec: Spec) -> bool:
@@ -165,6 +185,7 @@ class Encoder:
         self.numbers: dict[int, NumberType | None] = {}
         self.sets: dict[int, str | None] = {}
         self.values: dict[int, int] = {}
+        self._shapes: dict[str, _Shape] = {}
 
     def instruction(self, name: str, arguments: list[str], result: str | None) -> list[int]:
         """
@@ -172,29 +193,31 @@ class Encoder:
 
         Raises `OperandError`.
         """
-        opcode = _opcode(name)
-        if opcode is None:
-            raise OperandError(f"'{name}' is not an instruction", NAME)
-        shape = _shape(opcode)
+        shape = self._shapes.get(name) or self._shape(name)
         if (result is None) != (shape.result is None):
             needs = "needs a result id: %name =" if result is None else "has no result id"
             raise OperandError(f"{name} {needs}", NAME if result is None else RESULT)
-        words = self._simple(shape, arguments)
+        words = self._simple(shape, arguments, result)
         behind: list[int] = []
         if words is None:
-            # The result is numbered before the operands behind it, the type before the result.
             writer = _Writer(self, shape, arguments, result)
             words = writer.write()
             if writer.at < len(arguments):
                 behind = self.verbatim(arguments[writer.at :], writer.at)
-        elif shape.result is not None and result is not None:
-            words.insert(shape.result + 1, self.result_id(result))
         if len(words) > MAX_WORD_COUNT:
             cause = f"{name} of {len(words)} words exceeds SPIR-V's limit of {MAX_WORD_COUNT}"
             raise OperandError(cause, NAME)
-        words[0] = len(words) << 16 | opcode
-        self._remember(shape, words)
+        words[0] = len(words) << 16 | shape.opcode
+        if self.follow_values or shape.needs_memory:
+            self._remember(shape, words)
         return words + behind if behind else words
+
+    def _shape(self, name: str) -> _Shape:
+        opcode = _opcode(name)
+        if opcode is None:
+            raise OperandError(f"'{name}' is not an instruction", NAME)
+        shape = self._shapes[name] = _shape(opcode)
+        return shape
 
     def result_id(self, token: str) -> int:
         try:
@@ -202,26 +225,34 @@ class Encoder:
         except ValueError as error:
             raise OperandError(str(error), RESULT) from None
 
-    def _simple(self, shape: _Shape, arguments: list[str]) -> list[int] | None:
-        """The words of an instruction of one word a token; None if it takes the other way."""
+    def _simple(self, shape: _Shape, arguments: list[str], result: str | None) -> list[int] | None:
+        """
+        The words of an instruction of one word a token; None if it takes the other way.
+
+        New ids are numbered in the order of the words: the result behind its type, if it has one.
+        """
         count = len(arguments)
-        columns = shape.columns
-        tail = count - len(columns)
-        if count < shape.least or (tail > 0 and (not shape.tail or tail % shape.tail)):
+        if count not in shape.rows:
+            shape.rows[count] = shape.row(count)
+        row = shape.rows[count]
+        if row is None:
             return None
         ids = self.ids
-        if any(a not in ids for a in arguments if a[0] == "%"):
-            return None  # New ids are numbered in the order of the text, the result among them.
+        words = [0]
         try:
-            words = [
+            if result is not None:
+                if shape.result:
+                    words.append(ids[arguments[0]])
+                words.append(self.result_id(result))
+                if shape.result:
+                    row, arguments = row[1:], arguments[1:]
+            words += [
                 ids[token] if column is None else column[token]
-                for column, token in zip(columns, arguments, strict=False)
+                for column, token in zip(row, arguments, strict=True)
             ]
-            if tail > 0:
-                words += [ids[token] for token in arguments[len(columns) :]]
         except (KeyError, ValueError):
             return None
-        return [0, *words]
+        return words
 
     def _remember(self, shape: _Shape, words: list[int]) -> None:
         opcode = shape.opcode

@@ -214,16 +214,14 @@ def _shape(opcode: int) -> _Shape:
 class _Recipe:
     """How to print the instructions that share a first word, which is opcode and length."""
 
-    __slots__ = ("name", "result", "row", "shape", "simple", "takes_more")
+    __slots__ = ("all_ids", "row", "shape", "simple", "takes_more")
 
     def __init__(self, first: int):
         self.shape = _shape(first & 0xFFFF)
         row = self.shape.row((first >> 16) - 1)
         self.simple = row is not None
-        # The first word is a column too, of which nothing is printed.
-        self.row: list[Mapping[int, str] | None] = [{first: ""}, *(row or [])]
-        self.name = self.shape.name
-        self.result = 0 if self.shape.result is None else self.shape.result + 1
+        self.row: list[Mapping[int, str] | None] = row or []
+        self.all_ids = not any(column is not None for column in self.row)
         self.takes_more = self.shape.takes_more
 
 
@@ -308,23 +306,23 @@ class _Printer:
             return None
         ids = self.ids
         try:
-            parts = [
-                ids[word] if column is None else column[word]
-                for column, word in zip(recipe.row, words, strict=True)
-            ]
+            if recipe.all_ids:
+                parts = list(map(ids.__getitem__, words[1:]))
+            else:
+                parts = [
+                    ids[word] if column is None else column[word]
+                    for column, word in zip(recipe.row, words[1:], strict=True)
+                ]
         except KeyError:
             return None  # Whatever it is, the slow way says it precisely.
-        if recipe.result:
-            parts[0] = f"{parts.pop(recipe.result):>{self.pad}} = {recipe.name}"
-        else:
-            parts[0] = self.margin + recipe.name
-        return " ".join(parts)
+        return self._line(recipe.shape, parts)
 
     def _line(self, shape: _Shape, parts: list[str]) -> str:
         if shape.result is None:
-            return " ".join((self.margin + shape.name, *parts))
-        result = parts.pop(shape.result)
-        return " ".join((f"{result:>{self.pad}} = {shape.name}", *parts))
+            parts.insert(0, self.margin + shape.name)
+        else:
+            parts.insert(0, f"{parts.pop(shape.result):>{self.pad}} = {shape.name}")
+        return " ".join(parts)
 
     def _slow(self, instruction: RawInstruction, shape: _Shape) -> tuple[str, bool]:
         """The line, and whether it starts with a word instead of a name."""
