@@ -354,11 +354,10 @@ class SpecConstantCompositeOp(SPIRVOp):
         if types is None:
             raise VerifyException(f"{self.type} is not a composite type")
         verify_lengths(self, self.type)
+        rules.cm_08_one_constituent(self.type, len(self.constituents))
         if len(types) != len(self.constituents):
-            rule = "CM-08: " if isinstance(self.type, CooperativeMatrixType) else ""
             raise VerifyException(
-                f"{rule}{self.type} has {len(types)} constituents, "
-                f"but {len(self.constituents)} are given"
+                f"{self.type} has {len(types)} constituents, but {len(self.constituents)} are given"
             )
         if self.parent_op() is None:
             return

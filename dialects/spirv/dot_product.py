@@ -55,13 +55,13 @@ class IntegerDotOperation(SPIRVOp, ABC):
 
     def verify_(self) -> None:
         vector_1, vector_2 = self.vector_1.type, self.vector_2.type
-        for vector in (vector_1, vector_2):
-            rules.dot_11_scalars(vector, self.format)
-            rules.dot_12_vectors(vector, self.format)
         if self.SIGNEDNESS is DotSignedness.MIXED:
             rules.dot_10_mixed_vectors(vector_1, vector_2)
         else:
             rules.dot_09_same_vectors(vector_1, vector_2)
+        for vector in (vector_1, vector_2):
+            rules.dot_11_scalars(vector, self.format)
+            rules.dot_12_vectors(vector, self.format)
         if self.SIGNEDNESS is DotSignedness.UNSIGNED:
             rules.dot_08_unsigned((vector_1, vector_2), self.result.type)
         rules.dot_07_result_width(vector_1, self.result.type)

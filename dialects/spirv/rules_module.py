@@ -179,7 +179,7 @@ def _constant(
         found = f"is {value}" if name in constants else "does not exist"
         refuse(
             rule,
-            f"{what} comes from a 32-bit integer constant, but @{name} {found}",
+            f"{what} must come from a 32-bit integer constant, but @{name} {found}",
             f"declare `spirv.SpecConstant @{name} spec_id(0) = 16 : i32` in the module",
         )
     return value.value.data

@@ -42,7 +42,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: CM-05: the rows of !spirv.coopmatrix<@M x @N x f16, @scope, MatrixA> comes from a 32-bit integer constant, but @M is 16 : i64
+// CHECK: CM-05: the rows of !spirv.coopmatrix<@M x @N x f16, @scope, MatrixA> must come from a 32-bit integer constant, but @M is 16 : i64
 
 // -----
 
@@ -54,7 +54,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: CM-05: the columns of {{.*}} comes from a 32-bit integer constant, but @N does not exist; declare `spirv.SpecConstant @N spec_id(0) = 16 : i32` in the module
+// CHECK: CM-05: the columns of {{.*}} must come from a 32-bit integer constant, but @N does not exist; declare `spirv.SpecConstant @N spec_id(0) = 16 : i32` in the module
 
 // -----
 
@@ -67,7 +67,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: CM-05: the scope of {{.*}} comes from a 32-bit integer constant, but @scope is 3.000000e+00 : f32
+// CHECK: CM-05: the scope of {{.*}} must come from a 32-bit integer constant, but @scope is 3.000000e+00 : f32
 
 // -----
 

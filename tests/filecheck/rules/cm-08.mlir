@@ -42,4 +42,4 @@ spirv.SpecConstantComposite @m (@x) : !spirv.coopmatrix<16x16xf16, Subgroup, Mat
 
 spirv.SpecConstant @x spec_id(0) = 1.0 : f16
 spirv.SpecConstantComposite @m (@x, @x) : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-08: {{.*}} 2
+// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> is made from exactly one constituent, not 2

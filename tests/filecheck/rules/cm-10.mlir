@@ -56,18 +56,15 @@ spirv.module Logical Vulkan {
 // -----
 
 // Without Shader nothing is said of arrays.
-spirv.module Logical OpenCL requires #spirv.vce<v1.6, [Kernel, CooperativeMatrixKHR], [SPV_KHR_cooperative_matrix]> {
-  spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(f16 [0])>, StorageBuffer>
+spirv.module Physical64 OpenCL requires #spirv.vce<v1.6, [Addresses, Kernel, Float16, CooperativeMatrixKHR], [SPV_KHR_cooperative_matrix]> {
   spirv.func @f() "None" {
-    %i = spirv.Constant 0 : i32
-    %A = spirv.mlir.addressof @A : !spirv.ptr<!spirv.struct<(f16 [0])>, StorageBuffer>
-    %p = spirv.AccessChain %A[%i] : !spirv.ptr<!spirv.struct<(f16 [0])>, StorageBuffer>, i32 -> !spirv.ptr<f16, StorageBuffer>
+    %p = spirv.Variable : !spirv.ptr<f16, Function>
     %st = spirv.Constant 16 : i32
-    %m = spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+    %m = spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, Function>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
     spirv.Return
   }
 }
-// CHECK: spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+// CHECK: spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, Function>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT: CM-10:
 // CHECK: {{^//}} -----
 

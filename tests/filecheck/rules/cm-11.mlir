@@ -87,7 +87,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: CM-11: the layout comes from a 32-bit integer constant, but @layout is 1 : i64
+// CHECK: CM-11: the layout must come from a 32-bit integer constant, but @layout is 1 : i64
 
 // -----
 
@@ -102,4 +102,4 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: CM-11: the layout comes from a 32-bit integer constant, but @layout does not exist; declare `spirv.SpecConstant @layout
+// CHECK: CM-11: the layout must come from a 32-bit integer constant, but @layout does not exist; declare `spirv.SpecConstant @layout

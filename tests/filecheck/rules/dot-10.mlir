@@ -48,4 +48,4 @@
 
 %v, %i = "test.op"() : () -> (vector<4xi8>, i32)
 %0 = spirv.SUDot %v, %i : vector<4xi8>, i32 -> i32
-// CHECK: DOT-1{{[01]}}: 
+// CHECK: DOT-10: both operands are 32-bit scalars or both are vectors, not vector<4xi8> and i32
