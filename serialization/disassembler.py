@@ -163,11 +163,13 @@ class _Shape:
         self.least = sum(not s.quantifier for s in specs or ())
         self.columns: list[Mapping[int, str] | None] = []
         """How to print each operand; None stands for an id."""
-        self.tail = 0
-        """Words of one repetition behind the columns; 0 if there is none."""
+        self.tail: list[Mapping[int, str] | None] = []
+        """How to print each word of one repetition behind the columns; empty if there is none."""
         for spec in specs or ():
-            if spec.quantifier == "*":
-                self.tail = _tail_width(spec)
+            # The literals of OpSwitch's pairs are as wide as its selector.
+            if spec.quantifier == "*" and spec.kind != "PairLiteralIntegerIdRef":
+                parts = [_simple(part) for part in (spec.parts or (spec,))]
+                self.tail = [part[0] for part in parts if part] if all(parts) else []
             simple = _simple(spec)
             if spec.quantifier == "*" or not simple:
                 break
@@ -182,9 +184,11 @@ class _Shape:
         tail = operands - len(self.columns)
         if operands < self.least or not self.known:
             return None
-        if tail > 0 and (not self.tail or tail % self.tail):
+        if tail <= 0:
+            return self.columns[:operands]
+        if not self.tail or tail % len(self.tail):
             return None
-        return self.columns[:operands] + [None] * tail
+        return self.columns + self.tail * (tail // len(self.tail))
 
 
 def _simple(spec: Spec) -> tuple[Mapping[int, str] | None] | None:
@@ -196,14 +200,6 @@ def _simple(spec: Spec) -> tuple[Mapping[int, str] | None] | None:
         table = enum_table(spec.kind)
         return ({v: n for v, n in table.names.items() if v not in table.parameters},)
     return None
-
-
-def _tail_width(spec: Spec) -> int:
-    if spec.form == "id":
-        return 1
-    if spec.form == "pair" and all(part.form == "id" for part in spec.parts):
-        return 2
-    return 0
 
 
 @cache
