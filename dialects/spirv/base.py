@@ -1,13 +1,13 @@
 """
 How an operation of the `spirv` dialect says which SPIR-V instruction it is.
 
-An operation states its name, its operands and properties, and the rules its verifier checks. What the
-instruction's opcode is, in which order its words stand, which capabilities enable it: that is in the
-grammar table (`serialization/grammar.json`), found by the instruction's name.
+An operation states its name, its operands and properties, and the rules its verifier checks. What
+the instruction's opcode is, in which order its words stand, which capabilities enable it: that is
+in the grammar table (`serialization/grammar.json`), found by the instruction's name.
 
-The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue` is
-OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450); a grammar operand's field is its name in snake
-case (`Vector 1` is `vector_1`). Where MLIR's spelling departs from that, the class says so in
+The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue`
+is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450); a grammar operand's field is its name in
+snake case (`Vector 1` is `vector_1`). Where MLIR's spelling departs from that, the class says so in
 `INSTRUCTION` and `FIELDS`.
 """
 
