@@ -1,6 +1,7 @@
 // RUN: xdsl-opt %s -p 'spirv-update-vce' --verify-diagnostics --split-input-file | filecheck %s
 // CM-02: a shader with cooperative matrices declares VulkanMemoryModel and uses the Vulkan memory model.
 // Where a module says GLSL450, shared accesses become non-private, and barriers make available and visible.
+// MLIR leaves GLSL450.
 
 spirv.module Logical GLSL450 {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>

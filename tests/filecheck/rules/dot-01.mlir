@@ -2,6 +2,7 @@
 // RUN: xdsl-opt %s -p 'spirv-update-vce{version=1.5}' --verify-diagnostics --split-input-file | filecheck %s --check-prefix=V15
 // RUN: xdsl-opt %s -p 'spirv-update-vce{version=1.0}' --verify-diagnostics --split-input-file | filecheck %s --check-prefix=V10
 // DOT-01: SPV_KHR_integer_dot_product for versions below 1.6; from 1.6 the instructions are core.
+// MLIR refuses them below 1.6.
 
 spirv.module Logical GLSL450 {
   spirv.func @f(%p: i32) "None" {

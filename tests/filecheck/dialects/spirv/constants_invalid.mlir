@@ -154,7 +154,7 @@ spirv.module Logical Vulkan {
   spirv.SpecConstant @x = 1 : i32
   spirv.SpecConstantComposite @v (@x, @x) : !spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc>
 }
-// CHECK: Operation does not verify: CM-08: !spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc> has 1 constituents, but 2 are given
+// CHECK: Operation does not verify: CM-08: !spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc> is made from exactly one constituent, not 2
 
 // -----
 
