@@ -12,6 +12,8 @@ from typing import Any
 from xdsl.ir import Dialect
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
+from xdsl_spirv.dialects import dense_literals
+
 
 def _lazy(path: str) -> Callable[[], Any]:
     """`module:name`, imported when called."""
@@ -61,3 +63,6 @@ def _extend_linalg() -> None:
 
 
 _extend_linalg()
+
+# Models without any spirv operation hold such literals too, so the correction cannot wait for it.
+dense_literals.install()
