@@ -59,7 +59,7 @@ def specialize(unit: Unit, values: SpecValues) -> None:
     for op in unit.module.regions[0].block.ops:
         if isinstance(op, SpecConstantOp):
             name, default = op.sym_name.data, op.default_value
-            spec_id = op.attributes.get("spec_id") or op.properties.get("spec_id")
+            spec_id = op.attributes.get("spec_id")
             number = spec_id.value.data if isinstance(spec_id, IntegerAttr) else None
             made = constant_value(default, default.type, unit)  # pyright: ignore
             if number is not None:

@@ -100,7 +100,10 @@ def test_all_bfloat16_to_f16_round_to_nearest_even(kernel: Any) -> None:
         exact, value = decode(pattern), found[pattern]
         assert isinstance(exact, Fraction)
         error = abs(Fraction(float(value)) - exact)
-        for other in (np.nextafter(value, np.float16(np.inf)), np.nextafter(value, -np.float16(np.inf))):
+        for other in (
+            np.nextafter(value, np.float16(np.inf)),
+            np.nextafter(value, -np.float16(np.inf)),
+        ):
             if np.isfinite(other):
                 distance = abs(Fraction(float(other)) - exact)
                 even = int(value.view(np.uint16)) & 1 == 0

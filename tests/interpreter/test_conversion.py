@@ -68,7 +68,10 @@ def test_integers_to_f32_round_to_nearest_even(
     for number, value in zip(data.tolist(), found, strict=True):
         exact = number if sign else number % (1 << width)
         error = abs(Fraction(float(value)) - exact)
-        for other in (np.nextafter(value, np.float32(np.inf)), np.nextafter(value, -np.float32(np.inf))):
+        for other in (
+            np.nextafter(value, np.float32(np.inf)),
+            np.nextafter(value, -np.float32(np.inf)),
+        ):
             distance = abs(Fraction(float(other)) - exact)
             even = int(value.view(np.uint32)) & 1 == 0
             assert error < distance or (error == distance and even)
@@ -98,7 +101,10 @@ def test_all_float8_to_f32_and_back(new_kernel: Any, name: str) -> None:
     found = run(new_kernel(), "FConvert", name, "f32", patterns.view(dtype), np.float32)
     for pattern, value in enumerate(found.tolist()):
         sign = -1 if pattern >> 7 else 1
-        exponent, mantissa = pattern >> fraction & ((1 << bits) - 1), pattern & ((1 << fraction) - 1)
+        exponent, mantissa = (
+            pattern >> fraction & ((1 << bits) - 1),
+            pattern & ((1 << fraction) - 1),
+        )
         if value != value or abs(value) == float("inf"):
             assert exponent == (1 << bits) - 1
             continue

@@ -19,9 +19,7 @@ def bits(value: int, width: int, sign: bool) -> int:
 def exact(a: list[int], b: list[int], kind: str, width: int) -> int:
     """DOT-15: extend each component as the instruction says, the exact sum of products."""
     first, second = {"S": (True, True), "U": (False, False), "SU": (True, False)}[kind]
-    return sum(
-        bits(x, width, first) * bits(y, width, second) for x, y in zip(a, b, strict=True)
-    )
+    return sum(bits(x, width, first) * bits(y, width, second) for x, y in zip(a, b, strict=True))
 
 
 def clamp(value: int, width: int, sign: bool) -> int:
@@ -65,9 +63,7 @@ def test_dot_15_the_low_bits_of_the_exact_sum(
     vector = f"vector<{count}xi{width}>"
     a, b = (kernel.buffer(vector, data[n].copy(), count) for n in (0, 1))
     out = kernel.buffer(f"i{result}", np.zeros(64, f"i{result // 8}"))
-    value = kernel.op(
-        f"spirv.{kind}Dot {kernel.load(a)}, {kernel.load(b)} : {vector} -> i{result}"
-    )
+    value = kernel.op(f"spirv.{kind}Dot {kernel.load(a)}, {kernel.load(b)} : {vector} -> i{result}")
     found = kernel.store(out, value).run(grid=(2, 1, 1))[2]
     for x, y, z in zip(data[0].tolist(), data[1].tolist(), found.tolist(), strict=True):
         assert z == bits(exact(x, y, kind, width), result, True)
@@ -75,9 +71,7 @@ def test_dot_15_the_low_bits_of_the_exact_sum(
 
 @pytest.mark.parametrize("kind", ["S", "U", "SU"])
 @pytest.mark.parametrize("result", [32, 64])
-def test_dot_16_the_final_addition_saturates(
-    kernel: Any, rng: Any, kind: str, result: int
-) -> None:
+def test_dot_16_the_final_addition_saturates(kernel: Any, rng: Any, kind: str, result: int) -> None:
     sign = kind != "U"
     dtype = f"i{result // 8}"
     limits = np.iinfo(dtype)

@@ -55,9 +55,7 @@ def test_rot_09_up_is_down_the_other_way_and_a_shuffle(new_kernel: Any, amount: 
         if kind == "shuffle":
             source = kernel.op(f"spirv.IAdd %lane, {kernel.constant(amount)} : i32")
             source = kernel.op(f"spirv.BitwiseAnd {source}, {kernel.constant(31)} : i32")
-            value = kernel.op(
-                f"spirv.GroupNonUniformShuffle <Subgroup> %id, {source} : i32, i32"
-            )
+            value = kernel.op(f"spirv.GroupNonUniformShuffle <Subgroup> %id, {source} : i32, i32")
         else:
             delta = kernel.constant(amount if kind == "down" else 32 - amount)
             value = kernel.op(f"{ROTATE} <Subgroup> %id, {delta} : i32, i32 -> i32")
@@ -69,7 +67,13 @@ def test_rot_09_up_is_down_the_other_way_and_a_shuffle(new_kernel: Any, amount: 
 
 @pytest.mark.parametrize(
     ("type", "dtype"),
-    [("i8", np.int8), ("i16", np.int16), ("i64", np.int64), ("f16", np.float16), ("f64", np.float64)],
+    [
+        ("i8", np.int8),
+        ("i16", np.int16),
+        ("i64", np.int64),
+        ("f16", np.float16),
+        ("f64", np.float64),
+    ],
 )
 def test_rot_07_values_of_any_type(kernel: Any, rng: Any, type: str, dtype: Any) -> None:
     data = rng.integers(-100, 100, (32, 2)).astype(dtype)
