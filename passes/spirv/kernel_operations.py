@@ -262,7 +262,9 @@ def for_loop(code: KernelCode, op: Operation) -> None:
     induction, *carried = header.args
     below = logic.SLessThanOp(induction, upper)
     header.add_ops([below, BranchConditionalOp(below.result, body, merge)])
-    code.values |= zip(loop.body.block.args, header.args, strict=True)
+    for before, after in zip(loop.body.block.args, header.args, strict=True):
+        after.name_hint = before.name_hint
+        code.values[before] = after
     outer, code.block = code.block, body
     code.convert(loop.body.block)
     yielded = loop.body.block.last_op

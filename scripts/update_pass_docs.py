@@ -1,0 +1,51 @@
+"""
+Keep the examples of docs/passes.md what the passes really print.
+
+    python scripts/update_pass_docs.py            rewrite every example's result
+
+An example is a line "`xdsl-opt -p '...'`", a block of MLIR, the line "becomes", and another block:
+what the command prints of the first. A test compares the file with what this makes of it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+
+from xdsl_spirv.runtime.compiler import context, parse_text, text_of
+
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "passes.md"
+
+EXAMPLE = re.compile(
+    r"`xdsl-opt -p '(?P<passes>[^`]*)'`\n\n```mlir\n(?P<before>.*?)```\n\nbecomes\n\n"
+    r"```mlir\n(?P<after>.*?)```",
+    re.DOTALL,
+)
+
+
+def result_of(passes: str, text: str) -> str:
+    """What `xdsl-opt -p passes` prints of a module."""
+    ctx = context()
+    module = parse_text(text, ctx=ctx)
+    PassPipeline.parse_spec(Universe.get_multiverse().all_passes, passes).apply(ctx, module)
+    module.verify()
+    return text_of(module)
+
+
+def updated(text: str) -> str:
+    """The documentation with every example's result as the passes print it now."""
+
+    def replace(match: re.Match[str]) -> str:
+        start = match.start("after") - match.start()
+        end = match.end("after") - match.start()
+        after = result_of(match["passes"], match["before"])
+        return match[0][:start] + after.rstrip() + "\n" + match[0][end:]
+
+    return EXAMPLE.sub(replace, text)
+
+
+if __name__ == "__main__":
+    DOCS.write_text(updated(DOCS.read_text()))
