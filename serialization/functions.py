@@ -385,9 +385,22 @@ class FunctionEncoder:
             raise SPIRVEncodeError(
                 "a loop has at least entry, header, continue and merge blocks", op
             )
+        _refuse_loop_parameters(op)
         entry, header, continuing, merge = blocks[0], blocks[1], blocks[-2], blocks[-1]
         order = [b for b in block_order(op.body) if b is not merge] + [merge]
         labels = (self.labels.begin(merge), self.labels.begin(continuing))
         merging = self._instruction("OpLoopMerge", *labels, op.loop_control.data)
         self._operations(entry)
         self._blocks(order[1:], {id(header): (merging, ())}, self._incoming(order))
+
+
+def _refuse_loop_parameters(op: LoopOp) -> None:
+    """MLIR's syntax has no place for the numbers of `PeelCount` and its like."""
+    kind, mask = grammar().kind("LoopControl"), op.loop_control.data
+    taking = [n for n in kind.names if mask & kind[n].value and kind[n].parameters]
+    if taking:
+        raise SPIRVEncodeError(
+            f"loop control {', '.join(taking)} takes a number, which a spirv.mlir.loop cannot hold; "
+            "leave it out",
+            op,
+        )

@@ -572,6 +572,21 @@ def test_header():
                 spirv.Return } }""",
             r"arith\.addi in @f at k\.mlir:4:5: it is no SPIR-V operation",
         ),
+        (
+            """spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {
+              spirv.func @f() "None" {
+                spirv.mlir.loop control(Unroll|PeelCount) {
+                  spirv.Branch ^header
+                ^header:
+                  spirv.Branch ^continue
+                ^continue:
+                  spirv.Branch ^header
+                ^merge:
+                  spirv.mlir.merge
+                }
+                spirv.Return } }""",
+            r"loop control PeelCount takes a number",
+        ),
     ],
 )
 def test_errors(text: str, message: str):
