@@ -400,7 +400,7 @@ def _refuse_loop_parameters(op: LoopOp) -> None:
     taking = [n for n in kind.names if mask & kind[n].value and kind[n].parameters]
     if taking:
         raise SPIRVEncodeError(
-            f"loop control {', '.join(taking)} takes a number, which a spirv.mlir.loop cannot hold; "
+            f"loop control {', '.join(taking)} takes a number, which spirv.mlir.loop cannot hold; "
             "leave it out",
             op,
         )
