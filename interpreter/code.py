@@ -73,7 +73,7 @@ class Steps:
                     return
         except InterpreterError as error:
             raise error.at(self._op(step)) from None
-        except (ValueError, IndexError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
             op = self._op(step)
             raise InterpreterError(
                 f"{op.name} failed: {type(error).__name__}: {error}",

@@ -94,7 +94,7 @@ def accumulate(view: Array, items: Array, operands: Array, ufunc: np.ufunc) -> A
     for start, end in zip(starts, ends, strict=True):
         place = items[order[start]]
         steps = np.concatenate([view[place : place + 1], ordered[start:end]])
-        states = ufunc.accumulate(steps)
+        states = ufunc.accumulate(steps, dtype=view.dtype)
         found[order[start:end]] = states[:-1]
         view[place] = states[-1]
     return found

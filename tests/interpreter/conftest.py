@@ -1,8 +1,8 @@
 """
 Kernels written by hand: a body between loads and stores of numbered buffers.
 
-`Kernel` writes the module around a body: buffer i is @b<i>, an array of its element type; `%id` is the
-invocation's number in the grid, `%lane` its number in the subgroup, `%local` in the workgroup.
+`Kernel` writes the module around a body: buffer i is @b<i>, an array of its element type; `%id` is
+the invocation's number in the grid, `%lane` its number in the subgroup, `%local` in the workgroup.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def parse_module(text: str) -> ModuleOp:
 
 
 def _buffer(element: str, stride: int) -> str:
-    return f"!spirv.ptr<!spirv.struct<(!spirv.rtarray<{element}, stride={stride}> [0]), Block>, StorageBuffer>"
+    array = f"!spirv.rtarray<{element}, stride={stride}>"
+    return f"!spirv.ptr<!spirv.struct<({array} [0]), Block>, StorageBuffer>"
 
 
 class Kernel:

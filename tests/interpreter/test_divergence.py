@@ -35,7 +35,7 @@ def test_loops_with_trip_counts_by_lane(kernel: Any) -> None:
 
 
 def nested(n: int) -> int:
-    """What the kernel below computes: nested loops with early exits, and a value from the last one."""
+    """What the kernel below computes: nested loops with early exits, the last one's value."""
     total = 0
     for i in range(n % 7):
         j = 0
@@ -220,8 +220,8 @@ def test_both_arms_to_one_block_swap_their_arguments(kernel: Any) -> None:
 def test_group_operations_after_a_divergent_loop_see_all_lanes(kernel: Any) -> None:
     """Lanes that leave the loop wait: the sum behind it is over all of them."""
     out = kernel.buffer("i32", np.zeros(32, np.int32))
-    kernel(f"""
-      spirv.mlir.loop {{
+    kernel("""
+      spirv.mlir.loop {
         spirv.Branch ^header(%zero : i32)
       ^header(%i: i32):
         %more = spirv.SLessThan %i, %lane : i32
@@ -231,7 +231,7 @@ def test_group_operations_after_a_divergent_loop_see_all_lanes(kernel: Any) -> N
         spirv.Branch ^header(%next : i32)
       ^merge:
         spirv.mlir.merge
-      }}""")
+      }""")
     value = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %one : i32 -> i32")
     assert kernel.store(out, value).run()[0].tolist() == [32] * 32
 

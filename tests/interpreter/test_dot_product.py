@@ -43,8 +43,8 @@ def test_dot_14_packed_bytes_from_the_lowest(kernel: Any, rng: Any, kind: str, r
     )
     found = kernel.store(out, value).run(grid=(8, 1, 1))[2]
     for x, y, z in zip(words[0].tolist(), words[1].tolist(), found.tolist(), strict=True):
-        parts = [[w >> 8 * i & 0xFF for i in range(4)] for w in (x, y)]
-        assert z == bits(exact(*parts, kind, 8), result, True)
+        first, second = ([w >> 8 * i & 0xFF for i in range(4)] for w in (x, y))
+        assert z == bits(exact(first, second, kind, 8), result, True)
 
 
 @pytest.mark.parametrize("kind", ["S", "U", "SU"])
