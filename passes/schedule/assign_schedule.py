@@ -15,15 +15,22 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, InstructionAttr, StagedAttr
+from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
+    ContractionAttr,
+    InstructionAttr,
+    StagedAttr,
+    bit_width,
+)
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, problems_of
-from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, ceil_div, plan
+from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
-from xdsl_spirv.targets import ScheduleCandidate, Target
+from xdsl_spirv.targets import Target
 
 LOAD_WEIGHT = 64
 """What fetching a row or column of a tile costs, in multiplications."""
@@ -70,11 +77,21 @@ class AssignSchedulePass(ModulePass):
 
 
 def choose(contraction: Contraction, target: Target) -> ContractionAttr:
-    """The cheapest of the target's tiles; raises `ScheduleDoesNotFit` where none fits."""
-    plans = [plan(contraction, schedule, target) for schedule in _candidates(contraction, target)]
-    fitting = [each for each in plans if not any(problems_of(each))]
-    if fitting:
-        return min(fitting, key=_cost).schedule
+    """
+    The cheapest of the target's tiles, with the first instruction in its list that fits any.
+
+    Raises `ScheduleDoesNotFit` where none fits.
+    """
+    plans: list[Plan] = []
+    for listed in target.properties_for(contraction.types):
+        candidates = [
+            plan(contraction, schedule, target)
+            for schedule in _candidates(contraction, target, listed.shape)
+        ]
+        fitting = [each for each in candidates if not any(problems_of(each))]
+        if fitting:
+            return min(fitting, key=_cost).schedule
+        plans += candidates
     if plans:
         check(plans[-1])
     properties = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
@@ -83,49 +100,41 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     )
 
 
-def _candidates(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
-    """Each of the target's tiles with each instruction that divides it."""
-    for listed in target.properties_for(contraction.types):
-        for candidate in target.schedules:
-            schedule = _schedule(contraction, target, candidate, listed.shape)
-            if schedule is not None:
-                yield schedule
-
-
-def _schedule(
-    contraction: Contraction,
-    target: Target,
-    candidate: ScheduleCandidate,
-    shape: tuple[int, int, int],
-) -> ContractionAttr | None:
+def _candidates(
+    contraction: Contraction, target: Target, shape: tuple[int, int, int]
+) -> Iterator[ContractionAttr]:
+    """A schedule for each of the target's tiles that fragments of this shape divide."""
     m, n, k = shape
-    (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
-    if tile_m % (rows * m) or tile_n % (columns * n):
-        return None
+    bits = bit_width(contraction.element_types[2])
+    paths = _paths(contraction, shape)
     instruction = InstructionAttr("coopmat", shape)
-    plain = ContractionAttr(
-        (tile_m, tile_n, k), candidate.subgroups, instruction, StagedAttr(), StagedAttr()
-    )
-    bare = plan(contraction, plain, target)
-    if candidate.accumulator_bits not in (None, bare.result_bytes * 8):
-        return None
-    tile_k = max(k, candidate.k_bytes // max(bare.a.element_bytes, 1) // k * k)
-    tile_k = min(tile_k, ceil_div(contraction.k, k) * k)
-    return ContractionAttr(
-        (tile_m, tile_n, tile_k),
-        candidate.subgroups,
-        instruction,
-        _path(bare.a, m, k),
-        _path(bare.b, n, k),
+    element_bytes = bit_width(contraction.element_types[0]) // 8
+    for candidate in target.schedules:
+        (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
+        if candidate.accumulator_bits not in (None, bits):
+            continue
+        if tile_m % (rows * m) or tile_n % (columns * n):
+            continue
+        deep = max(k, candidate.k_bytes // element_bytes // k * k)
+        tile_k = min(deep, ceil_div(contraction.k, k) * k)
+        yield ContractionAttr((tile_m, tile_n, tile_k), (rows, columns), instruction, *paths)
+
+
+def _paths(contraction: Contraction, shape: tuple[int, int, int]) -> tuple[StagedAttr, StagedAttr]:
+    """The widest vectors that divide each operand's rows and a fragment's."""
+    m, n, k = shape
+    a_type, b_type, _ = contraction.element_types
+    along_k = (contraction.k, k)
+    return (
+        _path(a_type, *((contraction.m, m) if contraction.a_transposed else along_k)),
+        _path(b_type, *(along_k if contraction.b_transposed else (contraction.n, n))),
     )
 
 
-def _path(tile: StagedTile, outer: int, k: int) -> StagedAttr:
-    """The widest vectors that divide the operand's rows and a fragment's."""
-    size = tile.element_bytes
-    columns = k if tile.k_axis == 1 else outer
+def _path(element_type: Attribute, row: int, fragment_row: int) -> StagedAttr:
+    size = bit_width(element_type) // 8
     widths = [v for v in (16, 8, 4, 2) if v * size in (4, 8, 16)]
-    vector = next((v for v in widths if tile.extent[1] % v == 0 and columns % v == 0), 1)
+    vector = next((v for v in widths if row % v == 0 and fragment_row % v == 0), 1)
     return StagedAttr(padding=STAGED_ROW_PADDING // size, vector=vector)
 
 
