@@ -2,50 +2,63 @@
 Element types on disk: MLIR's name in program.json, safetensors' code in the weights, numpy's dtype.
 
 MLIR's integers have no sign, so an `i8` in a file may be either; it is kept as numpy's signed type.
+numpy is imported when an array is at hand: compiling without weights does without it, and starts a
+tenth of a second earlier.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-import ml_dtypes
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl_spirv.runtime.errors import ProgramError
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+if TYPE_CHECKING:
+    import numpy as np
 
-_TABLE: list[tuple[str, str, Any]] = [
-    ("f16", "F16", np.float16),
-    ("bf16", "BF16", ml_dtypes.bfloat16),
-    ("f32", "F32", np.float32),
-    ("f64", "F64", np.float64),
-    ("f8E4M3FN", "F8_E4M3", ml_dtypes.float8_e4m3fn),
-    ("f8E5M2", "F8_E5M2", ml_dtypes.float8_e5m2),
-    ("i1", "BOOL", np.bool_),
-    ("i8", "I8", np.int8),
-    ("i16", "I16", np.int16),
-    ("i32", "I32", np.int32),
-    ("i64", "I64", np.int64),
-    ("ui8", "U8", np.uint8),
-    ("ui16", "U16", np.uint16),
-    ("ui32", "U32", np.uint32),
-    ("ui64", "U64", np.uint64),
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any
+
+_TABLE = [
+    ("f16", "F16", "float16"),
+    ("bf16", "BF16", "bfloat16"),
+    ("f32", "F32", "float32"),
+    ("f64", "F64", "float64"),
+    ("f8E4M3FN", "F8_E4M3", "float8_e4m3fn"),
+    ("f8E5M2", "F8_E5M2", "float8_e5m2"),
+    ("i1", "BOOL", "bool"),
+    ("i8", "I8", "int8"),
+    ("i16", "I16", "int16"),
+    ("i32", "I32", "int32"),
+    ("i64", "I64", "int64"),
+    ("ui8", "U8", "uint8"),
+    ("ui16", "U16", "uint16"),
+    ("ui32", "U32", "uint32"),
+    ("ui64", "U64", "uint64"),
 ]
-DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, _, kind in _TABLE}
-CODES: dict[str, str] = {name: code for name, code, _ in _TABLE}
-"""Element type name -> the dtype code of the safetensors format."""
+_DTYPES = {name: dtype for name, _, dtype in _TABLE}
+NAMES_OF_CODES = {code: name for name, code, _ in _TABLE}
+"""The dtype codes of the safetensors format, and the element types they stand for."""
+
+
+def check_element_type(name: str, place: str = "") -> None:
+    """Raises `ProgramError` if `name` is no element type that a buffer can have."""
+    if name not in _DTYPES:
+        raise ProgramError(
+            f"{name} is not an element type a buffer can have",
+            place,
+            f"use one of {', '.join(_DTYPES)}",
+        )
 
 
 def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
     """The dtype of an element type by its MLIR name; raises `ProgramError` for an unknown one."""
-    if name not in DTYPES:
-        raise ProgramError(
-            f"{name} is not an element type a buffer can have",
-            place,
-            f"use one of {', '.join(DTYPES)}",
-        )
-    return DTYPES[name]
+    import ml_dtypes
+    import numpy as np
+
+    check_element_type(name, place)
+    dtype = _DTYPES[name]
+    return np.dtype(getattr(ml_dtypes, dtype, dtype))
 
 
 def as_element_type(array: Array, name: str) -> Array | None:
@@ -55,6 +68,8 @@ def as_element_type(array: Array, name: str) -> Array | None:
     A signless integer takes either sign. numpy's files keep bfloat16 and float8 as raw bytes
     (`|V2`).
     """
+    import numpy as np
+
     dtype = dtype_of(name)
     if array.dtype == dtype:
         return array

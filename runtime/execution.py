@@ -31,7 +31,9 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
             raise ProgramError(
                 f"the input {name!r} is missing", f"inputs: {wanted}", f"give --input {name}=x.npy"
             )
-    return {name: buffer.accept(inputs[name]) for name, buffer in expected.items()}
+    return {
+        name: np.ascontiguousarray(buffer.accept(inputs[name])) for name, buffer in expected.items()
+    }
 
 
 def run(

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from xdsl_spirv.passes.refusal import place
-from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.elements import check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch
 from xdsl_spirv.runtime.weights import argument_name
@@ -138,7 +138,7 @@ class _HostReader:
         if name in self.buffers:
             raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
         element = str(type.element_type)
-        dtype_of(element, f"%{name} of {HOST}")
+        check_element_type(element, f"%{name} of {HOST}")
         self.buffers[name] = Buffer(name, kind, element, shape)
         self.names[value] = name
 

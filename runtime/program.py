@@ -18,9 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
-from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
+from xdsl_spirv.runtime.elements import Array, as_element_type, check_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.records import from_json, to_json
 from xdsl_spirv.runtime.weights import load_weights, save_weights
@@ -53,7 +51,7 @@ class Buffer:
         """`array` as this buffer's contents; raises `ProgramError` for another type or shape."""
         converted = as_element_type(array, self.type)
         if converted is not None and array.shape == self.shape:
-            return np.ascontiguousarray(converted)
+            return converted
         found = "x".join([*map(str, array.shape), array.dtype.name])
         remedy = f"reshape it to {self.shape}"
         if array.shape == self.shape:
@@ -63,7 +61,7 @@ class Buffer:
         )
 
     def check(self, place: str) -> None:
-        dtype_of(self.type, f"{place}.type")
+        check_element_type(self.type, f"{place}.type")
         if any(size < 0 for size in self.shape):
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.arith import ConstantOp
@@ -25,7 +22,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation, SSAValue, Use
 
-from xdsl_spirv.runtime.elements import CODES, Array, dtype_of
+from xdsl_spirv.runtime.elements import NAMES_OF_CODES, Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
 RESOURCE_HEADER = 4
@@ -34,13 +31,18 @@ RESOURCE_HEADER = 4
 
 def save_weights(path: Path, weights: dict[str, Array]) -> None:
     """Write a safetensors file. Raises `OSError`."""
+    import numpy as np
+    from safetensors.numpy import save
+
     contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
     path.write_bytes(save(contiguous))
 
 
 def load_weights(path: Path) -> dict[str, Array]:
     """Read a safetensors file; raises `ProgramError` if it is none or has an unknown type."""
-    names = {code: name for name, code in CODES.items()}
+    import numpy as np
+    from safetensors import SafetensorError, deserialize
+
     try:
         tensors = deserialize(path.read_bytes())
     except OSError as error:
@@ -50,9 +52,9 @@ def load_weights(path: Path) -> dict[str, Array]:
     weights: dict[str, Array] = {}
     for name, tensor in tensors:
         code = str(tensor["dtype"])
-        if code not in names:
+        if code not in NAMES_OF_CODES:
             raise ProgramError(f"the weight {name!r} has the unknown type {code}", str(path))
-        flat = np.frombuffer(tensor["data"], dtype_of(names[code]))
+        flat = np.frombuffer(tensor["data"], dtype_of(NAMES_OF_CODES[code]))
         weights[name] = flat.reshape(tensor["shape"])
     return weights
 
@@ -102,6 +104,8 @@ def _is_read(use: Use) -> bool:
 
 def constant_array(value: Attribute, ctx: Context) -> Array:
     """The elements of a dense tensor constant, whether written in place or as a resource."""
+    import numpy as np
+
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = value.data.data
     elif isinstance(value, DenseResourceAttr):

@@ -28,6 +28,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 TARGETS = ("lavapipe", "nvidia-h200")
 RANDOM_CASES = 200
 CHUNK = 10
+QUICK_CHUNKS = 5
 EDGES = [
     (1, 1, 1),
     (8, 8, 8),
@@ -128,6 +129,11 @@ def _cases() -> list[Case]:
 
 CHUNKS = [_cases()[i : i + CHUNK] for i in range(0, len(_cases()), CHUNK)]
 each_chunk = pytest.mark.parametrize("chunk", range(len(CHUNKS)))
+# lavapipe takes seconds to compile a kernel, so most of its runs are left to `make test-long`.
+each_chunk_on_lavapipe = pytest.mark.parametrize(
+    "chunk",
+    [pytest.param(i, marks=[pytest.mark.long] * (i >= QUICK_CHUNKS)) for i in range(len(CHUNKS))],
+)
 
 
 @lru_cache(maxsize=2 * CHUNK)
@@ -148,7 +154,7 @@ def test_binaries_are_valid_and_the_interpreter_agrees(chunk: int, target: str, 
 
 
 @pytest.mark.vulkan
-@each_chunk
+@each_chunk_on_lavapipe
 def test_lavapipe_agrees(chunk: int, run_on_lavapipe: Callable[..., None], job: type[Any]):
     jobs: list[Any] = []
     results: list[Array] = []

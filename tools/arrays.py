@@ -1,0 +1,80 @@
+"""
+Arrays from the command line and back: `.npy` files in, a summary and an `.npz` file out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import math
+import zipfile
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Buffer
+from xdsl_spirv.tools.output import write
+
+
+def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dict[str, Array]:
+    """The arrays of `--input`, checked, and random ones for the rest if asked for."""
+    expected = {buffer.name: buffer for buffer in buffers}
+    wanted = ", ".join(f"{name}: {buffer}" for name, buffer in expected.items()) or "none"
+    inputs: dict[str, Array] = {}
+    for text in arguments.input:
+        name, equals, path = text.partition("=")
+        if not equals:
+            raise ProgramError(f"--input {text} has no file", "", "write --input NAME=x.npy")
+        if name not in expected:
+            raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", "rename it")
+        inputs[name] = expected[name].accept(_read_array(path))
+    if arguments.random is not None:
+        generator = np.random.default_rng(arguments.random)
+        for name, buffer in expected.items():
+            inputs.setdefault(name, _random(generator, buffer))
+    return inputs
+
+
+def _random(generator: np.random.Generator, buffer: Buffer) -> Array:
+    dtype = dtype_of(buffer.type)
+    if dtype.kind in "iu":
+        return generator.integers(-8 if dtype.kind == "i" else 0, 8, buffer.shape).astype(dtype)
+    return generator.uniform(-1, 1, buffer.shape).astype(dtype)
+
+
+def _read_array(path: str) -> Array:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise ProgramError(
+            f"cannot read the input: {error.strerror or error}", path, "give a .npy file"
+        ) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ProgramError(
+            "the input is not a numpy array", path, "write it with numpy.save"
+        ) from error
+    if not isinstance(loaded, np.ndarray):
+        raise ProgramError("the input holds several arrays", path, "write it with numpy.save")
+    return loaded
+
+
+def write_results(path: str | None, results: Mapping[str, Array]) -> None:
+    """Write the results, or say what they are."""
+    for name, result in results.items():
+        shape = "x".join([*map(str, result.shape), result.dtype.name])
+        print(f"{name}: {shape}{_summary(result)}")
+    if path is not None:
+        archive = io.BytesIO()
+        np.savez(archive, allow_pickle=False, **dict(results))
+        write(path, archive.getvalue())
+
+
+def _summary(result: Array) -> str:
+    if result.size == 0:
+        return ""
+    values = result.astype(np.float64)
+    low, mean, high = float(values.min()), float(values.mean()), float(values.max())
+    shown = [f"{x:.6g}" if math.isfinite(x) else str(x) for x in (low, mean, high)]
+    return f", from {shown[0]} to {shown[2]}, mean {shown[1]}"
