@@ -9,7 +9,7 @@ STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 CODE := src dialects serialization interpreter targets passes runtime tools tests scripts benchmarks examples
 
-.PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe clean
+.PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -27,7 +27,7 @@ lit: $(STAMPS)/dev
 	@if [ -n "$$(find tests/filecheck -name '*.mlir' -print -quit)" ]; \
 		then $(BIN)/lit -j $(JOBS) -v tests/filecheck; else echo "no FileCheck tests"; fi
 
-pytest: $(STAMPS)/dev lavapipe
+pytest: $(STAMPS)/dev lavapipe glslang
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long" -ra
 
 fuzz: $(STAMPS)/dev  ## read N damaged modules (make fuzz N=100000)
@@ -55,7 +55,11 @@ wheel: $(STAMPS)/dev  ## a wheel in dist/
 lavapipe: $(STAMPS)/dev
 	@$(BIN)/python scripts/fetch_lavapipe.py --if-missing
 
-clean:  ## remove what make made (not .lavapipe)
+# The compiler of the shaders that the serialization tests read; as lavapipe, it may be missing.
+glslang: $(STAMPS)/dev
+	@$(BIN)/python scripts/fetch_glslang.py --if-missing
+
+clean:  ## remove what make made (not .lavapipe and .glslang)
 	rm -rf $(VENV) build dist demo-output
 
 $(BIN)/python:

@@ -14,7 +14,7 @@ import pytest
 from xdsl_spirv.serialization import khronos
 
 HERE = Path(__file__).resolve().parent
-LAVAPIPE = HERE.parents[1] / ".lavapipe"
+GLSLANG = HERE.parents[1] / ".glslang"
 GLSL_OPTIONS = ((), ("-g",), ("-gVS",))
 """Without debug information, with names and lines, with NonSemantic.Shader.DebugInfo."""
 
@@ -63,11 +63,12 @@ def spirv_dis() -> Disassemble:
 def _glslang() -> list[str]:
     if "GLSLANG" in os.environ:
         return shlex.split(os.environ["GLSLANG"])
-    if (LAVAPIPE / "bin" / "glslang").exists():
-        return [str(LAVAPIPE / "run"), str(LAVAPIPE / "bin" / "glslang")]
+    if (GLSLANG / "run").exists():
+        return [str(GLSLANG / "run"), str(GLSLANG / "bin" / "glslang")]
     path = shutil.which("glslang") or shutil.which("glslangValidator")
     if path is None:
-        pytest.skip("glslang is not installed (Debian: glslang-tools; or set GLSLANG)")
+        reason = GLSLANG / "unavailable"
+        pytest.skip(f"no glslang: {reason.read_text() if reason.exists() else 'make glslang'}")
     return [path]
 
 

@@ -29,9 +29,9 @@ MAX_SECONDS = 1.0
 MAX_MEMORY_RATIO = 50
 
 
-@pytest.mark.parametrize("path", CORPUS, ids=lambda p: p.stem)
-def test_what_was_found_once_is_mended(path: Path):
-    check(path.read_bytes())
+def test_what_was_found_once_is_mended():
+    for path in CORPUS:
+        assert check(path.read_bytes()) in ("refused", "partly", "wholly"), path.name
 
 
 @given(st.binary(max_size=400))
