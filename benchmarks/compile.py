@@ -1,0 +1,108 @@
+"""
+How long does it take from a matmul's text to its SPIR-V, as a whole process, beside iree-compile?
+
+Both compile the same 1024 x 1024 x 1024 f16 x f16 -> f32 `linalg.matmul`; each run is a new
+process. Runs alternate, medians count. IREE's compiler stands in a virtual environment of its own,
+which `make bench` makes.
+
+    benchmarks/compile.py [--runs 5] [--iree PATH]      benchmarks/results/compile.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+SIZE = 1024
+IREE_FLAGS = ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=ampere"]
+
+MATMUL = """
+func.func @main(%A: tensor<{n}x{n}xf16>, %B: tensor<{n}x{n}xf16>) -> tensor<{n}x{n}xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<{n}x{n}xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<{n}x{n}xf32>) -> tensor<{n}x{n}xf32>
+  %r = linalg.matmul ins(%A, %B : tensor<{n}x{n}xf16>, tensor<{n}x{n}xf16>)
+                     outs(%init : tensor<{n}x{n}xf32>) -> tensor<{n}x{n}xf32>
+  return %r : tensor<{n}x{n}xf32>
+}}
+"""
+
+
+def seconds(command: Sequence[str | Path]) -> float:
+    """The wall-clock time of a process; its messages are shown if it fails."""
+    start = time.perf_counter()
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    elapsed = time.perf_counter() - start
+    if done.returncode:
+        sys.exit(f"error: {command[0]} failed: {done.stderr[-2000:]}")
+    return elapsed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compile time against iree-compile.")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--iree", default=ROOT / ".venv/iree/bin/iree-compile", type=Path)
+    arguments = parser.parse_args()
+    iree = shutil.which(arguments.iree)
+    if iree is None:
+        sys.exit(f"error: there is no {arguments.iree}; run `make bench`")
+    ours = Path(sys.executable).parent / "xdsl-spirv"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = folder / "matmul.mlir"
+        source.write_text(MATMUL.format(n=SIZE))
+        commands: dict[str, list[str | Path]] = {
+            target: [ours, "compile", source, "--target", target, "-o", folder / target]
+            for target in ("nvidia-h200", "lavapipe")
+        }
+        commands["iree-compile"] = [iree, source, *IREE_FLAGS, "-o", folder / "iree.vmfb"]
+        commands["python -c pass"] = [sys.executable, "-c", "pass"]
+        commands["xdsl-opt (parse and print)"] = [
+            Path(sys.executable).parent / "xdsl-opt",
+            *(source, "-o", folder / "out.mlir"),
+        ]
+        for command in commands.values():
+            seconds(command)
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(arguments.runs):
+            for name, command in commands.items():
+                times[name].append(seconds(command))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    ratio = medians["nvidia-h200"] / medians["iree-compile"]
+    for name, median in medians.items():
+        print(f"{name:28} {median:.3f} s")
+    print(f"ratio to iree-compile: {ratio:.2f}")
+    RESULTS.mkdir(exist_ok=True)
+    result = {
+        "what": f"whole-process compile of a {SIZE}^3 f16 -> f32 matmul, seconds",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "iree": version(iree),
+        "iree_flags": IREE_FLAGS,
+        "runs": times,
+        "medians": medians,
+        "ratio_nvidia_h200_to_iree": ratio,
+    }
+    (RESULTS / "compile.json").write_text(json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+def version(iree: str) -> str:
+    text = subprocess.run([iree, "--version"], capture_output=True, text=True, check=True).stdout
+    return next(line.strip() for line in text.splitlines() if "version" in line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
