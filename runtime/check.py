@@ -70,7 +70,8 @@ class Bound:
 
     def evaluate(self, expected: Array, magnitude: Array) -> Array:
         """The bound of each element; `magnitude` is the computation on absolute values."""
-        bound = self.factor * magnitude + self.v * np.abs(expected) + self.absolute
+        rounding = self.v * np.where(np.isfinite(expected), np.abs(expected), 0)
+        bound = self.factor * magnitude + rounding + self.absolute
         return np.where(magnitude < self.largest, bound, np.inf)
 
 

@@ -75,7 +75,13 @@ def parse(source: str | os.PathLike[str], ctx: Context | None = None) -> ModuleO
 
 def parse_text(text: str, name: str = "<text>", ctx: Context | None = None) -> ModuleOp:
     """Parse and verify MLIR text; `name` is what errors call it."""
-    module = Parser(ctx or context(), text, name).parse_module()
+    parser = Parser(ctx or context(), text, name)
+    try:
+        module = parser.parse_module()
+    except VerifyException as error:
+        # An attribute or a type that is made where it stands, before any operation has it.
+        line = text.count("\n", 0, parser.pos) + 1
+        raise ProgramError(f"the module is not valid: {error}", f"{name}:{line}") from error
     verify(module)
     return module
 

@@ -32,7 +32,8 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
                 f"the input {name!r} is missing", f"inputs: {wanted}", f"give --input {name}=x.npy"
             )
     return {
-        name: np.ascontiguousarray(buffer.accept(inputs[name])) for name, buffer in expected.items()
+        name: np.asarray(buffer.accept(inputs[name]), order="C")
+        for name, buffer in expected.items()
     }
 
 

@@ -18,9 +18,12 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
 )
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from xdsl_spirv.passes.refusal import place
+from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
 from xdsl_spirv.runtime.elements import check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch
@@ -81,6 +84,7 @@ def plan(function: func.FuncOp, weights: Collection[str]) -> HostPlan:
 
     Raises `ProgramError` at an operation that is left for the host to compute.
     """
+    _refuse_computation(function)
     reader = _HostReader(function, weights)
     for op in function.body.block.ops:
         reader.read(op)
@@ -90,6 +94,21 @@ def plan(function: func.FuncOp, weights: Collection[str]) -> HostPlan:
         tuple(reader.buffers.values()),
         tuple(reader.launches),
     )
+
+
+def _refuse_computation(function: func.FuncOp) -> None:
+    """Say of a linalg operation that no pass took why none did."""
+    for op in function.walk():
+        if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
+            continue
+        try:
+            contraction_of(op)
+        except NotAContraction as error:
+            raise ProgramError(
+                f"{op.name} was not lowered to a kernel: {error}",
+                place(op),
+                "give it static shapes and the form of a matrix multiplication",
+            ) from error
 
 
 class _HostReader:

@@ -34,7 +34,7 @@ def save_weights(path: Path, weights: dict[str, Array]) -> None:
     import numpy as np
     from safetensors.numpy import save
 
-    contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
+    contiguous = {name: np.asarray(array, order="C") for name, array in weights.items()}
     path.write_bytes(save(contiguous))
 
 

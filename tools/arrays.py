@@ -23,7 +23,7 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
     expected = {buffer.name: buffer for buffer in buffers}
     wanted = ", ".join(f"{name}: {buffer}" for name, buffer in expected.items()) or "none"
     inputs: dict[str, Array] = {}
-    for text in arguments.input:
+    for text in arguments.inputs:
         name, equals, path = text.partition("=")
         if not equals:
             raise ProgramError(f"--input {text} has no file", "", "write --input NAME=x.npy")

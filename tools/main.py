@@ -58,6 +58,7 @@ def _compile(command: argparse.ArgumentParser) -> None:
 def _inputs(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--input",
+        dest="inputs",
         action="append",
         default=[],
         metavar="NAME=x.npy",

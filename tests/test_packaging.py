@@ -1,0 +1,95 @@
+"""What a user installs: every file, no stray top-level name, and nothing imported too early."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ["dialects", "serialization", "interpreter", "targets", "passes", "runtime", "tools"]
+DATA = {".py", ".json", ".typed"}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_every_module_and_data_file(wheel: zipfile.ZipFile):
+    expected = {
+        f"xdsl_spirv/{folder}/{path.relative_to(ROOT / folder).as_posix()}"
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in DATA and "__pycache__" not in path.parts
+    }
+    expected |= {f"xdsl_spirv/{name}" for name in ("__init__.py", "py.typed", "universe.py")}
+    found = {name for name in wheel.namelist() if not name.split("/")[0].endswith(".dist-info")}
+    assert found == expected
+
+
+def test_the_wheel_names_its_command_and_its_universe(wheel: zipfile.ZipFile):
+    (name,) = (n for n in wheel.namelist() if n.endswith("entry_points.txt"))
+    text = wheel.read(name).decode()
+    assert "xdsl-spirv = xdsl_spirv.tools.main:main" in text
+    assert "xdsl_spirv = xdsl_spirv.universe:UNIVERSE" in text
+
+
+def imported_by(code: str) -> set[str]:
+    """The modules that a fresh interpreter holds after `code`."""
+    program = f"{code}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_the_universe_imports_none_of_ours_and_not_numpy():
+    base = imported_by("from xdsl.universe import Universe")
+    found = imported_by("from xdsl.universe import Universe; Universe.get_multiverse()") - base
+    ours = {name for name in found if name.startswith("xdsl_spirv.")}
+    assert ours == {
+        "xdsl_spirv.dialects",
+        "xdsl_spirv.dialects.dense_literals",
+        "xdsl_spirv.universe",
+    }
+    assert "numpy" not in found
+
+
+def test_dialects_do_not_load_the_grammar_and_the_command_starts_light():
+    found = imported_by("import xdsl_spirv.dialects")
+    assert "xdsl_spirv.serialization.grammar" not in found
+    found = imported_by("from xdsl_spirv.tools.main import parser; parser()")
+    assert not found & {"numpy", "xdsl", "xdsl_spirv.runtime"}
+
+
+def test_stock_xdsl_opt_finds_dialects_passes_and_targets(tmp_path: Path):
+    source = tmp_path / "x.mlir"
+    source.write_text("""
+    func.func @main(%A: tensor<8x8xf16>, %B: tensor<8x8xf16>, %C: tensor<8x8xf16>)
+        -> tensor<8x8xf16> {
+      %r = linalg.matmul ins(%A, %B : tensor<8x8xf16>, tensor<8x8xf16>)
+                         outs(%C : tensor<8x8xf16>) -> tensor<8x8xf16>
+      return %r : tensor<8x8xf16>
+    }""")
+    opt = Path(sys.executable).parent / "xdsl-opt"
+    passes = ["-p", "linalg-to-spirv{target=lavapipe}"]
+    done = subprocess.run([opt, source, *passes], capture_output=True, text=True, check=True)
+    assert "spirv.KHR.CooperativeMatrixMulAdd" in done.stdout
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    binary = subprocess.run(
+        [opt, source, *passes, "-t", "spirv-binary"],
+        capture_output=True,
+        check=True,
+        env=environment,
+    )
+    assert binary.stdout[:4] == b"\x03\x02\x23\x07"
