@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""
+A matrix multiplication on the interpreter, beside numpy's own, in one run.
+
+    python benchmarks/interpreter.py [--size 512] [--repeat 5]
+
+The kernels are what `linalg-to-spirv` makes of a `linalg.matmul` f16 x f16 -> f32 for a target:
+staging through Workgroup memory, barriers, cooperative matrices. Their `spirv.module` is executed
+without checks; reading and preparing it counts in, as it would for a user. numpy multiplies the
+same operands, converted to binary32 once. Runs alternate, medians count; GFLOP/s are
+2 M N K / seconds. Raw times go into benchmarks/results/interpreter.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.runtime import compile_module, run
+from xdsl_spirv.runtime.compiler import parse_text
+
+RESULT = Path(__file__).resolve().parent / "results" / "interpreter.json"
+TARGETS = ("lavapipe", "nvidia-h200")
+
+MATMUL = """
+func.func @main(%A: tensor<{n}x{n}xf16>, %B: tensor<{n}x{n}xf16>) -> tensor<{n}x{n}xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<{n}x{n}xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<{n}x{n}xf32>) -> tensor<{n}x{n}xf32>
+  %r = linalg.matmul ins(%A, %B : tensor<{n}x{n}xf16>, tensor<{n}x{n}xf16>)
+                     outs(%init : tensor<{n}x{n}xf32>) -> tensor<{n}x{n}xf32>
+  return %r : tensor<{n}x{n}xf32>
+}}
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="A matmul on the interpreter, beside numpy's.")
+    parser.add_argument("--size", type=int, default=512)
+    parser.add_argument("--repeat", type=int, default=5)
+    arguments = parser.parse_args()
+    n: int = arguments.size
+    generator = np.random.default_rng(0)
+    a, b = (generator.standard_normal((n, n)).astype(np.float16) for _ in range(2))
+    wide_a, wide_b = a.astype(np.float32), b.astype(np.float32)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    jobs: dict[str, Callable[[], Any]] = {"numpy": lambda: wide_a @ wide_b}
+    for target in TARGETS:
+        program = compile_module(parse_text(MATMUL.format(n=n)), target)
+        jobs[f"interpreter, {target}"] = lambda p=program: run(p, {"A": a, "B": b})["result0"]
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for round in range(arguments.repeat + 1):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            result = job()
+            elapsed = time.perf_counter() - start
+            if round:
+                times[name].append(elapsed)
+            elif np.abs(result - exact).max() > 1e-2:
+                raise SystemExit(f"error: {name} is wrong by {np.abs(result - exact).max()}")
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    rates = {name: 2 * n**3 / seconds / 1e9 for name, seconds in medians.items()}
+    for name, seconds in medians.items():
+        print(f"{name:26} {seconds:8.4f} s  {rates[name]:8.2f} GFLOP/s")
+    record = {
+        "what": f"{n}^3 f16 x f16 -> f32 matmul, no checks, median of {arguments.repeat} runs",
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "versions": {"python": platform.python_version(), "numpy": np.__version__},
+        "seconds": medians,
+        "gflops": rates,
+        "runs": times,
+    }
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(record, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
