@@ -133,7 +133,9 @@ def load(name_or_path: str) -> Target:
         )
     try:
         data = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
+    except OSError as error:
+        raise TargetError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise TargetError(f"{path}: not JSON: {error}") from error
     try:
         return _target(_Fields(data, ""))

@@ -1,0 +1,60 @@
+"""The README's commands and its Python do what it says, in the order in which it says it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
+CODE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+COMMANDS = re.findall(r"^    (xdsl-(?:opt|spirv) .*?)(?:  +#.*)?$", README, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the README's module in it, in which its commands run."""
+    made = tmp_path_factory.mktemp("readme")
+    code = dict(CODE.findall(README))
+    (made / "matmul.mlir").write_text(code["mlir"])
+    (made / "example.py").write_text(code["python"])
+    return made
+
+
+def shell(command: str, folder: Path) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": path},
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_commands_run_one_after_the_other(folder: Path):
+    assert len(COMMANDS) >= 8
+    printed = ""
+    for command in COMMANDS:
+        printed += shell(command, folder)
+    assert "within the bound" in printed
+    assert "spirv.KHR.CooperativeMatrixMulAdd" in printed
+    assert "; SPIR-V" in printed
+
+
+def test_the_python_runs(folder: Path):
+    shell("python example.py", folder)
+    assert (folder / "out" / "program.json").is_file()
+
+
+def test_every_page_of_docs_is_listed():
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    linked = set(re.findall(r"\]\(docs/(\w[\w-]*\.md)", README))
+    assert linked == {path.name for path in docs.glob("*.md")}
