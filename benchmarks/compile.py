@@ -23,21 +23,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from workloads import matmul
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 SIZE = 1024
 IREE_FLAGS = ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=ampere"]
-
-MATMUL = """
-func.func @main(%A: tensor<{n}x{n}xf16>, %B: tensor<{n}x{n}xf16>) -> tensor<{n}x{n}xf32> {{
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : tensor<{n}x{n}xf32>
-  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<{n}x{n}xf32>) -> tensor<{n}x{n}xf32>
-  %r = linalg.matmul ins(%A, %B : tensor<{n}x{n}xf16>, tensor<{n}x{n}xf16>)
-                     outs(%init : tensor<{n}x{n}xf32>) -> tensor<{n}x{n}xf32>
-  return %r : tensor<{n}x{n}xf32>
-}}
-"""
 
 
 def seconds(command: Sequence[str | Path]) -> float:
@@ -62,7 +53,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = folder / "matmul.mlir"
-        source.write_text(MATMUL.format(n=SIZE))
+        source.write_text(matmul(SIZE))
         commands: dict[str, list[str | Path]] = {
             target: [ours, "compile", source, "--target", target, "-o", folder / target]
             for target in ("nvidia-h200", "lavapipe")

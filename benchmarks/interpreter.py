@@ -25,23 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from workloads import matmul
 
 from xdsl_spirv.runtime import compile_module, run
 from xdsl_spirv.runtime.compiler import parse_text
 
 RESULT = Path(__file__).resolve().parent / "results" / "interpreter.json"
 TARGETS = ("lavapipe", "nvidia-h200")
-
-MATMUL = """
-func.func @main(%A: tensor<{n}x{n}xf16>, %B: tensor<{n}x{n}xf16>) -> tensor<{n}x{n}xf32> {{
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : tensor<{n}x{n}xf32>
-  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<{n}x{n}xf32>) -> tensor<{n}x{n}xf32>
-  %r = linalg.matmul ins(%A, %B : tensor<{n}x{n}xf16>, tensor<{n}x{n}xf16>)
-                     outs(%init : tensor<{n}x{n}xf32>) -> tensor<{n}x{n}xf32>
-  return %r : tensor<{n}x{n}xf32>
-}}
-"""
 
 
 def main() -> int:
@@ -56,7 +46,7 @@ def main() -> int:
     exact = a.astype(np.float64) @ b.astype(np.float64)
     jobs: dict[str, Callable[[], Any]] = {"numpy": lambda: wide_a @ wide_b}
     for target in TARGETS:
-        program = compile_module(parse_text(MATMUL.format(n=n)), target)
+        program = compile_module(parse_text(matmul(n)), target)
         jobs[f"interpreter, {target}"] = lambda p=program: run(p, {"A": a, "B": b})["result0"]
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for round in range(arguments.repeat + 1):

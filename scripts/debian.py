@@ -1,0 +1,196 @@
+"""
+Programs and libraries of a newer Debian than the machine's, in a folder of their own, without root.
+
+apt-get downloads a suite's packages into lists and a cache of their own; `dpkg-deb` unpacks them;
+what is kept is the closure of shared libraries of what is wanted. `PREFIX/run PROGRAM` then starts
+a program on that C library. A prefix may be moved, and appears whole or not at all. With
+`--if-missing` (what `make test` uses) nothing fails: where a prefix cannot be made,
+`PREFIX/unavailable` holds the reason, and tests that need it skip with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT_ARCHIVE = "http://deb.debian.org/debian"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+LOADERS = {
+    "x86_64": ("x86_64-linux-gnu", "ld-linux-x86-64.so.2"),
+    "aarch64": ("aarch64-linux-gnu", "ld-linux-aarch64.so.1"),
+}
+
+RUN = """#!/bin/sh
+# run PROGRAM ARGUMENTS...: a program of this machine on the driver and C library kept here.
+here=$(cd "$(dirname "$0")" && pwd)
+program=$1; shift
+case $program in */*) ;; *) program=$(command -v "$program");; esac
+export VK_DRIVER_FILES="$here/lavapipe.json" VK_ICD_FILENAMES="$here/lavapipe.json"
+if [ -n "${{VVL:-}}" ] && [ -d "$here/layers" ]; then
+  export VK_LAYER_PATH="$here/layers" VK_LAYER_SETTINGS_PATH="$here/layers"
+  export VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+fi
+exec "$here/lib/{loader}" --argv0 "$program" \\
+  --library-path "$here/lib:/usr/lib/{triplet}:/lib/{triplet}" "$(readlink -f "$program")" "$@"
+"""
+
+
+class Unavailable(Exception):
+    """The packages cannot be had on this machine; the message says why."""
+
+
+def command(*arguments: str | Path) -> str:
+    done = subprocess.run(
+        [str(a) for a in arguments],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=600,
+        check=False,
+    )
+    if done.returncode:
+        lines = [x for x in done.stderr.splitlines() if not x.startswith("W:")]
+        cause = " / ".join(lines[-3:]) or f"exit status {done.returncode}"
+        raise Unavailable(f"{Path(arguments[0]).name} failed: {cause}")
+    return done.stdout
+
+
+def _archive() -> str:
+    """The Debian archive that this machine's apt uses."""
+    sources = [*Path("/etc/apt/sources.list.d").glob("*"), Path("/etc/apt/sources.list")]
+    for file in sources:
+        text = file.read_text(errors="replace") if file.is_file() else ""
+        for uri in re.findall(r"^(?:URIs:|deb(?:\s+\[.*?\])?)\s+(\S+)", text, re.MULTILINE):
+            if uri.rstrip("/").endswith("/debian"):
+                return uri
+    return DEFAULT_ARCHIVE
+
+
+def download(suite: str, packages: list[str], work: Path) -> Path:
+    """Download `packages` and what they depend on, and unpack all of it; returns where to."""
+    for folder in ("sources", "lists/partial", "cache/archives/partial"):
+        (work / folder).mkdir(parents=True)
+    (work / "status").touch()
+    base = suite.removesuffix("-backports")
+    (work / "sources/suite.sources").write_text(
+        f"Types: deb\nURIs: {_archive()}\nSuites: {' '.join(dict.fromkeys([base, suite]))}\n"
+        f"Components: main\nSigned-By: {KEYRING}\n"
+    )
+    options = {
+        "Dir::Etc::SourceList": "/dev/null",
+        "Dir::Etc::SourceParts": work / "sources",
+        "Dir::Etc::Preferences": "/dev/null",
+        "Dir::Etc::PreferencesParts": "/dev/null",
+        "Dir::State": work,
+        "Dir::State::Lists": work / "lists",
+        "Dir::State::status": work / "status",
+        "Dir::Cache": work / "cache",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "3",
+        "APT::Install-Recommends": "false",
+        "APT::Sandbox::User": "",
+        "Debug::NoLocking": "true",
+    }
+    apt = ["apt-get", "-qq", "-y", *(f"-o{key}={value}" for key, value in options.items())]
+    command(*apt, "update", "--error-on=any")
+    command(*apt, "--download-only", "-t", suite, "install", *packages)
+    unpacked = work / "unpacked"
+    archives = sorted((work / "cache/archives").glob("*.deb"))
+    if not archives:
+        raise Unavailable(f"apt-get downloaded no package of {suite}")
+    for archive in archives:
+        command("dpkg-deb", "-x", archive, unpacked)
+    return unpacked
+
+
+def libraries_of(unpacked: Path) -> dict[str, Path]:
+    """Every shared library of the unpacked packages by file name, links followed."""
+    found: dict[str, Path] = {}
+    for path in unpacked.rglob("*.so*"):
+        target = path
+        while target.is_symlink():
+            link = target.readlink()
+            # An absolute link means the packages' root, not this machine's.
+            target = (
+                unpacked / link.relative_to("/") if link.is_absolute() else target.parent / link
+            )
+        if target.is_file():
+            found.setdefault(path.name, target)
+    return found
+
+
+def closure(roots: list[str], libraries: dict[str, Path], loader: Path) -> set[str]:
+    """The names of `roots` and of every library they load, as the loader itself finds them."""
+    path = ":".join(sorted({str(p.parent) for p in libraries.values()}))
+    names = set(roots)
+    for root in roots:
+        listed = command(loader, "--library-path", path, "--list", libraries[root])
+        names.update(re.findall(r"^\s*(\S+) => ", listed, re.MULTILINE))
+    return names & libraries.keys()
+
+
+def machine() -> tuple[str, str]:
+    """This machine's library folder and dynamic loader; raises `Unavailable` without apt-get."""
+    if platform.system() != "Linux" or platform.machine() not in LOADERS:
+        raise Unavailable(f"Debian's packages run on Linux, not {platform.system()}")
+    for program in ("apt-get", "dpkg-deb"):
+        if shutil.which(program) is None:
+            raise Unavailable(f"this machine has no {program}")
+    return LOADERS[platform.machine()]
+
+
+def write_run(prefix: Path) -> None:
+    """Write `PREFIX/run`, for the libraries that stand in `PREFIX/lib`."""
+    triplet, loader = machine()
+    (prefix / "lib" / loader).chmod(0o755)
+    (prefix / "run").write_text(RUN.format(triplet=triplet, loader=loader))
+    (prefix / "run").chmod(0o755)
+
+
+def fetch(
+    suite: str, packages: list[str], prefix: Path, lay_out: Callable[[Path, Path], None]
+) -> None:
+    """
+    Replace `prefix` by what `lay_out(unpacked, made)` makes of the unpacked packages.
+
+    Raises `Unavailable` with the cause, leaving nothing behind, if this machine cannot have it.
+    """
+    machine()
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=prefix.parent, prefix=f"{prefix.name}-new-") as folder:
+        made = Path(folder, "prefix")
+        lay_out(download(suite, packages, Path(folder, "apt")), made)
+        shutil.rmtree(prefix, ignore_errors=True)
+        os.rename(made, prefix)
+
+
+def main(
+    name: str, parser: argparse.ArgumentParser, make: Callable[[argparse.Namespace, Path], None]
+) -> int:
+    """The command line of a script that makes a prefix; `make(arguments, prefix)` does it."""
+    parser.add_argument("--prefix", type=Path, default=ROOT / f".{name}", help="where to")
+    parser.add_argument("--if-missing", action="store_true", help="only if not there; never fail")
+    arguments = parser.parse_args()
+    prefix: Path = arguments.prefix.resolve()
+    unavailable = prefix / "unavailable"
+    if arguments.if_missing and ((prefix / "run").exists() or unavailable.exists()):
+        return 0
+    print(f"fetching {name} into {prefix.name}", file=sys.stderr)
+    try:
+        make(arguments, prefix)
+    except (Unavailable, OSError, subprocess.TimeoutExpired) as error:
+        print(f"no {name}: {error}", file=sys.stderr)
+        if not arguments.if_missing:
+            return 1
+        prefix.mkdir(parents=True, exist_ok=True)
+        unavailable.write_text(f"{error}\n")
+    return 0
