@@ -46,6 +46,7 @@ bench: $(STAMPS)/bench  ## the figures in benchmarks/results
 	$(BIN)/python benchmarks/compile.py
 	$(BIN)/python benchmarks/interpreter.py
 	$(BIN)/python benchmarks/serialize.py
+	$(BIN)/python benchmarks/raw.py
 
 wheel: $(STAMPS)/dev  ## a wheel in dist/
 	$(PIP) wheel --no-deps -w dist .
