@@ -21,6 +21,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.passes.refusal import place
@@ -113,12 +114,12 @@ def check(
         raise ProgramError("the program holds no source to compare with", "program.json")
     manifest = program.manifest
     module = parse_text(program.source, manifest.source or "source", context())
-    contractions = _contractions(host_function(module, manifest.function))
+    found = contractions(host_function(module, manifest.function))
     values = bind_inputs(program, inputs) | program.weights
     arguments = [values[name] for name in manifest.arguments]
     expected = reference(module, arguments, manifest.function)
     magnitudes = reference(module, [np.abs(a) for a in arguments], manifest.function)
-    bound = _chained([contraction_bound(c.k, c.types[2]) for c in contractions])
+    bound = chained([contraction_bound(c.k, c.types[2]) for c in found])
     return [
         compare(name, results[name], reference_result, magnitude, bound)
         for name, reference_result, magnitude in zip(
@@ -127,7 +128,12 @@ def check(
     ]
 
 
-def _contractions(function: Any) -> list[Contraction]:
+def contractions(function: Operation) -> list[Contraction]:
+    """
+    Every contraction in a function or module.
+
+    Raises `ProgramError` for an operation of `linalg` that is none and for which no bound is known.
+    """
     found: list[Contraction] = []
     for op in function.walk():
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
@@ -139,7 +145,7 @@ def _contractions(function: Any) -> list[Contraction]:
     return found
 
 
-def _chained(bounds: list[Bound]) -> Bound:
+def chained(bounds: list[Bound]) -> Bound:
     """To first order, relative errors of consecutive contractions add up."""
     if not bounds:
         return EXACT

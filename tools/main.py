@@ -29,15 +29,20 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
-    def add(name: str, help: str, module: str = "commands") -> argparse.ArgumentParser:
+    def add(
+        name: str, help: str, module: str = "commands", function: str = ""
+    ) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=help, description=help, parents=[common])
-        command.set_defaults(command=_command(name, module))
+        command.set_defaults(command=_command(function or name, module))
         return command
 
     _compile(add("compile", "Compile linalg on tensors into a program for a device."))
     _run(add("run", "Run a compiled program."))
     _translate(add("translate", "Write the spirv.module of an MLIR file as a SPIR-V binary."))
     _interpret(add("interpret", "Run a host function at any stage of its lowering."))
+    _check_passes(
+        add("check-passes", "Find the first pass that changes results.", "check_passes", "check")
+    )
     _disassemble(add("disassemble", "Print a SPIR-V binary as assembly.", "text"))
     _assemble(add("assemble", "Write SPIR-V assembly as a binary.", "text"))
     return top
@@ -98,6 +103,24 @@ def _interpret(command: argparse.ArgumentParser) -> None:
         "--subgroup-size", type=int, default=32, help="invocations of a subgroup (%(default)s)"
     )
     _inputs(command)
+
+
+def _check_passes(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.mlir")
+    command.add_argument("-p", "--passes", required=True, help="the pass pipeline")
+    command.add_argument("--inputs", type=int, default=10, help="sets of inputs (%(default)s)")
+    command.add_argument("--seed", type=int, default=0, help="of the random ones (%(default)s)")
+    command.add_argument("--function", help="host function (main, or the only one)")
+    command.add_argument(
+        "--subgroup-size", type=int, help="invocations of a subgroup (the target's, or 32)"
+    )
+    command.add_argument(
+        "--grid", default="1x1x1", help="workgroups where there is no host function (%(default)s)"
+    )
+    command.add_argument(
+        "--length", type=int, default=64, help="elements of runtime arrays (%(default)s)"
+    )
+    command.add_argument("-o", "--output", metavar="out.npz", help="the smallest inputs found")
 
 
 def _disassemble(command: argparse.ArgumentParser) -> None:

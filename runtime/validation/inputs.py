@@ -1,0 +1,118 @@
+"""
+What programs are tried on: edge values first, then random ones, all of the types' full range.
+
+The first sets are fixed kinds, in an order in which simple mistakes show on simple values; after
+them two kinds alternate for as long as sets are asked for. Every set depends on the seed and its
+number only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from xdsl_spirv.interpreter.numbers import DType, is_float
+from xdsl_spirv.runtime.elements import Array
+
+
+@dataclass(frozen=True)
+class Input:
+    """An array that a program reads: an argument of a host function, or a kernel's buffer."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'x'.join([*map(str, self.shape), self.dtype.name])}"
+
+
+def edges(dtype: DType, finite: bool = False) -> Array:
+    """
+    Zeros, ones, extremes, and of a float type infinities, NaN and subnormals.
+
+    `finite` leaves out infinities, NaN, and numbers whose products overflow.
+    """
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if not is_float(dtype):
+        info = np.iinfo(dtype)
+        around = [0, 1, 2, info.max, info.max - 1, info.min, info.min + 1, info.max // 2 + 1]
+        negative = [-1, -2] if info.min < 0 else []
+        return np.array([*around, *negative], dtype)
+    info = ml_dtypes.finfo(dtype)
+    tiny, smallest = float(info.smallest_subnormal), float(info.smallest_normal)
+    values = [0.0, -0.0, 1.0, -1.0, 1.0 + float(info.eps), tiny, -tiny, smallest, smallest - tiny]
+    if not finite:
+        values += [float(info.max), float(info.min), np.inf, -np.inf, np.nan]
+    made = np.array(values).astype(dtype)
+    # Types without infinities made NaN of them; one NaN is enough, so nothing is lost.
+    return made
+
+
+def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
+    """The set of arrays with this number."""
+    generator = np.random.default_rng([seed, number])
+    if number < len(_FIRST):
+        kind = _FIRST[number]
+    else:
+        kind = _uniform if number % 2 else _sprinkled
+    return [kind(generator, each).astype(each.dtype).reshape(each.shape) for each in inputs]
+
+
+Kind = Callable[[np.random.Generator, Input], Array]
+
+
+def _zeros(generator: np.random.Generator, each: Input) -> Array:
+    return np.zeros(each.shape)
+
+
+def _ones(generator: np.random.Generator, each: Input) -> Array:
+    return np.ones(each.shape)
+
+
+def _small(generator: np.random.Generator, each: Input) -> Array:
+    """Integers whose sums are exact in every type and every order."""
+    low = 0 if each.dtype.kind in "ub" else -2
+    return generator.integers(low, 2 if each.dtype.kind == "b" else 3, each.shape)
+
+
+def _uniform(generator: np.random.Generator, each: Input) -> Array:
+    """Floats from -1 to 1, integers of all values."""
+    if is_float(each.dtype):
+        return generator.uniform(-1, 1, each.shape)
+    if each.dtype.kind == "b":
+        return generator.integers(0, 2, each.shape)
+    info = np.iinfo(each.dtype)
+    return generator.integers(info.min, info.max, each.shape, each.dtype, endpoint=True)
+
+
+def _sprinkled(generator: np.random.Generator, each: Input) -> Array:
+    """Random values, an eighth of which are edge values that no product overflows with."""
+    plain = _uniform(generator, each).astype(each.dtype)
+    chosen = generator.random(each.shape) < 0.125
+    return np.where(chosen, generator.choice(edges(each.dtype, finite=True), each.shape), plain)
+
+
+def _special(generator: np.random.Generator, each: Input) -> Array:
+    """Small integers, and a few values of every edge."""
+    plain = _small(generator, each).astype(each.dtype)
+    chosen = generator.random(each.shape) < 0.02
+    return np.where(chosen, generator.choice(edges(each.dtype), each.shape), plain)
+
+
+def _extreme(generator: np.random.Generator, each: Input) -> Array:
+    """Integers at the ends of their range, where additions wrap; large floats."""
+    if is_float(each.dtype):
+        largest = float(ml_dtypes.finfo(each.dtype).max) ** 0.5 / 64
+        return generator.choice([-largest, largest], each.shape)
+    if each.dtype.kind == "b":
+        return np.ones(each.shape)
+    info = np.iinfo(each.dtype)
+    return generator.choice(np.array([info.max, info.min], each.dtype), each.shape)
+
+
+_FIRST: list[Kind] = [_ones, _small, _uniform, _extreme, _special, _zeros]

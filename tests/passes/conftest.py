@@ -1,0 +1,42 @@
+"""
+`validate(text, passes)`: every pass of a pipeline keeps what the module computes, or the test
+fails with the first that does not and the smallest inputs that show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.universe import Universe
+
+from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime.validation import Report, check_passes
+
+
+@pytest.fixture
+def report_of() -> Callable[..., Report]:
+    """`report_of(text, passes, **options)`: the report of `check_passes`."""
+
+    def report(text: str, passes: str | Sequence[ModulePass], **options: Any) -> Report:
+        ctx = context()
+        if isinstance(passes, str):
+            known = Universe.get_multiverse().all_passes
+            passes = PassPipeline.parse_spec(known, passes).passes
+        return check_passes(parse_text(text, ctx=ctx), passes, ctx, **options)
+
+    return report
+
+
+@pytest.fixture
+def validate(report_of: Callable[..., Report]) -> Callable[..., None]:
+    """`validate(text, passes, **options)`: a pass that changes results fails the test."""
+
+    def check(text: str, passes: str | Sequence[ModulePass], **options: Any) -> None:
+        report = report_of(text, passes, **options)
+        assert report.finding is None, str(report)
+        assert report.inputs > 0, str(report)
+
+    return check

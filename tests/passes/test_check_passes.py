@@ -1,0 +1,358 @@
+"""
+Translation validation finds bugs that other compilers really had, and nothing in our own passes.
+
+MLIR 22 and IREE 3.13 lower an int8 matmul without its signedness, turn an addition that wraps into
+one that saturates, and write an instruction without its last operand; a stride counted in bytes
+instead of elements is the classic of the family. Each is here as a pass that breaks our lowering.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.spirv.arithmetic import IMulOp
+from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixOperandsAttr, MemoryAccessAttr
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixMulAddOp,
+)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, MemoryAccess
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.runtime.validation import Finding, Input, Report
+from xdsl_spirv.runtime.validation.inputs import draw, edges
+from xdsl_spirv.runtime.validation.shrink import Shrinker
+from xdsl_spirv.serialization import encoder
+from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.tools.main import main
+from xdsl_spirv.universe import PASSES
+
+Validate = Callable[..., None]
+ReportOf = Callable[..., Report]
+
+
+def matmul(m: int, n: int, k: int, element: str, result: str, init: bool = False) -> str:
+    a, b, c = (
+        f"tensor<{m}x{k}x{element}>",
+        f"tensor<{k}x{n}x{element}>",
+        f"tensor<{m}x{n}x{result}>",
+    )
+    zero = "0" if result[0] == "i" else "0.0"
+    made = f"""
+      %z = arith.constant {zero} : {result}
+      %e = tensor.empty() : {c}
+      %c = linalg.fill ins(%z : {result}) outs(%e : {c}) -> {c}"""
+    return f"""
+    func.func @main(%a: {a}, %b: {b}{f", %c: {c}" if init else ""}) -> {c} {{{"" if init else made}
+      %r = linalg.matmul ins(%a, %b : {a}, {b}) outs(%c : {c}) -> {c}
+      return %r : {c}
+    }}"""
+
+
+KERNEL = """
+spirv.module Logical GLSL450 {
+  spirv.SpecConstant @scale spec_id(3) = 7 : i32
+  spirv.GlobalVariable @x bind(0, 0) :
+      !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>
+  spirv.GlobalVariable @y bind(0, 1) :
+      !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0]), Block>, StorageBuffer>
+  spirv.GlobalVariable @id built_in("GlobalInvocationId") : !spirv.ptr<vector<3xi32>, Input>
+  spirv.func @main() "None" {
+    %zero = spirv.Constant 0 : i32
+    %ids = spirv.mlir.addressof @id : !spirv.ptr<vector<3xi32>, Input>
+    %all = spirv.Load "Input" %ids : vector<3xi32>
+    %i = spirv.CompositeExtract %all[0 : i32] : vector<3xi32>
+    %x = spirv.mlir.addressof @x :
+      !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>
+    %y = spirv.mlir.addressof @y :
+      !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0]), Block>, StorageBuffer>
+    %px = spirv.AccessChain %x[%zero, %i] :
+      !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>,
+      i32, i32 -> !spirv.ptr<i32, StorageBuffer>
+    %py = spirv.AccessChain %y[%zero, %i] :
+      !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0]), Block>, StorageBuffer>,
+      i32, i32 -> !spirv.ptr<f32, StorageBuffer>
+    %v = spirv.Load "StorageBuffer" %px : i32
+    %s = spirv.mlir.referenceof @scale : i32
+    %w = spirv.IMul %v, %s : i32
+    %f = spirv.ConvertSToF %w : i32 to f32
+    spirv.Store "StorageBuffer" %px, %w : i32
+    spirv.Store "StorageBuffer" %py, %f : f32
+    spirv.Return
+  }
+  spirv.EntryPoint "GLCompute" @main
+  spirv.ExecutionMode @main "LocalSize", 8, 1, 1
+}
+"""
+
+MODULES = {
+    "f16-f32": matmul(33, 19, 21, "f16", "f32"),
+    "f16-f16": matmul(9, 40, 17, "f16", "f16"),
+    "s8-s32": matmul(17, 13, 40, "i8", "i32", init=True),
+    "kernel": KERNEL,
+}
+
+PIPELINES = {
+    "linalg-to-spirv": ["linalg-to-spirv{target=lavapipe}", "linalg-to-spirv{target=nvidia-h200}"],
+    "spirv-update-vce": ["spirv-update-vce"],
+}
+"""Passes with parameters; those of `linalg-to-spirv` are checked one by one as part of it."""
+
+PARTS = {each.name for each in linalg_to_spirv("lavapipe")}
+
+
+def every_pass() -> list[tuple[str, str]]:
+    """(pipeline, module) for each pass that is registered."""
+    found: list[tuple[str, str]] = []
+    for name in PASSES:
+        if name in PARTS - set(PIPELINES):
+            continue
+        for pipeline in PIPELINES.get(name, [name]):
+            found += [(pipeline, module) for module in MODULES]
+    return found
+
+
+@pytest.mark.parametrize(("pipeline", "module"), every_pass())
+def test_no_pass_changes_what_a_module_computes(pipeline: str, module: str, validate: Validate):
+    validate(MODULES[module], pipeline, inputs=7)
+
+
+class DropSignedness(ModulePass):
+    """MLIR 22 lowers int8 matrices without MatrixASignedComponents and its like."""
+
+    name = "drop-signedness"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for each in multiply_adds(op):
+            del each.properties["matrix_operands"]
+
+
+class SaturateInsteadOfWrap(ModulePass):
+    """IREE 3.13 lowers `acc + a * b` of integers to an instruction that saturates."""
+
+    name = "saturate-instead-of-wrap"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for each in multiply_adds(op):
+            assert each.matrix_operands is not None
+            bits = each.matrix_operands.data | CooperativeMatrixOperands.SaturatingAccumulationKHR
+            each.matrix_operands = CooperativeMatrixOperandsAttr(bits)
+
+
+class StrideInBytes(ModulePass):
+    """A stride counts elements of the pointee (CM-13), here it counts bytes."""
+
+    name = "stride-in-bytes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for each in loads(op):
+            assert each.stride is not None
+            size = ConstantOp(IntegerAttr(2, i32), i32)
+            product = IMulOp(each.stride, size.result)
+            Rewriter.insert_op([size, product], InsertPoint.before(each))
+            each.operands[1] = product.result
+
+
+class DropScope(ModulePass):
+    """A load that makes memory visible without saying for which scope."""
+
+    name = "drop-scope"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for each in loads(op):
+            access = MemoryAccess.MakePointerVisible | MemoryAccess.NonPrivatePointer
+            each.memory_operand = MemoryAccessAttr(access)
+            each.memory_scope = None
+
+
+class Nothing(ModulePass):
+    """A pass that changes nothing; what is wrong is how the module is written."""
+
+    name = "nothing"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        pass
+
+
+def multiply_adds(module: ModuleOp) -> list[CooperativeMatrixMulAddOp]:
+    return [op for op in module.walk() if isinstance(op, CooperativeMatrixMulAddOp)]
+
+
+def loads(module: ModuleOp) -> list[CooperativeMatrixLoadOp]:
+    return [op for op in module.walk() if isinstance(op, CooperativeMatrixLoadOp)]
+
+
+def finding_of(report_of: ReportOf, module: str, broken: ModulePass) -> Finding:
+    report = report_of(MODULES[module], [*linalg_to_spirv("lavapipe"), broken])
+    assert report.finding is not None
+    assert report.finding.stage == broken.name
+    return report.finding
+
+
+def nonzero(finding: Finding) -> int:
+    return sum(int(np.count_nonzero(array)) for array in finding.inputs)
+
+
+def test_dropped_signedness_is_found_with_one_product(report_of: ReportOf):
+    finding = finding_of(report_of, "s8-s32", DropSignedness())
+    assert finding.wrong is not None
+    assert nonzero(finding) == 2
+    a, b, _ = finding.inputs
+    assert min(int(a.min()), int(b.min())) < 0, "an unsigned reading of positive numbers is right"
+    assert finding.wrong.expected == a.astype(int).sum() * b.astype(int).sum()
+
+
+def test_wrap_turned_into_saturation_is_found_at_the_end_of_the_range(report_of: ReportOf):
+    finding = finding_of(report_of, "s8-s32", SaturateInsteadOfWrap())
+    assert finding.wrong is not None
+    assert finding.wrong.found in (2**31 - 1, -(2**31))
+    assert nonzero(finding) <= 5
+    assert "[" in str(finding)
+
+
+@pytest.mark.parametrize("module", ["f16-f32", "f16-f16"])
+def test_a_stride_in_the_wrong_unit_is_found(module: str, report_of: ReportOf):
+    finding = finding_of(report_of, module, StrideInBytes())
+    assert finding.wrong is not None or "outside" in finding.failure
+    assert nonzero(finding) <= 2
+
+
+def test_an_instruction_without_an_operand_is_found(report_of: ReportOf):
+    finding = finding_of(report_of, "f16-f32", DropScope())
+    assert "no longer verifies" in finding.failure
+    assert "MakePointerVisible" in finding.failure
+
+
+def test_a_truncated_instruction_is_found(report_of: ReportOf, monkeypatch: pytest.MonkeyPatch):
+    """The writer, not a pass, forgets the scope that makes memory visible, as MLIR 22 does."""
+    write = encoder.encode
+    broken: list[SPIRVModuleOp] = []
+
+    def truncated(module: SPIRVModuleOp) -> bytes:
+        binary = write(module)
+        if not broken:
+            broken.append(module)
+            return binary
+        words = np.frombuffer(binary, np.uint32).copy()
+        load = next(i for i in decode(binary) if i.name == "OpCooperativeMatrixLoadKHR")
+        words[load.offset + len(load.words) - 1] |= int(MemoryAccess.MakePointerVisible)
+        return words.tobytes()
+
+    monkeypatch.setattr(encoder, "encode", truncated)
+    report = report_of(MODULES["f16-f32"], [*linalg_to_spirv("lavapipe"), Nothing()])
+    assert report.finding is not None
+    assert "broken SPIR-V" in report.finding.failure
+
+
+def test_a_pass_of_a_kernel_alone_is_checked(report_of: ReportOf):
+    class Double(ModulePass):
+        """Multiplies by another number."""
+
+        name = "double"
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            for each in op.walk():
+                if isinstance(each, IMulOp):
+                    each.operands[1] = each.operands[0]
+
+    report = report_of(KERNEL, [Double()])
+    assert report.finding is not None
+    assert report.finding.wrong is not None
+    assert [array.tolist().count(0) for array in report.finding.inputs] == [63, 64]
+
+
+def test_a_pass_that_reads_outside_is_found(report_of: ReportOf):
+    class Far(ModulePass):
+        """Replaces index 0 of the block's first member."""
+
+        name = "far"
+
+        def apply(self, ctx: Context, op: ModuleOp) -> None:
+            for each in op.walk():
+                if each.name == "spirv.ExecutionMode":
+                    values = each.properties["values"]
+                    each.properties["values"] = type(values)(
+                        [IntegerAttr(1024, i32), *list(values)[1:]]  # pyright: ignore
+                    )
+
+    report = report_of(KERNEL, [Far()])
+    assert report.finding is not None
+    assert "no longer runs" in report.finding.failure
+
+
+def test_programs_without_meaning_are_left_out_with_the_reason(report_of: ReportOf):
+    report = report_of(KERNEL, "spirv-update-vce", length=4)
+    assert report.inputs == 0
+    assert "outside" in report.skipped[0]
+    assert "left out" in str(report)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [np.int8, np.uint16, np.int32, np.int64, np.float16, np.float32, np.float64, np.bool_,
+     ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2],
+)  # fmt: skip
+def test_inputs_have_the_edges_of_their_type(dtype: Any):
+    each = Input("x", np.dtype(dtype), (3000,))
+    drawn = np.concatenate([draw([each], 0, number)[0] for number in range(8)])
+    assert drawn.dtype == each.dtype
+    found = {value.tobytes() for value in drawn}
+    wanted = {v.tobytes() for v in edges(each.dtype) if not np.isnan(v.astype(np.float64))}
+    assert wanted <= found
+    again = draw([each], 0, 3)[0]
+    assert np.array_equal(again, draw([each], 0, 3)[0])
+
+
+def test_shrinking_keeps_one_simple_element():
+    start = [np.random.default_rng(1).integers(-100, 100, (40, 40)), np.ones(5)]
+    shrinker = Shrinker(start, lambda values: bool((values[0] > 50).any()), 1000)
+    first, second = shrinker.shrink()
+    assert np.count_nonzero(first) == 1
+    assert first.max() > 50
+    assert not second.any()
+    assert shrinker.runs < 1000
+    limited = Shrinker(start, lambda values: True, 3)
+    limited.shrink()
+    assert limited.runs == 3
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = tmp_path / "x.mlir"
+    source.write_text(MODULES["f16-f32"])
+    assert main(["check-passes", str(source), "-p", "linalg-to-spirv{target=lavapipe}"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"kernel-to-spirv: 10 sets of inputs, results within the bound", printed)
+
+
+def test_the_command_says_which_pass_and_on_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+
+    right = UpdateVCEPass.apply
+
+    def wrong(self: UpdateVCEPass, ctx: Context, op: ModuleOp) -> None:
+        right(self, ctx, op)
+        DropSignedness().apply(ctx, op)
+
+    monkeypatch.setattr(UpdateVCEPass, "apply", wrong)
+    source, smallest = tmp_path / "x.mlir", tmp_path / "small.npz"
+    source.write_text(MODULES["s8-s32"])
+    pipeline = "linalg-to-spirv{target=lavapipe}"
+    assert main(["check-passes", str(source), "-p", pipeline, "-o", str(smallest)]) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"^spirv-update-vce: result0\[\d+, \d+\] is ", printed, re.MULTILINE)
+    with np.load(smallest) as stored:
+        assert np.count_nonzero(stored["a"]) == 1

@@ -1,0 +1,61 @@
+"""
+`xdsl-spirv check-passes`: translation validation on the command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.universe import Universe
+
+from xdsl_spirv.runtime.compiler import context, parse
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.validation import Finding, check_passes
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Exit status 1 if a pass changes a result beyond its legal interval."""
+    ctx = context()
+    module = parse(arguments.input, ctx)
+    report = check_passes(
+        module,
+        _passes(arguments.passes),
+        ctx,
+        inputs=arguments.inputs,
+        seed=arguments.seed,
+        function=arguments.function,
+        subgroup_size=arguments.subgroup_size,
+        grid=_grid(arguments.grid),
+        length=arguments.length,
+    )
+    print(report)
+    if report.finding is not None and arguments.output is not None:
+        _save(arguments.output, report.finding)
+    return 0 if report.finding is None else 1
+
+
+def _passes(pipeline: str) -> list[ModulePass]:
+    known = Universe.get_multiverse().all_passes
+    return list(PassPipeline.parse_spec(known, pipeline).passes)
+
+
+def _grid(text: str) -> tuple[int, int, int]:
+    try:
+        x, y, z = (int(number) for number in f"{text}x1x1".split("x")[:3])
+    except ValueError as error:
+        raise ProgramError(f"--grid {text} is no grid", "", "write --grid 4x2x1") from error
+    return x, y, z
+
+
+def _save(path: str, finding: Finding) -> None:
+    """The smallest inputs by their names."""
+    import io
+
+    from xdsl_spirv.tools.output import write
+
+    archive = io.BytesIO()
+    named = {each.name: a for each, a in zip(finding.arguments, finding.inputs, strict=True)}
+    np.savez(archive, allow_pickle=False, **named)
+    write(path, archive.getvalue())
