@@ -1,0 +1,75 @@
+"""
+Rules of reinterpretation (CST): OpBitcast, and pointers to integers and back.
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.types import Type
+
+
+def _bits(type_: Type, m: Module) -> int | None:
+    if type_.is_matrix:
+        return None
+    if type_.kind == "Vector":
+        return type_.lanes * type_.width
+    return type_.width * ((m.integer(type_.count_id) or 0) if type_.is_vector else 1)
+
+
+@instruction_rule(
+    "CST-01",
+    "3.49.11",
+    "A bitcast is between numbers or pointers of as many bits.",
+    "Bitcast",
+)
+def bitcast(m: Module, i: Instruction) -> Problems:
+    result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
+    if result is None or operand is None:
+        return
+    for type_ in (result, operand):
+        if type_.base not in ("Int", "Float") and type_.kind != "Pointer":
+            yield Problem(f"a bitcast takes numbers and pointers, not {type_}", "convert it")
+            return
+    pointers = (result.kind == "Pointer") + (operand.kind == "Pointer")
+    if pointers == 2:
+        return
+    if pointers == 1:
+        number = operand if result.kind == "Pointer" else result
+        physical = m.addressing_model != "Logical"
+        if number.base != "Int":
+            yield Problem(f"a bitcast between a pointer and {number}", "use an integer")
+        elif not physical or (m.version < (1, 5) and number.is_vector):
+            yield Problem("a bitcast of a pointer under logical addressing", "use another way")
+        elif number.is_vector and (number.lanes != 2 or number.width != 32):
+            yield Problem(f"a bitcast between a pointer and {number}", "use two 32-bit integers")
+        return
+    if result.is_matrix or operand.is_matrix:
+        return  # CM-19 is their rule.
+    if _bits(result, m) != _bits(operand, m):
+        yield Problem(f"{operand} and {result} are not of one size", "use a conversion")
+
+
+@instruction_rule(
+    "CST-02",
+    "3.49.11",
+    "A pointer converts to an integer of Signedness 0 and back, under physical addressing.",
+    "ConvertPtrToU ConvertUToPtr",
+)
+def pointer_conversion(m: Module, i: Instruction) -> Problems:
+    result, operand = m.types.get(i.type_id), m.type_of(i.words[3]) if len(i.words) > 3 else None
+    if result is None or operand is None:
+        return
+    pointer, number = (operand, result) if i.op == "ConvertPtrToU" else (result, operand)
+    if m.addressing_model == "Logical":
+        yield Problem("there are no such conversions under logical addressing", "drop it")
+    if not pointer.is_pointer:
+        yield Problem(f"{pointer} is no pointer type", "use a pointer")
+    elif m.addressing_model == "PhysicalStorageBuffer64":
+        if pointer.storage != "PhysicalStorageBuffer":
+            yield Problem(f"{pointer} is in no physical storage buffer", "use one that is")
+        elif m.environment.vulkan and number.width != 64:
+            yield Problem(f"the integer {number} has not 64 bits", "use 64 bits")
+    if number.kind != "Int" or (i.op == "ConvertPtrToU" and number.signed):
+        yield Problem(f"{number} is no integer of Signedness 0", "use one")

@@ -1,0 +1,200 @@
+"""
+Rules of functions and calls (FUN).
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    instruction_rule,
+    module_rule,
+)
+
+
+@instruction_rule(
+    "FUN-01",
+    "3.49.9",
+    "A function has a function type, its result type and its parameters.",
+    "Function",
+)
+def function(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.get("function_type"))
+    if type_ is None or type_.kind != "Function":
+        yield Problem(f"{m.spell(i.get('function_type'))} is no function type", "name one")
+        return
+    if type_.element is not None and type_.element.id != i.type_id:
+        yield Problem(
+            f"the result type is not that of the function type, {type_.element}", "use it"
+        )
+    body = m.by_function.get(i.result)
+    if body is None or body.at is not i:
+        return
+    if len(body.parameters) != len(type_.members):
+        yield Problem(
+            f"there are {len(body.parameters)} parameters, and {len(type_.members)} in the type",
+            "make them agree",
+        )
+    for parameter, want in zip(body.parameters, type_.members, strict=False):
+        if want is not None and parameter.type_id != want.id:
+            yield Problem(
+                f"the parameter is of {m.types.get(parameter.type_id)}, not {want}",
+                "use the type's",
+                parameter,
+            )
+    for user in m.uses.get(i.result, ()):
+        if user.op not in FUNCTION_USERS and user.shape.entry is not None:
+            yield Problem(f"the function is used by Op{user.op}", "call it", user)
+
+
+FUNCTION_USERS = frozenset(
+    """
+    FunctionCall EntryPoint ExecutionMode ExecutionModeId Name Decorate DecorateId GroupDecorate
+    DecorateString EnqueueKernel GetKernelNDrangeSubGroupCount GetKernelNDrangeMaxSubGroupSize
+    GetKernelWorkGroupSize GetKernelPreferredWorkGroupSizeMultiple ExtInst
+    GetKernelLocalSizeForSubgroupCount GetKernelMaxNumSubgroups ConditionalEntryPointINTEL
+    CooperativeMatrixPerElementOpNV CooperativeMatrixReduceNV CooperativeMatrixLoadTensorNV
+    ConstantFunctionPointerINTEL ExtInstWithForwardRefsKHR
+    """.split()
+)
+
+
+@instruction_rule(
+    "FUN-02",
+    "3.49.9",
+    "A call has the function's result type and arguments of its types.",
+    "FunctionCall",
+)
+def call(m: Module, i: Instruction) -> Problems:
+    callee = m.definitions.get(i.get("function"))
+    if callee is None:
+        return
+    if callee.op != "Function":
+        yield Problem(f"{m.spell(i.get('function'))} is no function", "call a function")
+        return
+    if callee.type_id != i.type_id:
+        yield Problem(f"the function returns {m.types.get(callee.type_id)}", "use that type")
+    type_ = m.types.get(callee.get("function_type"))
+    if type_ is None:
+        return
+    arguments = i.words[4:]
+    if len(arguments) != len(type_.members):
+        yield Problem(f"{len(arguments)} arguments for {len(type_.members)} parameters", "pass all")
+    for k, (id, want) in enumerate(zip(arguments, type_.members, strict=False)):
+        found = m.type_of(id)
+        if found is None or want is None:
+            continue
+        if found is not want:
+            yield Problem(f"argument {k} is of {found}, not {want}", "convert it")
+        elif want.kind == "Pointer" and m.addressing_model == "Logical":
+            yield from _pointer_argument(m, k, id, want.storage)
+
+
+def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
+    """SPIR-V 2.16.1: what a pointer argument may be under logical addressing."""
+    if "VariablePointers" in m.capabilities and storage in ("StorageBuffer", "Workgroup"):
+        return
+    if storage == "StorageBuffer":
+        if "VariablePointersStorageBuffer" not in m.capabilities:
+            yield Problem(
+                f"argument {k} points to {storage}, which calls do not take",
+                "declare VariablePointersStorageBuffer",
+            )
+        return
+    if storage not in (
+        "UniformConstant", "Function", "Private", "Workgroup", "AtomicCounter", "Image",
+        "TileImageEXT", "TaskPayloadWorkgroupEXT", "NodePayloadAMDX",
+    ):  # fmt: skip
+        yield Problem(f"argument {k} points to {storage}, which calls do not take", "pass a value")
+    elif storage != "UniformConstant" and m.op_of(id) not in (
+        "Variable", "FunctionParameter", "UntypedVariableKHR", ""
+    ):  # fmt: skip
+        yield Problem(
+            f"argument {k} is no memory object declaration but the result of Op{m.op_of(id)}",
+            "pass a variable or a parameter",
+        )
+
+
+@instruction_rule(
+    "FUN-03", "3.49.17", "A returned value is of the function's result type.", "Return ReturnValue"
+)
+def returned(m: Module, i: Instruction) -> Problems:
+    if i.block is None:
+        return
+    result = m.types.get(i.block.function.at.type_id)
+    if result is None:
+        return
+    if i.op == "Return":
+        if result.kind != "Void":
+            yield Problem(f"the function returns {result}", "return a value")
+        return
+    value = m.type_of(i.get("value"))
+    if value is None:
+        return
+    if value is not result or value.kind == "Void":
+        yield Problem(f"the value is of {value}, the function's result of {result}", "convert it")
+    elif (
+        value.is_pointer
+        and m.addressing_model == "Logical"
+        and not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities
+    ):
+        yield Problem("under logical addressing no pointer is returned", "return an index")
+
+
+@module_rule(
+    "FUN-04",
+    "2.16.1",
+    "No function that an entry point reaches calls itself, not even over others.",
+)
+def recursion(m: Module) -> Problems:
+    calls = {
+        f.id: sorted({c.words[3] for c in _calls(m, f.id)} & set(m.by_function))
+        for f in m.functions
+    }
+    state: dict[int, int] = {}
+    entry = {e.function for e in m.entry_points}
+    for start in calls:
+        stack = [(start, iter(calls[start]))] if start not in state else []
+        state.setdefault(start, 1)
+        while stack:
+            at, rest = stack[-1]
+            for to in rest:
+                if state.get(to) == 1:
+                    if entry:
+                        yield Problem(
+                            f"the function {m.spell(to)} calls itself, directly or over others",
+                            "unroll the recursion",
+                            m.definitions[to],
+                        )
+                elif to not in state:
+                    state[to] = 1
+                    stack.append((to, iter(calls[to])))
+                    break
+            else:
+                state[at] = 2
+                stack.pop()
+
+
+def _calls(m: Module, function: int) -> list[Instruction]:
+    found = m.by_function.get(function)
+    if found is None:
+        return []
+    return [
+        c
+        for b in found.blocks
+        for c in b.instructions
+        if c.op == "FunctionCall" and len(c.words) > 3
+    ]
+
+
+@module_rule("FUN-05", "2.16.1", "A function without a body is imported; one with a body is not.")
+def linkage(m: Module) -> Problems:
+    for f in m.functions:
+        decoration = m.decoration(f.id, "LinkageAttributes")
+        imported = decoration is not None and decoration.parameters[-1:] == (1,)
+        if not f.blocks and not imported:
+            yield Problem("a function without a body is not imported", "add a body", f.at)
+        elif f.blocks and imported:
+            yield Problem("an imported function has a body", "export it", f.at)

@@ -1,0 +1,425 @@
+"""
+Rules of what a module declares: capabilities (CAP), extensions and versions (EXT).
+
+The grammar says which capabilities enable an instruction or an enumerant, and what provides it
+before some version. What depends on types (widths, the storage of narrow data, what dot products
+take) is in tables here. A missing capability of one of the four extensions is reported under the
+extension's own rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from xdsl_spirv.serialization.grammar import Category, Requirements, Version, grammar
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    Severity,
+    declared_rule,
+    instruction_rule,
+    module_rule,
+)
+from xdsl_spirv.serialization.validation.types import Type
+
+EXTENSION_RULES = {
+    "BFloat16CooperativeMatrixKHR": "BF-03",
+    "BFloat16DotProductKHR": "BF-02",
+    "BFloat16TypeKHR": "BF-01",
+    "CooperativeMatrixKHR": "CM-01",
+    "DotProduct": "DOT-02",
+    "DotProductInput4x8Bit": "DOT-04",
+    "DotProductInput4x8BitPacked": "DOT-03",
+    "DotProductInputAll": "DOT-05",
+    "GroupNonUniformRotateKHR": "ROT-01",
+    "SPV_KHR_bfloat16": "BF-01",
+    "SPV_KHR_cooperative_matrix": "CM-01",
+    "SPV_KHR_integer_dot_product": "DOT-01",
+    "SPV_KHR_subgroup_rotate": "ROT-01",
+}
+"""Capability or extension -> the rule of docs/rules.md that asks for it."""
+
+VULKAN_ONLY = "VulkanMemoryModel"
+
+# The grammar asks for these where the specification asks only in some cases, which have rules.
+UNTESTED_KINDS = frozenset({"Capability", "BuiltIn"})
+
+
+@cache
+def _needs(opcode: int) -> Requirements | None:
+    entry = grammar().by_opcode(opcode)
+    if entry is None:
+        return None
+    return entry if entry.capabilities or entry.extensions or entry.version != (1, 0) else None
+
+
+@cache
+def _enumerants(kind: str, value: int) -> tuple[tuple[str, Requirements], ...]:
+    """The enumerants of a value that need anything."""
+    return tuple(
+        (f"{kind} {e.name}", e)
+        for e in grammar().kind(kind).used(value)
+        if e.capabilities or e.extensions or e.version != (1, 0) or e.last_version
+    )
+
+
+@cache
+def _has_enumerants(kind: str) -> bool:
+    return grammar().kind(kind).category in (Category.VALUE, Category.BITS)
+
+
+declared_rule(
+    "EXT-01", "2.4", "What an extension provides needs its OpExtension, or a version that has it."
+)
+declared_rule("EXT-02", "2.4", "What a later version introduced needs that version.")
+
+
+@module_rule("CAP-01", "2.4", "What is used is enabled by a declared capability.")
+def capabilities(m: Module) -> Problems:
+    verdicts: dict[object, list[Problem]] = {}
+    for i in m.instructions:
+        opcode = i.words[0] & 0xFFFF
+        found = verdicts.get(opcode)
+        if found is None:
+            needs = _needs(opcode)
+            what = f"Op{i.op}"
+            found = [] if needs is None else list(_missing(m, what, needs, i))
+            verdicts[opcode] = found
+        for problem in found:
+            yield problem._replace(at=i)
+        if i.read is None and not i.shape.ids_only:
+            continue
+        for operand in i.read or ():
+            kind = operand.kind
+            if not _has_enumerants(kind):
+                continue
+            key = (kind, operand.value, i.op if kind == "Decoration" else "")
+            found = verdicts.get(key)
+            if found is None:
+                found = verdicts[key] = list(_enumerant(m, kind, int(operand.value), i))
+            for problem in found:
+                yield problem._replace(at=i)
+
+
+def _enumerant(m: Module, kind: str, value: int, i: Instruction) -> Iterator[Problem]:
+    for what, needs in _enumerants(kind, value):
+        if kind == "Capability":
+            yield from _version(m, what, needs, i)
+            continue
+        # What is built in, or has a float control, may be named without being used.
+        if kind in ("BuiltIn", "FPRoundingMode", "FPFastMathMode"):
+            continue
+        yield from _missing(m, what, needs, i)
+
+
+def _missing(m: Module, what: str, needs: Requirements, i: Instruction) -> Iterator[Problem]:
+    known = grammar().kind("Capability")
+    if needs.capabilities:
+        if not any(c in m.capabilities for c in needs.capabilities):
+            first = needs.capabilities[0]
+            yield Problem(
+                f"{what} needs the capability {' or '.join(needs.capabilities)}",
+                f"declare OpCapability {first}",
+                i,
+                EXTENSION_RULES.get(first, ""),
+            )
+            return
+        # A capability brings its own extension, which is checked where it is declared.
+        if any(known[c].extensions for c in needs.capabilities if c in m.declared):
+            return
+    yield from _version(m, what, needs, i)
+
+
+def _version(m: Module, what: str, needs: Requirements, i: Instruction) -> Iterator[Problem]:
+    if needs.last_version is not None and m.version > needs.last_version:
+        yield Problem(
+            f"{what} was removed after SPIR-V {_text(needs.last_version)}", "drop it", i, "EXT-02"
+        )
+    if needs.version is not None and m.version >= needs.version:
+        return
+    if needs.extensions:
+        if not any(e in m.extensions for e in needs.extensions):
+            first = needs.extensions[0]
+            yield Problem(
+                f"{what} needs the extension {' or '.join(needs.extensions)}",
+                f'declare OpExtension "{first}"'
+                + ("" if needs.version is None else f", or use SPIR-V {_text(needs.version)}"),
+                i,
+                EXTENSION_RULES.get(first, "EXT-01"),
+            )
+    elif needs.version is not None:
+        yield Problem(
+            f"{what} needs SPIR-V {_text(needs.version)}, not {_text(m.version)}",
+            "raise the version in the header",
+            i,
+            "EXT-02",
+        )
+
+
+def _text(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+LEAST_VERSIONS: Mapping[str, Version] = {
+    "SPV_KHR_cooperative_matrix": (1, 6),
+    "SPV_KHR_subgroup_rotate": (1, 3),
+    "SPV_KHR_workgroup_memory_explicit_layout": (1, 4),
+    "SPV_EXT_mesh_shader": (1, 4),
+    "SPV_NV_cooperative_matrix2": (1, 6),
+}
+"""Versions that an extension is written against, where a module may not go below."""
+
+
+@instruction_rule(
+    "EXT-03",
+    "2.4",
+    "The module's version is one that the extension is written for.",
+    "Extension",
+    severity=Severity.WARNING,
+)
+def extension_version(m: Module, i: Instruction) -> Problems:
+    name = next((n for n, at in m.extensions.items() if at is i), "")
+    least = LEAST_VERSIONS.get(name)
+    if least is not None and m.version < least:
+        yield Problem(
+            f"{name} needs SPIR-V {_text(least)}, not {_text(m.version)}",
+            "raise the version in the header",
+            None,
+            EXTENSION_RULES.get(name, ""),
+        )
+
+
+@module_rule("EXT-04", "2.3", "The environment takes the module's version of SPIR-V.")
+def environment_version(m: Module) -> Problems:
+    newest = m.environment.version
+    if m.version > newest:
+        yield Problem(
+            f"{m.environment.name} takes SPIR-V {_text(newest)}, not {_text(m.version)}",
+            "lower the version in the header, or choose another environment",
+        )
+
+
+WIDTHS: Mapping[str, tuple[str, ...]] = {
+    "Int8": (
+        "Int8",
+        "StorageBuffer8BitAccess",
+        "UniformAndStorageBuffer8BitAccess",
+        "StoragePushConstant8",
+        "WorkgroupMemoryExplicitLayout8BitAccessKHR",
+        "CooperativeVectorNV",
+        "CooperativeVectorTrainingNV",
+    ),
+    "Int16": (
+        "Int16",
+        "StorageBuffer16BitAccess",
+        "UniformAndStorageBuffer16BitAccess",
+        "StoragePushConstant16",
+        "StorageInputOutput16",
+        "WorkgroupMemoryExplicitLayout16BitAccessKHR",
+    ),
+    "Float16": (
+        "Float16",
+        "Float16Buffer",
+        "StorageBuffer16BitAccess",
+        "UniformAndStorageBuffer16BitAccess",
+        "StoragePushConstant16",
+        "StorageInputOutput16",
+        "WorkgroupMemoryExplicitLayout16BitAccessKHR",
+    ),
+    "Int64": ("Int64",),
+    "Float64": ("Float64",),
+    "BFloat16KHR": ("BFloat16TypeKHR",),
+    "Float8E4M3EXT": ("Float8EXT",),
+    "Float8E5M2EXT": ("Float8EXT",),
+}
+"""Scalar -> the capabilities of which one lets its type be declared (SPIR-V 2.16.1)."""
+
+
+@instruction_rule(
+    "CAP-02",
+    "2.16.1",
+    "A type is of a width, length and component that a capability allows.",
+    "TypeInt TypeFloat TypeVector TypeCooperativeMatrixKHR",
+)
+def type_capabilities(m: Module, i: Instruction) -> Problems:
+    found = m.types.get(i.result)
+    if found is None or found.at is not i or found.scalar is None:
+        return
+    if found.is_scalar:
+        name = found.encoding or f"{found.kind}{found.width}"
+        yield from _one_of(m, WIDTHS.get(name, ()), str(found))
+    elif found.kind == "Vector":
+        if found.lanes in (8, 16):
+            vector = "DOT-05" if "DotProductInputAll" in m.capabilities else ""
+            yield from _one_of(m, ("Vector16",), f"{found}", vector)
+    elif found.is_bfloat16:
+        yield from _one_of(m, ("BFloat16CooperativeMatrixKHR",), str(found))
+    elif (found.encoding or "").startswith("Float8"):
+        yield from _one_of(m, ("Float8CooperativeMatrixEXT",), str(found))
+
+
+def _one_of(m: Module, names: tuple[str, ...], what: str, rule: str = "") -> Iterator[Problem]:
+    if names and not any(n in m.capabilities for n in names):
+        rule = rule or EXTENSION_RULES.get(names[0], "")
+        if not rule and names[0] in ("Int8", "Int16", "Int64") and "DotProduct" in m.capabilities:
+            rule = "DOT-05"
+        yield Problem(
+            f"{what} needs the capability {' or '.join(names)}",
+            f"declare OpCapability {names[0]}",
+            None,
+            rule,
+        )
+
+
+@instruction_rule(
+    "CAP-03",
+    "2.16.1",
+    "A dot product's operands are of a type that a capability allows.",
+    "SDot UDot SUDot SDotAccSat UDotAccSat SUDotAccSat Dot",
+)
+def dot_capabilities(m: Module, i: Instruction) -> Problems:
+    vector = m.type_of(i.get("vector_1"))
+    if vector is None:
+        return
+    if i.op == "Dot":
+        if vector.is_bfloat16:
+            yield from _one_of(m, ("BFloat16DotProductKHR",), f"OpDot on {vector}")
+        return
+    if vector.kind == "Int":
+        need = "DotProductInput4x8BitPacked"
+    elif vector.lanes == 4 and vector.base == "Int" and vector.width == 8:
+        need = "DotProductInput4x8Bit"
+    else:
+        need = "DotProductInputAll"
+    yield from _one_of(m, (need,), f"Op{i.op} on {vector}")
+
+
+STORAGE_16: Mapping[str, str] = {
+    "StorageBuffer": "StorageBuffer16BitAccess",
+    "PhysicalStorageBuffer": "StorageBuffer16BitAccess",
+    "Uniform": "UniformAndStorageBuffer16BitAccess",
+    "PushConstant": "StoragePushConstant16",
+    "Input": "StorageInputOutput16",
+    "Output": "StorageInputOutput16",
+    "Workgroup": "WorkgroupMemoryExplicitLayout16BitAccessKHR",
+}
+STORAGE_8: Mapping[str, str] = {
+    "StorageBuffer": "StorageBuffer8BitAccess",
+    "PhysicalStorageBuffer": "StorageBuffer8BitAccess",
+    "Uniform": "UniformAndStorageBuffer8BitAccess",
+    "PushConstant": "StoragePushConstant8",
+    "Workgroup": "WorkgroupMemoryExplicitLayout8BitAccessKHR",
+}
+NARROW = (
+    ("Int8", "Int8", STORAGE_8),
+    ("Int16", "Int16", STORAGE_16),
+    ("Float16", "Float16", STORAGE_16),
+)
+"""Scalar, the capability for arithmetic with it, and what its storage needs without that."""
+
+
+def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    """The 8- and 16-bit scalars within a type."""
+    yield from (row for row in NARROW if row[0] in type_.contains)
+
+
+@instruction_rule(
+    "CAP-04",
+    "2.16.2",
+    "8- and 16-bit data lies in storage that a capability opens to it.",
+    "Variable",
+)
+def narrow_storage(m: Module, i: Instruction) -> Problems:
+    pointer = m.types.get(i.type_id)
+    held = m.pointee(pointer)
+    if pointer is None or held is None or not m.is_shader:
+        return
+    for scalar, arithmetic, by_storage in narrow_kinds(held):
+        storage = pointer.storage
+        need = by_storage.get(storage)
+        enough: tuple[str, ...]
+        if need is None:
+            enough = (arithmetic,)
+        elif storage in ("StorageBuffer", "PhysicalStorageBuffer"):
+            enough = (need, need.replace("StorageBuffer", "UniformAndStorageBuffer"))
+        elif storage == "Uniform":
+            enough = (need,)
+            if m.has(_struct_of(held).id, "BufferBlock"):
+                enough += (need.replace("UniformAndStorage", "Storage"),)
+        elif storage == "Workgroup":
+            enough = (need, arithmetic)
+        else:
+            enough = (need,)
+        if not any(n in m.capabilities for n in enough):
+            yield Problem(
+                f"{scalar} in {storage} needs the capability {' or '.join(enough)}",
+                f"declare OpCapability {enough[0]}",
+            )
+
+
+def _struct_of(type_: Type) -> Type:
+    while type_.kind in ("Array", "RuntimeArray") and type_.element is not None:
+        type_ = type_.element
+    return type_
+
+
+NARROW_USES = frozenset(
+    """
+    Load Store CopyObject CopyMemory CopyMemorySized UConvert SConvert FConvert AccessChain
+    InBoundsAccessChain PtrAccessChain Constant SpecConstant ConstantNull Undef Name Decorate
+    CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR CooperativeMatrixLoadNV
+    CooperativeMatrixStoreNV CopyLogical ConstantComposite SpecConstantComposite CooperativeMatrixLengthKHR
+    Variable ExtInst CooperativeVectorLoadNV CooperativeVectorStoreNV CooperativeVectorMatrixMulNV
+    CooperativeVectorMatrixMulAddNV CooperativeMatrixConvertNV CooperativeMatrixTransposeNV
+    CooperativeMatrixLoadTensorNV CooperativeMatrixStoreTensorNV CooperativeMatrixMulAddKHR
+    """.split()
+)
+
+
+@module_rule(
+    "CAP-05",
+    "2.16.2",
+    "Without the capability for arithmetic, narrow data is loaded, stored and converted only.",
+)
+def narrow_arithmetic(m: Module) -> Problems:
+    if not m.is_shader:
+        return
+    without = {s for s, arithmetic, _ in NARROW if arithmetic not in m.capabilities}
+    if not without or not any(without & t.contains for t in m.types.values() if t.is_scalar):
+        return
+    small = {
+        t.id
+        for t in m.types.values()
+        if without & t.contains and (t.is_scalar_or_vector or t.is_matrix)
+    }
+    for i in m.instructions:
+        if i.block is None or i.op in NARROW_USES:
+            continue
+        for id in (i.result, *i.ids()):
+            at = m.definitions.get(id)
+            if at is not None and at.type_id in small:
+                found = m.types[at.type_id]
+                yield Problem(
+                    f"Op{i.op} takes {found}, whose arithmetic no declared capability allows",
+                    f"declare OpCapability {found.base}{found.width}, or convert first",
+                    i,
+                )
+                break
+
+
+@instruction_rule(
+    "CAP-06",
+    "3.31",
+    "With the Vulkan memory model, the scope Device needs VulkanMemoryModelDeviceScope.",
+    "ControlBarrier MemoryBarrier AtomicLoad AtomicStore AtomicExchange AtomicCompareExchange "
+    "AtomicIIncrement AtomicIDecrement AtomicIAdd AtomicISub AtomicSMin AtomicUMin AtomicSMax "
+    "AtomicUMax AtomicAnd AtomicOr AtomicXor AtomicFAddEXT AtomicFMinEXT AtomicFMaxEXT",
+)
+def device_scope(m: Module, i: Instruction) -> Problems:
+    scope = i.get("memory")
+    value = m.integer(scope)
+    if m.is_vulkan_model and value == grammar().kind("Scope")["Device"].value:
+        yield from _one_of(m, ("VulkanMemoryModelDeviceScope",), "the scope Device")

@@ -1,0 +1,402 @@
+"""
+Rules of composites (CMP): construction, extraction, insertion, shuffles, and the values that pass
+through OpSelect, OpPhi and OpCopyObject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl_spirv.serialization.validation.declarations import parts_of
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.types import Type
+
+MAX_INDEXES = 255
+"""SPIR-V 2.17: indexes of an access chain, an extraction or an insertion."""
+
+
+def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
+    """
+    The part of a composite at an index, None if it has none.
+
+    A text says why there is none: a literal beyond the end, a type without parts.
+    """
+    if type_ is None:
+        return None
+    match type_.kind:
+        case "Struct":
+            if index is None:
+                return "the index into a struct is no constant"
+            if not 0 <= index < len(type_.members):
+                return f"{type_} has {len(type_.members)} members, and none at {index}"
+            return type_.members[index]
+        case "Vector" | "Matrix":
+            if index is not None and not 0 <= index < type_.lanes:
+                return f"{type_} has {type_.lanes} components, and none at {index}"
+            return type_.element
+        case "Array":
+            length = m.integer(type_.count_id)
+            if index is not None and length is not None and not 0 <= index < length:
+                return f"{type_} has {length} elements, and none at {index}"
+            return type_.element
+        case "RuntimeArray" | "CooperativeMatrixKHR" | "CooperativeMatrixNV":
+            return type_.element
+        case "CooperativeVectorNV" | "VectorIdEXT":
+            return type_.element
+        case _:
+            return f"{type_} has no parts"
+
+
+def _walk(m: Module, type_: Type | None, indexes: Sequence[int]) -> Type | str | None:
+    for index in indexes:
+        found = part(type_, index, m)
+        if not isinstance(found, Type):
+            return found
+        type_ = found
+    return type_
+
+
+@instruction_rule(
+    "CMP-01",
+    "3.49.12",
+    "A composite is constructed of one constituent for each part, of the part's type.",
+    "CompositeConstruct",
+)
+def construct(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.type_id)
+    if type_ is None:
+        return
+    given = [m.type_of(id) for id in i.words[3:]]
+    if type_.kind == "Vector" or type_.kind in ("CooperativeVectorNV", "VectorIdEXT"):
+        yield from _construct_vector(m, type_, given)
+        return
+    parts = parts_of(type_, m)
+    if parts is None:
+        if type_.kind == "Array":
+            yield from _wrong_parts(m, i, [type_.element] * len(given))
+        return
+    if parts == [] and type_.kind != "Struct":
+        yield Problem(f"{type_} is no composite type", "use a composite type")
+    elif len(parts) != len(given):
+        if not type_.is_matrix:  # CM-08 is theirs.
+            yield Problem(
+                f"{type_} is made from {len(parts)} constituents, not {len(given)}",
+                "give as many constituents as there are parts",
+            )
+    else:
+        yield from _wrong_parts(m, i, parts)
+
+
+def _wrong_parts(m: Module, i: Instruction, parts: Sequence[Type | None]) -> Problems:
+    for k, (id, want) in enumerate(zip(i.words[3:], parts, strict=True)):
+        if want is not None and m.type_of(id) is not want:
+            yield Problem(
+                f"constituent {k} is of {m.spell_type(id)}, not {want}", "give one of that type"
+            )
+
+
+def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Problems:
+    lanes = 0
+    for k, found in enumerate(given):
+        if found is None:
+            return
+        if found is type_.element:
+            lanes += 1
+        elif found.is_vector and found.element is type_.element:
+            lanes += found.lanes or m.integer(found.count_id) or 0
+        else:
+            yield Problem(
+                f"constituent {k} is of {found}, neither {type_.element} nor a vector of it",
+                "convert it",
+            )
+            return
+    want = type_.lanes if type_.kind == "Vector" else m.integer(type_.count_id)
+    if want is not None and lanes != want:
+        yield Problem(f"{type_} has {want} components, not {lanes}", "give as many components")
+    elif len(given) < 2 and type_.kind == "Vector":
+        yield Problem("a vector is constructed of at least two constituents", "use OpCopyObject")
+
+
+@instruction_rule(
+    "CMP-02",
+    "3.49.12",
+    "An extraction gives the part of the composite that its indexes name.",
+    "CompositeExtract",
+)
+def extract(m: Module, i: Instruction) -> Problems:
+    yield from _access(m, i, i.get("composite"), i.rest("indexes"), m.types.get(i.type_id))
+
+
+@instruction_rule(
+    "CMP-03",
+    "3.49.12",
+    "An insertion puts an object of the part's type into a composite of the result's.",
+    "CompositeInsert",
+)
+def insert(m: Module, i: Instruction) -> Problems:
+    composite = m.type_of(i.get("composite"))
+    result = m.types.get(i.type_id)
+    if composite is not result:
+        yield Problem(f"the result is of {result}, the composite of {composite}", "use one type")
+    object_ = m.type_of(i.get("object"))
+    yield from _access(m, i, i.get("composite"), i.rest("indexes"), object_)
+
+
+def _access(
+    m: Module, i: Instruction, composite: int, indexes: list[int], want: Type | None
+) -> Problems:
+    type_ = m.type_of(composite)
+    if type_ is None:
+        return
+    if len(indexes) > MAX_INDEXES:
+        yield Problem(f"{len(indexes)} indexes are more than {MAX_INDEXES}", "access in two steps")
+    if not indexes:
+        yield Problem("there is no index", "give one")
+        return
+    found = _walk(m, type_, indexes)
+    if isinstance(found, str):
+        yield Problem(found, "correct the index")
+    elif found is not None and want is not None and found is not want:
+        yield Problem(f"the part is of {found}, not {want}", "use the part's type")
+
+
+@instruction_rule(
+    "CMP-04",
+    "3.49.12",
+    "A shuffle takes components of two vectors of the result's component type.",
+    "VectorShuffle",
+)
+def shuffle(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    first, second = m.type_of(i.get("vector_1")), m.type_of(i.get("vector_2"))
+    if result is None or first is None or second is None:
+        return
+    literals = i.rest("components")
+    if result.kind != "Vector" or first.kind != "Vector" or second.kind != "Vector":
+        yield Problem(f"a shuffle of {first} and {second} into {result}", "use vectors")
+        return
+    if len(literals) != result.lanes:
+        yield Problem(
+            f"{result} has {result.lanes} components, not {len(literals)}", "give as many"
+        )
+    for type_ in (first, second):
+        if type_.element is not result.element:
+            yield Problem(f"{type_} has other components than {result}", "convert it")
+    total = first.lanes + second.lanes
+    for literal in literals:
+        if literal >= total and literal != 0xFFFFFFFF:
+            yield Problem(f"there is no component {literal} of {total}", "correct the literal")
+
+
+@instruction_rule(
+    "CMP-05",
+    "3.49.12",
+    "A dynamic extraction or insertion takes a vector, its component and an integer index.",
+    "VectorExtractDynamic VectorInsertDynamic",
+)
+def dynamic(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    vector = m.type_of(i.get("vector"))
+    index = m.type_of(i.get("index"))
+    if vector is None or result is None:
+        return
+    if not vector.is_vector:
+        yield Problem(f"{vector} is no vector", "use OpCompositeExtract")
+        return
+    if i.op == "VectorExtractDynamic":
+        if vector.element is not result:
+            yield Problem(f"the component is of {vector.element}, not {result}", "use its type")
+    else:
+        component = m.type_of(i.get("component"))
+        if vector is not result:
+            yield Problem(f"the vector is of {vector}, not {result}", "use one type")
+        if component is not None and vector.element is not component:
+            yield Problem(f"the component is of {component}, not {vector.element}", "convert it")
+    if index is not None and index.kind != "Int":
+        yield Problem(f"the index is an integer scalar, not {index}", "convert it")
+
+
+@instruction_rule("CMP-06", "3.49.12", "A copy has the type of what is copied.", "CopyObject")
+def copy(m: Module, i: Instruction) -> Problems:
+    result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
+    if result is None:
+        return
+    if result.kind == "Void":
+        yield Problem("there is no copy of void", "remove it")
+    elif operand is not None and operand is not result:
+        yield Problem(
+            f"a copy of {operand} is not of {result}", "use OpCopyLogical or a conversion"
+        )
+
+
+@instruction_rule(
+    "CMP-07",
+    "3.49.12",
+    "A logical copy is between two types that match part by part.",
+    "CopyLogical",
+)
+def copy_logical(m: Module, i: Instruction) -> Problems:
+    result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
+    if result is None or operand is None:
+        return
+    if operand is result:
+        yield Problem("operand and result have one type", "use OpCopyObject")
+    elif not logically_match(m, result, operand):
+        yield Problem(f"{operand} does not match {result} logically", "copy part by part")
+
+
+def logically_match(m: Module, a: Type, b: Type) -> bool:
+    """Whether two types differ in decorations only (SPIR-V 2.8, logically match)."""
+    pending = [(a, b)]
+    seen: set[tuple[int, int]] = set()
+    while pending:
+        a, b = pending.pop()
+        if a is b or (a.id, b.id) in seen:
+            continue
+        seen.add((a.id, b.id))
+        if a.kind != b.kind:
+            return False
+        if a.kind == "Array":
+            if a.count_id != b.count_id and m.integer(a.count_id) != m.integer(b.count_id):
+                return False
+            if a.element is None or b.element is None:
+                return False
+            pending.append((a.element, b.element))
+        elif a.kind == "Struct":
+            if len(a.members) != len(b.members):
+                return False
+            pairs = zip(a.members, b.members, strict=True)
+            pending.extend((x, y) for x, y in pairs if x is not None and y is not None)
+        else:
+            return False
+    return True
+
+
+@instruction_rule("CMP-08", "3.49.12", "A transposition swaps columns and rows.", "Transpose")
+def transpose(m: Module, i: Instruction) -> Problems:
+    result, matrix = m.types.get(i.type_id), m.type_of(i.get("matrix"))
+    if result is None or matrix is None:
+        return
+    if result.kind != "Matrix" or matrix.kind != "Matrix":
+        yield Problem(f"the transpose of {matrix} as {result}", "use matrices")
+        return
+    column, other = result.element, matrix.element
+    if column is None or other is None:
+        return
+    if (
+        result.lanes != other.lanes
+        or matrix.lanes != column.lanes
+        or column.element is not other.element
+    ):
+        yield Problem(f"{result} is not the transpose of {matrix}", "swap columns and rows")
+
+
+@instruction_rule(
+    "CMP-09",
+    "3.49.15",
+    "OpSelect chooses by a Boolean between two objects of the result's type.",
+    "Select",
+)
+def select(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    condition = m.type_of(i.get("condition"))
+    if result is None or condition is None:
+        return
+    composites = m.version >= (1, 4)
+    if result.kind == "Void" or (
+        not composites and not (result.is_scalar_or_vector or result.is_pointer)
+    ):
+        yield Problem(f"there is no choice between objects of {result}", "use control flow")
+    if condition.base != "Bool" or not condition.is_scalar_or_vector:
+        yield Problem(f"the condition is of {condition}", "use a Boolean")
+    elif condition.is_vector and condition.shape() != result.shape():
+        yield Problem(f"the condition {condition} has not the shape of {result}", "use a Boolean")
+    elif condition.is_scalar and result.is_vector and not composites:
+        yield Problem("a scalar chooses between vectors from SPIR-V 1.4 on", "use a vector")
+    for name in ("object_1", "object_2"):
+        found = m.type_of(i.get(name))
+        if found is not None and found is not result:
+            yield Problem(f"{name} is of {found}, not {result}", "convert it")
+
+
+@instruction_rule(
+    "CMP-10",
+    "3.49.17",
+    "OpPhi has one value of the result's type for each predecessor of its block, and no other.",
+    "Phi",
+)
+def phi(m: Module, i: Instruction) -> Problems:
+    if i.block is None:
+        return
+    result = m.types.get(i.type_id)
+    if result is not None and (result.kind == "Void" or result.kind in ("SampledImage",)):
+        yield Problem(f"OpPhi cannot be of {result}", "merge something else")
+    elif result is not None and result.kind == "Pointer" and m.addressing_model == "Logical":
+        if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
+            if result.storage != "PhysicalStorageBuffer":
+                yield Problem(
+                    "under logical addressing OpPhi takes no pointer",
+                    "declare VariablePointers, or merge indices",
+                )
+    predecessors = {b.id for b in i.block.predecessors}
+    given = i.words[3:]
+    parents = given[1::2]
+    for value, parent in zip(given[::2], parents, strict=False):
+        type_ = m.type_of(value)
+        if type_ is None and m.op_of(value):
+            yield Problem(f"{m.spell(value)} is no value", "name a value")
+        if type_ is not None and result is not None and type_ is not result:
+            yield Problem(f"{m.spell(value)} is of {type_}, not {result}", "convert it")
+        if parent not in predecessors:
+            yield Problem(f"%{parent} is no predecessor of block %{i.block.id}", "remove the pair")
+    missing = predecessors - set(parents)
+    if missing:
+        yield Problem(f"there is no value for the predecessor %{min(missing)}", "add a pair for it")
+    elif len(parents) > len(predecessors):
+        yield Problem("a predecessor has two values", "keep one")
+
+
+@instruction_rule(
+    "CMP-11",
+    "3.49.12",
+    "A replicated composite is of the result's parts.",
+    "CompositeConstructReplicateEXT ConstantCompositeReplicateEXT SpecConstantCompositeReplicateEXT",
+)
+def replicate(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.type_id)
+    value = m.type_of(i.words[3]) if len(i.words) > 3 else None
+    if type_ is None or value is None:
+        return
+    if type_.kind in ("Struct", "Array", "Matrix") or type_.is_vector or type_.is_matrix:
+        wanted = type_.members if type_.kind == "Struct" else (type_.element,)
+        if any(w is not None and w is not value for w in wanted):
+            yield Problem(f"{type_} is not made of {value}", "use the part's type")
+    else:
+        yield Problem(f"{type_} is no composite type", "use a composite type")
+
+
+@instruction_rule(
+    "CMP-12",
+    "3.49.13",
+    "The result of extended arithmetic is a struct of two members of the operands' type.",
+    "IAddCarry ISubBorrow UMulExtended SMulExtended",
+)
+def extended_arithmetic(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    if result is None:
+        return
+    if result.kind != "Struct" or len(result.members) != 2 or result.members[0] is None:
+        yield Problem(f"{result} is no struct of two members", "use one")
+        return
+    first, second = result.members
+    signed_too = i.op == "SMulExtended"
+    if first is not second or first.base != "Int" or not first.is_scalar_or_vector:
+        yield Problem("the members are not of one integer type", "use one type")
+    elif first.signed and not signed_too:
+        yield Problem("the members are not of Signedness 0", "use an unsigned type")
+    for name in ("operand_1", "operand_2"):
+        found = m.type_of(i.get(name))
+        if found is not None and found is not first:
+            yield Problem(f"{name} is of {found}, not {first}", "convert it")

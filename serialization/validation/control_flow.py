@@ -1,0 +1,414 @@
+"""
+Rules of control flow (CFG).
+
+Structured control flow is checked by nesting. Every block has an innermost construct, inherited
+down the structured dominator tree: a header opens its construct, a merge block leaves it, a
+continue target changes the loop's construct for its continue construct, and a switch's targets open
+cases. An edge is then judged by the constructs that it leaves, each of which knows its exits; the
+whole costs about one step an edge, where the specification's sets of blocks would cost a set a
+header.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl_spirv.serialization.validation.flow import Block, Function, branch_targets
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    declared_rule,
+    instruction_rule,
+    module_rule,
+)
+
+MAX_DEPTH = 1023
+"""SPIR-V 2.17: nesting of control-flow constructs."""
+
+
+@instruction_rule(
+    "CFG-01",
+    "3.49.17",
+    "A branch goes to a label of its function, and none to its entry block.",
+    "Branch BranchConditional Switch LoopMerge SelectionMerge",
+)
+def targets(m: Module, i: Instruction) -> Problems:
+    block = i.block
+    if block is None:
+        return
+    if i.op in ("LoopMerge", "SelectionMerge"):
+        named = i.words[1 : 3 if i.op == "LoopMerge" else 2]
+    else:
+        named = branch_targets(i)
+    function = block.function
+    for id in named:
+        target = function.by_id.get(id)
+        if target is None:
+            if id in m.definitions:
+                yield Problem(f"{m.spell(id)} is no label of this function", "name one that is")
+        elif target.order == 0 and i.op not in ("LoopMerge", "SelectionMerge"):
+            yield Problem("a branch to the function's entry block", "begin with another block")
+
+
+@instruction_rule(
+    "CFG-02",
+    "3.49.17",
+    "A condition is a Boolean, a selector an integer; a switch has no literal twice.",
+    "BranchConditional Switch",
+)
+def conditions(m: Module, i: Instruction) -> Problems:
+    if len(i.words) < 2:
+        return
+    type_ = m.type_of(i.words[1])
+    if i.op == "BranchConditional":
+        if type_ is not None and type_.kind != "Bool":
+            yield Problem(f"the condition is of {type_}", "use a Boolean")
+        elif type_ is None and m.op_of(i.words[1]):
+            yield Problem("the condition is no value", "use a Boolean")
+        if len(i.words) not in (4, 6):
+            yield Problem("there are no weights or two", "give two weights, or none")
+        elif len(i.words) == 6 and not i.words[4] | i.words[5]:
+            yield Problem("both weights are 0", "give one that is not")
+        elif m.version >= (1, 6) and len(i.words) > 3 and i.words[2] == i.words[3]:
+            yield Problem("both targets are one block, which 1.6 forbids", "use OpBranch")
+        return
+    if type_ is not None and type_.kind != "Int":
+        yield Problem(f"the selector is of {type_}", "use an integer")
+    literals = i.values("LiteralInteger")
+    if len(set(literals)) != len(literals):
+        yield Problem("two cases have one literal", "remove one")
+
+
+@module_rule("CFG-03", "2.16.1", "A block stands before the blocks that it dominates.")
+def block_order(m: Module) -> Problems:
+    for f in m.functions:
+        if not f.blocks:
+            continue
+        flow = f.flow
+        for block, parent in zip(flow.order, flow.parent, strict=True):
+            above = flow.order[parent]
+            if above.order > block.order:
+                yield Problem(
+                    f"the block stands before %{above.id}, which dominates it",
+                    "move it behind",
+                    block.label,
+                )
+
+
+@dataclass(eq=False, slots=True)
+class Construct:
+    """A structured construct: a selection, a loop, a loop's continue construct, a case."""
+
+    kind: str
+    header: Block
+    merge: Block | None
+    parent: Construct | None
+    target: Block | None = None
+    """A loop's continue target; a case's first block."""
+
+    @property
+    def depth(self) -> int:
+        count, at = 0, self.parent
+        while at is not None:
+            count, at = count + 1, at.parent
+        return count
+
+
+declared_rule(
+    "CFG-05", "2.11", "A header structurally dominates its merge block and continue target."
+)
+declared_rule(
+    "CFG-06", "2.11", "A block is the merge block of one header at most, and not its own."
+)
+declared_rule(
+    "CFG-07",
+    "2.11",
+    "A continue target structurally dominates the back edge's block, which ends every way.",
+)
+declared_rule("CFG-08", "2.11.2", "Constructs are left by their exits only.")
+declared_rule("CFG-09", "2.11.1", "A conditional branch that selects has a merge instruction.")
+declared_rule("CFG-10", "2.11.1", "A case falls through to the next one at most.")
+
+
+@module_rule("CFG-04", "2.11", "A back edge goes to a loop header, which has exactly one.")
+def structured(m: Module) -> Problems:
+    if not m.is_shader:
+        return
+    for f in m.functions:
+        if f.blocks:
+            yield from _Structure(m, f).check()
+
+
+class _Structure:
+    """The structured control flow of one function."""
+
+    def __init__(self, m: Module, function: Function):
+        self.m = m
+        self.function = function
+        self.tree = function.structured
+        self.number = self.tree.number
+        self.merges: dict[Block, Block] = {}
+        """Merge block -> its header."""
+        self.continues: dict[Block, Block] = {}
+        self.back: dict[Block, list[Block]] = {}
+        """Loop header -> the blocks of its back edges."""
+        self.inner: dict[Block, Construct | None] = {}
+        self.own: dict[Block, Construct] = {}
+
+    def check(self) -> Problems:
+        yield from self._headers()
+        yield from self._back_edges()
+        yield from self._selections()
+        self._nest()
+        yield from self._edges()
+        yield from self._switches()
+
+    def _named(self, block: Block, place: int) -> Block | None:
+        merge = block.merge
+        if merge is None or place >= len(merge.words):
+            return None
+        return self.function.by_id.get(merge.words[place])
+
+    def _headers(self) -> Problems:
+        for block in self.tree.order:
+            merge = self._named(block, 1)
+            if merge is None or block.merge is None:
+                continue
+            if merge is block:
+                yield Problem(
+                    "a header is its own merge block", "name another", block.merge, "CFG-06"
+                )
+                continue
+            if merge in self.merges:
+                yield Problem(
+                    f"%{merge.id} is already the merge block of %{self.merges[merge].id}",
+                    "give each header a merge block of its own",
+                    block.merge,
+                    "CFG-06",
+                )
+            self.merges.setdefault(merge, block)
+            if not self.tree.dominates(block, merge):
+                yield self._not_dominated(block, merge, "merge block")
+            if block.merge.op != "LoopMerge":
+                continue
+            target = self._named(block, 2)
+            if target is None:
+                continue
+            self.continues.setdefault(target, block)
+            if target is merge:
+                yield Problem(
+                    "merge block and continue target are one", "use two", block.merge, "CFG-06"
+                )
+            if not self.tree.dominates(block, target):
+                yield self._not_dominated(block, target, "continue target")
+
+    def _not_dominated(self, header: Block, block: Block, what: str) -> Problem:
+        return Problem(
+            f"the header %{header.id} does not structurally dominate its {what} %{block.id}",
+            "lead every way to it over the header",
+            header.merge,
+            "CFG-05",
+        )
+
+    def _back_edges(self) -> Problems:
+        for block in self.tree.order:
+            for to in block.successors:
+                if to not in self.number or self.number[to] > self.number[block]:
+                    continue
+                if to.merge is None or to.merge.op != "LoopMerge":
+                    yield Problem(
+                        f"a back edge to %{to.id}, which is no loop header",
+                        "give it an OpLoopMerge",
+                        block.terminator,
+                    )
+                else:
+                    self.back.setdefault(to, []).append(block)
+        for block in self.tree.order:
+            if block.merge is None or block.merge.op != "LoopMerge":
+                continue
+            sources = self.back.get(block, [])
+            if len(sources) != 1:
+                yield Problem(
+                    f"the loop header has {len(sources)} back edges",
+                    "branch to it from one block, behind the continue target",
+                    block.merge,
+                )
+                continue
+            target = self._named(block, 2)
+            if target is not None and not self.tree.dominates(target, sources[0]):
+                yield Problem(
+                    f"the continue target %{target.id} does not structurally dominate the back "
+                    f"edge's block %{sources[0].id}",
+                    "branch back from the continue construct",
+                    block.merge,
+                    "CFG-07",
+                )
+
+    def _selections(self) -> Problems:
+        seen: set[int] = set()
+        for block in self.tree.order:
+            end = block.terminator
+            if block.merge is not None:
+                seen.update(
+                    block.merge.words[1:3]
+                    if block.merge.op == "LoopMerge"
+                    else block.merge.words[1:2]
+                )
+            elif end is not None and end.op == "Switch":
+                yield Problem("OpSwitch has no OpSelectionMerge", "add one", end, "CFG-09")
+            elif end is not None and end.op == "BranchConditional":
+                unseen = {b.id for b in block.successors} - seen
+                if len(unseen) > 1:
+                    yield Problem(
+                        "a branch between two blocks of which none is an exit has no merge block",
+                        "add an OpSelectionMerge",
+                        end,
+                        "CFG-09",
+                    )
+            seen.update(b.id for b in block.successors)
+
+    def _nest(self) -> None:
+        order, parents = self.tree.order, self.tree.parent
+        for k, block in enumerate(order):
+            above = order[parents[k]] if k else None
+            outer = None if above is None else self.inner.get(above)
+            merged, continued = self.merges.get(block), self.continues.get(block)
+            if merged is not None and merged in self.own and merged is not block:
+                outer = self.own[merged].parent
+            elif continued is not None and continued in self.own and continued is not block:
+                loop = self.own[continued]
+                outer = Construct("continue", continued, loop.merge, loop.parent, block)
+            elif outer is not None and above is outer.header and self._is_case(outer, block):
+                outer = Construct("case", outer.header, outer.merge, outer, block)
+            if block.merge is not None:
+                kind = "loop" if block.merge.op == "LoopMerge" else "selection"
+                own = Construct(kind, block, self._named(block, 1), outer, self._named(block, 2))
+                if kind == "loop" and own.target is block:
+                    own.kind = "continue"
+                elif kind == "selection":
+                    own.target = None
+                self.own[block] = outer = own
+            self.inner[block] = outer
+
+    def _is_case(self, construct: Construct, block: Block) -> bool:
+        end = construct.header.terminator
+        return (
+            construct.kind == "selection"
+            and end is not None
+            and end.op == "Switch"
+            and block in construct.header.successors
+        )
+
+    def _edges(self) -> Problems:
+        for block in self.tree.order:
+            chain = self.inner[block]
+            for to in block.successors:
+                if to not in self.inner or chain is None:
+                    continue
+                above = self._above(to)
+                at: Construct | None = chain
+                while at is not None and at not in above:
+                    if not self._exits(at, block, to):
+                        yield Problem(
+                            f"the branch to %{to.id} leaves the {at.kind} construct of "
+                            f"%{at.header.id} by no exit of it",
+                            "leave by the merge block, or break or continue the loop",
+                            block.terminator,
+                            "CFG-08",
+                        )
+                        break
+                    at = at.parent
+            yield from self._ends(block, chain)
+
+    def _above(self, block: Block) -> list[Construct]:
+        found: list[Construct] = []
+        at = self.inner[block]
+        while at is not None:
+            found.append(at)
+            at = at.parent
+        return found
+
+    def _ends(self, block: Block, chain: Construct | None) -> Problems:
+        """A function is not left from within a continue construct."""
+        if block.successors or chain is None or not self.function.flow.reaches(block):
+            return
+        while chain is not None:
+            if chain.kind == "continue":
+                end = block.terminator
+                name = "" if end is None else end.op
+                yield Problem(
+                    f"Op{name} ends the continue construct of %{chain.header.id}",
+                    "branch back to the header",
+                    end or block.label,
+                    "CFG-07",
+                )
+                return
+            chain = chain.parent
+
+    def _exits(self, construct: Construct, block: Block, to: Block) -> bool:
+        if to is construct.merge:
+            return construct.kind != "continue" or self._is_back(construct, block)
+        if construct.kind == "loop":
+            return to is construct.target
+        if construct.kind == "continue":
+            return to is construct.header and self._is_back(construct, block)
+        at = construct.parent
+        switched = construct.kind == "case"
+        while at is not None:
+            if at.kind in ("loop", "continue"):
+                return to is at.merge or to is at.target or to is at.header
+            end = at.header.terminator
+            if not switched and at.kind == "selection" and end is not None and end.op == "Switch":
+                if to is at.merge:
+                    return True
+                switched = True
+            at = at.parent
+        return False
+
+    def _is_back(self, construct: Construct, block: Block) -> bool:
+        return block in self.back.get(construct.header, ())
+
+    def _switches(self) -> Problems:
+        for header, construct in self.own.items():
+            end = header.terminator
+            if end is None or end.op != "Switch" or construct.kind != "selection":
+                continue
+            yield from self._fall_through(header, end)
+
+    def _fall_through(self, header: Block, end: Instruction) -> Problems:
+        listed = list(dict.fromkeys(branch_targets(end)[1:]))
+        default = branch_targets(end)[:1]
+        cases = {b: k for b in header.successors if (k := self.inner.get(b)) is not None}
+        into: dict[Block, Block] = {}
+        for first in cases:
+            for block in self.tree.order:
+                if not self.tree.dominates(first, block):
+                    continue
+                for to in block.successors:
+                    if to is first or to not in cases or to is self._named(header, 1):
+                        continue
+                    if self.tree.dominates(first, to) or self._outer_exit(header, to):
+                        continue
+                    other = into.setdefault(to, first)
+                    adjacent = (
+                        first.id in default
+                        or to.id in default
+                        or (
+                            first.id in listed
+                            and to.id in listed
+                            and listed.index(to.id) == listed.index(first.id) + 1
+                        )
+                    )
+                    if other is not first or not adjacent:
+                        yield Problem(
+                            f"the case %{first.id} falls through to %{to.id}",
+                            "fall through to the next case only, and into it from one case",
+                            end,
+                            "CFG-10",
+                        )
+                        return
+
+    def _outer_exit(self, header: Block, to: Block) -> bool:
+        return to in self.merges or to in self.continues

@@ -1,0 +1,375 @@
+"""
+Rules of types (TYP) and constants (CON).
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    instruction_rule,
+    module_rule,
+)
+from xdsl_spirv.serialization.validation.types import Type
+
+AGGREGATE = frozenset(
+    {"TypeArray", "TypeRuntimeArray", "TypeStruct", "TypePointer", "TypeForwardPointer"}
+)
+"""Types of which there may be two alike, since decorations can tell them apart."""
+
+MAX_NESTING = 255
+MAX_MEMBERS = 16383
+"""SPIR-V 2.17: structure nesting depth and members of a structure."""
+
+
+@module_rule("TYP-01", "2.8", "A non-aggregate, non-pointer type is declared once.")
+def unique_types(m: Module) -> Problems:
+    seen: dict[tuple[int, ...], Instruction] = {}
+    for type_ in m.types.values():
+        i = type_.at
+        if i.op in AGGREGATE:
+            continue
+        key = (i.words[0], *i.words[2:])
+        first = seen.setdefault(key, i)
+        if first is not i:
+            yield Problem(
+                f"Op{i.op} declares the same type as {m.spell(first.result)}",
+                "use one id for it",
+                i,
+            )
+
+
+@instruction_rule(
+    "TYP-02", "3.49.6", "Widths are ones there are; Signedness is 0 or 1.", "TypeInt TypeFloat"
+)
+def scalar_widths(m: Module, i: Instruction) -> Problems:
+    if len(i.words) < 3:
+        return
+    width = i.words[2]
+    if i.op == "TypeInt":
+        small = width == 4 and "Int4TypeINTEL" in m.capabilities
+        arbitrary = "ArbitraryPrecisionIntegersALTERA" in m.capabilities
+        if width not in (8, 16, 32, 64) and not small and not arbitrary:
+            yield Problem(f"there is no integer of {width} bits", "use 8, 16, 32 or 64")
+        if len(i.words) > 3 and i.words[3] not in (0, 1):
+            yield Problem(f"Signedness is 0 or 1, not {i.words[3]}", "use 0 or 1")
+        elif len(i.words) > 3 and i.words[3] and "Kernel" in m.capabilities:
+            if not m.is_shader:
+                yield Problem("Signedness is 0 with the capability Kernel", "use 0")
+        return
+    found = m.types.get(i.result)
+    encoding = None if found is None else found.encoding
+    fitting = {None: (16, 32, 64), "BFloat16KHR": (16,)}.get(encoding, (8,))
+    if width not in fitting:
+        what = f" as {encoding}" if encoding else ""
+        yield Problem(f"there is no float of {width} bits{what}", f"use {fitting[0]}")
+
+
+def _part(m: Module, id: int) -> Type | None:
+    return m.types.get(id)
+
+
+def _no_type(m: Module, what: str, id: int) -> Problem:
+    return Problem(f"{what} {m.spell(id)} is no type", "name a type")
+
+
+@instruction_rule(
+    "TYP-03",
+    "3.49.6",
+    "A vector has 2, 3, 4, 8 or 16 scalar components; a matrix 2 to 4 floating-point columns.",
+    "TypeVector TypeMatrix",
+)
+def vectors(m: Module, i: Instruction) -> Problems:
+    if len(i.words) < 4:
+        return
+    element, count = _part(m, i.words[2]), i.words[3]
+    if i.op == "TypeVector":
+        if element is None or not element.is_scalar:
+            yield Problem(f"{m.spell(i.words[2])} is no scalar type", "name a scalar type")
+        if count not in (2, 3, 4, 8, 16):
+            yield Problem(f"there is no vector of {count} components", "use 2, 3 or 4")
+        return
+    if element is None or element.kind != "Vector" or element.base != "Float":
+        yield Problem(f"{m.spell(i.words[2])} is no vector of floats", "name one")
+    if count not in (2, 3, 4):
+        yield Problem(f"there is no matrix of {count} columns", "use 2, 3 or 4")
+
+
+@instruction_rule(
+    "TYP-04",
+    "3.49.6",
+    "An array's length is an integer constant of at least 1; its elements are of a concrete type.",
+    "TypeArray TypeRuntimeArray",
+)
+def arrays(m: Module, i: Instruction) -> Problems:
+    if len(i.words) < 3:
+        return
+    element = _part(m, i.words[2])
+    if element is None:
+        if m.op_of(i.words[2]) != "TypePointer":
+            yield _no_type(m, "the element type", i.words[2])
+    elif element.kind in ("Void", "Function") or (
+        element.kind == "RuntimeArray" and m.environment.vulkan
+    ):
+        yield Problem(f"an array has no elements of {element}", "use another element type")
+    if i.op == "TypeRuntimeArray" or len(i.words) < 4:
+        return
+    length = i.words[3]
+    type_ = m.type_of(length)
+    if m.op_of(length) not in CONSTANTS or type_ is None or type_.kind != "Int":
+        if m.op_of(length) not in ("SpecConstantOp", "ConstantSizeOfEXT"):
+            yield Problem(f"the length {m.spell(length)} is no integer constant", "name one")
+            return
+    value = m.integer(length, default=True)
+    if value is not None and value < 1 and not m.is_spec(length):
+        yield Problem(f"the length is {value}", "use at least 1")
+
+
+@instruction_rule(
+    "TYP-05",
+    "3.49.6",
+    "A struct's members are types; a runtime array is its last member, and void is none.",
+    "TypeStruct",
+)
+def structs(m: Module, i: Instruction) -> Problems:
+    members = i.words[2:]
+    if len(members) > MAX_MEMBERS:
+        yield Problem(f"{len(members)} members are more than {MAX_MEMBERS}", "split the struct")
+    found = m.types.get(i.result)
+    if found is not None and found.depth > MAX_NESTING:
+        yield Problem(f"structs nest {found.depth} deep, more than {MAX_NESTING}", "flatten them")
+    last = found.members[-1] if found is not None and found.members else None
+    if last is not None and last.kind == "RuntimeArray" and m.environment.vulkan:
+        if not m.has(i.result, "Block") and not m.has(i.result, "BufferBlock"):
+            yield Problem("a struct with a runtime array is no block", "decorate it with Block")
+    for k, member in enumerate(members):
+        at = m.definitions.get(member)
+        type_ = _part(m, member)
+        if type_ is None:
+            yield _no_type(m, f"member {k},", member)
+        elif type_.kind in ("Void", "Function", "Label"):
+            yield Problem(f"member {k} is of {type_}", "use another type")
+        elif type_.kind == "RuntimeArray" and k + 1 < len(members) and m.environment.vulkan:
+            yield Problem(f"member {k}, a runtime array, is not the last", "move it to the end")
+        elif at is not None and at.index >= i.index and type_.kind != "Pointer":
+            yield Problem(f"member {k} is declared behind the struct", "move it up")
+
+
+@instruction_rule(
+    "TYP-06",
+    "3.49.6",
+    "A pointer points to a type; a forward pointer is declared as it says.",
+    "TypePointer TypeForwardPointer",
+)
+def pointers(m: Module, i: Instruction) -> Problems:
+    if i.op == "TypePointer":
+        if len(i.words) > 3 and i.words[3] not in m.types:
+            yield _no_type(m, "the pointee", i.words[3])
+        return
+    if len(i.words) < 3:
+        return
+    target = m.types.get(i.words[1])
+    if target is None or target.kind != "Pointer":
+        yield Problem(f"{m.spell(i.words[1])} is no pointer type", "name a pointer type")
+    elif target.at.words[2] != i.words[2]:
+        yield Problem("the storage class is not that of the pointer type", "use the same")
+    else:
+        held = m.pointee(target)
+        if held is not None and held.kind != "Struct" and m.is_shader:
+            yield Problem("a forward pointer's pointee is a struct", "point to a struct")
+
+
+@instruction_rule(
+    "TYP-07", "3.49.6", "A function type has parameter types other than void.", "TypeFunction"
+)
+def function_types(m: Module, i: Instruction) -> Problems:
+    for k, id in enumerate(i.words[2:]):
+        found = _part(m, id)
+        if found is None:
+            yield _no_type(m, "the result type" if k == 0 else f"parameter {k - 1},", id)
+        elif k and found.kind == "Void":
+            yield Problem(f"parameter {k - 1} is void", "remove it")
+        elif k == 0 and found.kind == "Function":
+            yield Problem("the result type is a function type", "return a pointer or a value")
+    if len(i.words) > 3 + 255:
+        yield Problem("there are more than 255 parameters (2.17)", "pass a struct")
+
+
+@instruction_rule(
+    "TYP-08",
+    "3.49.6",
+    "An image's texels, sampling and formats are ones there are.",
+    "TypeImage TypeSampledImage",
+)
+def images(m: Module, i: Instruction) -> Problems:
+    if len(i.words) < 3:
+        return
+    held = m.types.get(i.words[2])
+    if i.op == "TypeSampledImage":
+        if held is None or held.kind != "Image":
+            yield Problem(f"{m.spell(i.words[2])} is no image type", "name one")
+        elif len(held.at.words) > 7 and held.at.words[7] == 2:
+            yield Problem("the image is a storage image", "use one with Sampled 0 or 1")
+        elif enum_name("Dim", held.at.words[3]) in ("SubpassData", "Buffer") and (
+            m.environment.vulkan
+            or m.version >= (1, 6)
+            or enum_name("Dim", held.at.words[3]) == "SubpassData"
+        ):
+            yield Problem("the image's Dim cannot be sampled", "use another image")
+        return
+    if held is None or held.kind not in ("Int", "Float", "Void"):
+        yield Problem(f"{m.spell(i.words[2])} is no numerical type or void", "name one")
+    elif held.kind == "Void" and m.environment.vulkan:
+        yield Problem("Vulkan has no images of void", "name a 32- or 64-bit scalar type")
+    elif held.kind != "Void" and m.environment.vulkan and held.width not in (32, 64):
+        yield Problem(f"Vulkan has no images of {held}", "name a 32- or 64-bit scalar type")
+    for k, (what, most) in enumerate((("Depth", 2), ("Arrayed", 1), ("MS", 1), ("Sampled", 2)), 4):
+        if len(i.words) > k and i.words[k] > most:
+            yield Problem(f"{what} is {i.words[k]}", f"use at most {most}")
+    if len(i.words) > 7 and m.environment.vulkan and i.words[7] == 0:
+        yield Problem("Vulkan has no image with Sampled 0", "use 1 or 2")
+    if len(i.words) > 3 and enum_name("Dim", i.words[3]) == "SubpassData" and i.words[7] != 2:
+        yield Problem("an input attachment has Sampled 2", "use 2")
+
+
+def enum_name(kind: str, value: int) -> str:
+    table = grammar().kind(kind)
+    return table[value].name if value in table else ""
+
+
+@instruction_rule(
+    "CON-01",
+    "3.49.7",
+    "A constant is of the type that its instruction makes.",
+    "Constant SpecConstant ConstantTrue ConstantFalse SpecConstantTrue SpecConstantFalse "
+    "ConstantNull",
+)
+def constants(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.type_id)
+    if type_ is None:
+        return
+    if i.op in ("Constant", "SpecConstant"):
+        if type_.kind not in ("Int", "Float"):
+            yield Problem(f"a number of {type_}", "use an integer or floating-point type")
+    elif i.op == "ConstantNull":
+        if not type_.contains.isdisjoint(
+            {
+                "Void",
+                "Function",
+                "RuntimeArray",
+                "Image",
+                "Sampler",
+                "SampledImage",
+                "Label",
+                "AccelerationStructureKHR",
+            }
+        ):
+            yield Problem(f"there is no null of {type_}", "use a type that has one")
+        elif type_.kind == "Pointer" and type_.storage == "PhysicalStorageBuffer":
+            yield Problem(
+                "there is no null of a physical storage buffer pointer", "convert 0 to it"
+            )
+    elif type_.kind != "Bool":
+        yield Problem(f"true and false are of type bool, not {type_}", "use the Boolean type")
+
+
+def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
+    """The types of a composite's constituents; None if their number is not known here."""
+    match type_.kind:
+        case "Vector" | "Matrix":
+            return [type_.element] * type_.lanes
+        case "Struct":
+            return list(type_.members)
+        case "CooperativeMatrixKHR" | "CooperativeMatrixNV":
+            return [type_.element]
+        case "Array" | "CooperativeVectorNV" | "VectorIdEXT":
+            count = m.integer(type_.count_id)
+            return None if count is None or count > 0xFFFF else [type_.element] * count
+        case _:
+            return []
+
+
+@instruction_rule(
+    "CON-02",
+    "3.49.7",
+    "A composite constant has a constant or OpUndef of the right type for each constituent.",
+    "ConstantComposite SpecConstantComposite",
+)
+def composite_constants(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.type_id)
+    if type_ is None:
+        return
+    parts = parts_of(type_, m)
+    given = i.words[3:]
+    if parts == [] and type_.kind != "Struct":
+        yield Problem(f"{type_} is no composite type", "use a composite type")
+        return
+    if parts is not None and len(parts) != len(given):
+        if type_.is_matrix:
+            return  # CM-08
+        yield Problem(f"{type_} has {len(parts)} constituents, not {len(given)}", "give as many")
+        return
+    for k, id in enumerate(given):
+        op = m.op_of(id)
+        if op and op not in CONSTANTS and op != "Undef":
+            yield Problem(f"constituent {k}, {m.spell(id)}, is no constant", "name a constant")
+            continue
+        if i.op == "ConstantComposite" and op.startswith("SpecConstant"):
+            yield Problem(
+                f"constituent {k}, {m.spell(id)}, is a specialization constant",
+                "use OpSpecConstantComposite",
+            )
+        want = type_.element if parts is None else parts[k]
+        if want is not None and m.type_of(id) is not want:
+            yield Problem(
+                f"constituent {k} is of {m.spell_type(id)}, not {want}", "give one of that type"
+            )
+
+
+@instruction_rule(
+    "CON-03",
+    "3.49.7",
+    "OpSpecConstantOp has an operation that there is on constants, of constants.",
+    "SpecConstantOp",
+)
+def constant_operations(m: Module, i: Instruction) -> Problems:
+    if i.read is None:
+        return
+    number = next((o for o in i.read if o.kind == "LiteralSpecConstantOpInteger"), None)
+    entry = None if number is None else grammar().by_opcode(int(number.value))
+    if entry is None:
+        return
+    name = entry.name.removeprefix("Op")
+    if name not in SHADER_OPERATIONS and not (
+        "Kernel" in m.capabilities and name in KERNEL_OPERATIONS
+    ):
+        yield Problem(f"{entry.name} is no operation on constants here", "use one that is (3.49.7)")
+    if name == "UConvert" and m.version < (1, 4) and "Kernel" not in m.capabilities:
+        if "SPV_AMD_gpu_shader_int16" not in m.extensions:
+            yield Problem("OpUConvert on constants needs SPIR-V 1.4", "raise the version")
+    for id in i.ids()[1:]:
+        op = m.op_of(id)
+        if op and op not in CONSTANTS and op != "Undef" and "AccessChain" not in name:
+            yield Problem(f"{m.spell(id)} is no constant", "name constants")
+
+
+SHADER_OPERATIONS = frozenset(
+    """
+    SConvert FConvert SNegate Not IAdd ISub IMul UDiv SDiv UMod SRem SMod ShiftRightLogical
+    ShiftRightArithmetic ShiftLeftLogical BitwiseOr BitwiseXor BitwiseAnd VectorShuffle
+    CompositeExtract CompositeInsert LogicalOr LogicalAnd LogicalNot LogicalEqual LogicalNotEqual
+    Select IEqual INotEqual ULessThan SLessThan UGreaterThan SGreaterThan ULessThanEqual
+    SLessThanEqual UGreaterThanEqual SGreaterThanEqual QuantizeToF16 UConvert CooperativeMatrixLengthNV
+    CooperativeMatrixLengthKHR
+    """.split()
+)
+KERNEL_OPERATIONS = frozenset(
+    """
+    ConvertFToS ConvertSToF ConvertFToU ConvertUToF ConvertPtrToU ConvertUToPtr GenericCastToPtr
+    PtrCastToGeneric Bitcast FNegate FAdd FSub FMul FDiv FRem FMod AccessChain InBoundsAccessChain
+    PtrAccessChain InBoundsPtrAccessChain
+    """.split()
+)

@@ -1,0 +1,157 @@
+"""
+Rules of decorations (DEC): what each may decorate, once.
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Decoration, Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    declared_rule,
+    module_rule,
+)
+
+STRUCT = frozenset({"TypeStruct"})
+OBJECT = frozenset({"Variable", "UntypedVariableKHR", "FunctionParameter", "RawAccessChainNV"})
+GLOBAL = frozenset({"Variable", "UntypedVariableKHR"})
+BUILT = GLOBAL | {"ConstantComposite", "SpecConstantComposite", "Constant", "SpecConstant"}
+LINKED = frozenset({"Function", "Variable", "UntypedVariableKHR"})
+STRIDED = frozenset({"TypeArray", "TypeRuntimeArray", "TypePointer", "TypeUntypedPointerKHR"})
+SPECIAL = frozenset(
+    {"SpecConstant", "SpecConstantTrue", "SpecConstantFalse", "SpecConstantDataKHR"}
+)
+
+TARGETS: dict[str, tuple[frozenset[str], bool]] = {
+    "Aliased": (OBJECT, True),
+    "ArrayStride": (STRIDED, False),
+    "Binding": (GLOBAL, False),
+    "Block": (STRUCT, False),
+    "BufferBlock": (STRUCT, False),
+    "BuiltIn": (BUILT, True),
+    "CPacked": (STRUCT, False),
+    "Centroid": (GLOBAL, True),
+    "Coherent": (OBJECT, True),
+    "ColMajor": (frozenset(), True),
+    "Component": (GLOBAL, True),
+    "DescriptorSet": (GLOBAL, False),
+    "Flat": (GLOBAL, True),
+    "GLSLPacked": (STRUCT, False),
+    "GLSLShared": (STRUCT, False),
+    "Index": (GLOBAL, True),
+    "InputAttachmentIndex": (GLOBAL, False),
+    "Invariant": (GLOBAL, True),
+    "LinkageAttributes": (LINKED, False),
+    "Location": (GLOBAL, True),
+    "MatrixStride": (frozenset(), True),
+    "NoPerspective": (GLOBAL, True),
+    "NonReadable": (OBJECT, True),
+    "NonWritable": (OBJECT, True),
+    "Offset": (frozenset(), True),
+    "Patch": (GLOBAL, True),
+    "Restrict": (OBJECT, True),
+    "RowMajor": (frozenset(), True),
+    "Sample": (GLOBAL, True),
+    "SpecId": (SPECIAL, False),
+    "Volatile": (OBJECT, True),
+    "XfbBuffer": (GLOBAL, True),
+    "XfbStride": (GLOBAL, True),
+}
+"""SPIR-V 3.20: decoration -> the instructions that it may decorate, and whether members too."""
+
+REPEATED = frozenset(
+    {
+        "CacheControlLoadINTEL",
+        "CacheControlStoreINTEL",
+        "FuncParamAttr",
+        "UserSemantic",
+        "UserTypeGOOGLE",
+    }
+)
+"""Decorations that an id may have more than once."""
+
+declared_rule("DEC-02", "3.49.4", "A member decoration names a member that the struct has.")
+declared_rule("DEC-03", "3.49.4", "An id, or a member, has a decoration once.")
+
+
+@module_rule("DEC-01", "3.20", "A decoration is on what it may decorate.")
+def targets(m: Module) -> Problems:
+    for id, found in m.decorations.items():
+        at = m.definitions.get(id)
+        seen: set[tuple[str, int | None, object]] = set()
+        for decoration in found:
+            parameter = decoration.parameters if decoration.name in REPEATED else None
+            key = (decoration.name, decoration.member, parameter)
+            if key in seen:
+                yield Problem(
+                    f"{m.spell(id)} has {decoration.name} twice",
+                    "keep one",
+                    decoration.at,
+                    "DEC-03",
+                )
+            seen.add(key)
+            if at is not None and at.op != "DecorationGroup":
+                yield from _target(m, decoration, at)
+
+
+def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
+    if decoration.member is not None:
+        if at.op != "TypeStruct":
+            yield Problem(f"Op{at.op} has no members", "decorate a struct", decoration.at, "DEC-02")
+        elif decoration.member >= len(at.words) - 2:
+            yield Problem(
+                f"the struct has {len(at.words) - 2} members, and none at {decoration.member}",
+                "correct the member",
+                decoration.at,
+                "DEC-02",
+            )
+    allowed = TARGETS.get(decoration.name)
+    if allowed is None:
+        return
+    ops, members = allowed
+    if decoration.member is not None:
+        if not members:
+            yield Problem(
+                f"{decoration.name} is not for a member", "decorate the type", decoration.at
+            )
+    elif at.op not in ops:
+        yield Problem(
+            f"{decoration.name} is not for Op{at.op}",
+            "decorate what it is for (SPIR-V 3.20)" if ops else "use OpMemberDecorate",
+            decoration.at,
+        )
+
+
+@module_rule("DEC-04", "3.20", "FPRoundingMode is on a conversion to a narrower float.")
+def rounding(m: Module) -> Problems:
+    for id, found in m.decorations.items():
+        for decoration in found:
+            at = m.definitions.get(id)
+            if decoration.name != "FPRoundingMode" or at is None:
+                continue
+            if at.op not in CONVERSIONS:
+                yield Problem(
+                    f"FPRoundingMode is not for Op{at.op}", "decorate a conversion", decoration.at
+                )
+
+
+CONVERSIONS = frozenset({"FConvert", "ConvertSToF", "ConvertUToF", "ConvertFToS", "ConvertFToU"})
+
+
+@module_rule(
+    "DEC-05",
+    "3.20",
+    "NoContraction is on arithmetic; a target is no decoration group in OpGroupDecorate.",
+)
+def groups(m: Module) -> Problems:
+    for op in ("GroupDecorate", "GroupMemberDecorate"):
+        for i in m.by_op.get(op, ()):
+            group = m.op_of(i.words[1]) if len(i.words) > 1 else ""
+            if group and group != "DecorationGroup":
+                yield Problem(f"{m.spell(i.words[1])} is no decoration group", "name one", i)
+    for id, found in m.decorations.items():
+        at = m.definitions.get(id)
+        for decoration in found:
+            if decoration.name == "NoContraction" and at is not None and not at.type_id:
+                yield Problem(f"NoContraction is not for Op{at.op}", "remove it", decoration.at)

@@ -1,0 +1,342 @@
+"""
+Rules of entry points (ENT) and execution modes (MOD).
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import EntryPoint, Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    instruction_rule,
+    module_rule,
+)
+
+INTERFACE_OF_ALL = (1, 4)
+"""From this version on the interface lists global variables of every storage class."""
+
+VARIABLES = frozenset({"Variable", "UntypedVariableKHR"})
+
+
+@module_rule("ENT-01", "2.16.1", "A module has an entry point, unless it declares Linkage.")
+def has_entry_point(m: Module) -> Problems:
+    if (
+        not m.entry_points
+        and not m.by_op.get("GraphEntryPointARM")
+        and "Linkage" not in m.capabilities
+    ):
+        yield Problem("the module has no entry point", "add OpEntryPoint, or declare Linkage")
+
+
+@instruction_rule(
+    "ENT-02", "3.49.5", "An entry point is a function that takes and gives nothing.", "EntryPoint"
+)
+def entry_function(m: Module, i: Instruction) -> Problems:
+    entry = next((e for e in m.entry_points if e.at is i), None)
+    if entry is None:
+        return
+    at = m.definitions.get(entry.function)
+    if at is None:
+        return
+    if at.op != "Function":
+        yield Problem(f"{m.spell(entry.function)} is no function", "name a function")
+        return
+    if entry.model == "Kernel":
+        return
+    type_ = m.types.get(at.get("function_type"))
+    if type_ is not None and type_.kind == "Function" and type_.members:
+        yield Problem("the entry point's function has parameters", "use interface variables")
+    result = m.types.get(at.type_id)
+    if result is not None and result.kind != "Void":
+        yield Problem(f"the entry point's function returns {result}", "return nothing")
+
+
+@module_rule(
+    "ENT-03", "3.49.5", "No two entry points have one name and one execution model; none is called."
+)
+def entry_names(m: Module) -> Problems:
+    seen: set[tuple[str, str]] = set()
+    for entry in m.entry_points:
+        if (entry.model, entry.name) in seen:
+            yield Problem(f"two entry points are called {entry.name!r}", "rename one", entry.at)
+        seen.add((entry.model, entry.name))
+    functions = {e.function for e in m.entry_points}
+    for call in m.by_op.get("FunctionCall", ()):
+        if call.get("function") in functions:
+            yield Problem("an entry point is called", "call another function", call)
+
+
+@module_rule(
+    "ENT-04",
+    "3.49.5",
+    "The interface lists variables, each once from 1.4 on, before that of Input and Output only.",
+)
+def interface_variables(m: Module) -> Problems:
+    for entry in m.entry_points:
+        for id in entry.interface:
+            at = m.definitions.get(id)
+            if at is None:
+                continue
+            if at.op not in VARIABLES:
+                yield Problem(f"{m.spell(id)} is no variable", "list variables only", entry.at)
+                continue
+            type_ = m.types.get(at.type_id)
+            storage = "" if type_ is None else type_.storage
+            if at.block is not None or storage == "Function":
+                yield Problem(f"{m.spell(id)} is in a function", "list globals only", entry.at)
+            elif m.version < INTERFACE_OF_ALL and storage not in ("Input", "Output"):
+                yield Problem(
+                    f"{m.spell(id)} is of {storage}, which is listed from 1.4 on",
+                    "remove it from the interface",
+                    entry.at,
+                )
+        if m.version >= INTERFACE_OF_ALL and len(set(entry.interface)) < len(entry.interface):
+            yield Problem("the interface lists a variable twice", "list it once", entry.at)
+
+
+@module_rule(
+    "ENT-05",
+    "3.49.5",
+    "The interface is complete: every Input and Output variable used, from 1.4 on every global.",
+)
+def interface_complete(m: Module) -> Problems:
+    wanted = {
+        i.result: i
+        for i in m.outside
+        if i.op in VARIABLES
+        and (t := m.types.get(i.type_id)) is not None
+        and (m.version >= INTERFACE_OF_ALL or t.storage in ("Input", "Output"))
+    }
+    if not wanted:
+        return
+    used: dict[int, set[int]] = {}
+    for f in m.functions:
+        found: set[int] = set()
+        for block in f.blocks:
+            for i in block.instructions:
+                found.update(i.ids())
+        used[f.id] = found
+    for entry in m.entry_points:
+        seen = reachable(m, entry, used)
+        missing = {v for f in seen for v in used.get(f, ()) if v in wanted} - set(entry.interface)
+        for id in sorted(missing):
+            yield Problem(
+                f"the entry point {entry.name!r} uses {m.spell(id)}, which it does not list",
+                "add it to the interface of OpEntryPoint",
+                wanted[id],
+            )
+
+
+def reachable(m: Module, entry: EntryPoint, used: dict[int, set[int]] | None = None) -> list[int]:
+    """The functions that an entry point reaches by calls."""
+    found = [entry.function]
+    seen = {entry.function}
+    for function in found:
+        body = m.by_function.get(function)
+        if body is None:
+            continue
+        calls = used.get(function) if used is not None else None
+        if calls is None:
+            calls = {id for b in body.blocks for i in b.instructions for id in i.ids()}
+        for id in sorted(calls & m.by_function.keys()):
+            if id not in seen:
+                seen.add(id)
+                found.append(id)
+    return found
+
+
+MODELS: dict[str, tuple[str, ...]] = {
+    "LocalSize": ("Kernel", "GLCompute", "MeshNV", "TaskNV", "MeshEXT", "TaskEXT"),
+    "LocalSizeId": ("Kernel", "GLCompute", "MeshNV", "TaskNV", "MeshEXT", "TaskEXT"),
+    "LocalSizeHint": ("Kernel",),
+    "LocalSizeHintId": ("Kernel",),
+    "VecTypeHint": ("Kernel",),
+    "ContractionOff": ("Kernel",),
+    "SubgroupSize": ("Kernel",),
+    "SubgroupsPerWorkgroup": ("Kernel",),
+    "DerivativeGroupQuadsKHR": ("GLCompute", "MeshNV", "TaskNV", "MeshEXT", "TaskEXT"),
+    "DerivativeGroupLinearKHR": ("GLCompute", "MeshNV", "TaskNV", "MeshEXT", "TaskEXT"),
+    "OriginUpperLeft": ("Fragment",),
+    "OriginLowerLeft": ("Fragment",),
+    "PixelCenterInteger": ("Fragment",),
+    "EarlyFragmentTests": ("Fragment",),
+    "DepthReplacing": ("Fragment",),
+    "DepthGreater": ("Fragment",),
+    "DepthLess": ("Fragment",),
+    "DepthUnchanged": ("Fragment",),
+    "Invocations": ("Geometry",),
+    "OutputPoints": ("Geometry", "MeshNV", "MeshEXT"),
+}
+"""Execution mode -> the execution models that it is for."""
+
+ID_MODES = frozenset(
+    {
+        "FPFastMathDefault",
+        "LocalSizeHintId",
+        "LocalSizeId",
+        "MaximumRegistersIdINTEL",
+        "SubgroupsPerWorkgroupId",
+    }
+)
+"""Modes of OpExecutionModeId, which take ids; there are others of later extensions."""
+
+
+@module_rule(
+    "MOD-01", "3.6", "An execution mode is of an entry point whose execution model has it."
+)
+def modes(m: Module) -> Problems:
+    models: dict[int, list[str]] = {}
+    for entry in m.entry_points:
+        models.setdefault(entry.function, []).append(entry.model)
+    for function, found in m.modes.items():
+        for name, _, at in found:
+            if function not in models:
+                if at.index:
+                    yield Problem(f"{m.spell(function)} is no entry point", "name one", at)
+                continue
+            allowed = MODELS.get(name)
+            if allowed is not None and any(k not in allowed for k in models[function]):
+                yield Problem(f"{name} is not for {models[function][0]}", "remove it", at)
+
+
+@module_rule(
+    "MOD-02", "3.49.5", "Modes with ids stand in OpExecutionModeId, others in OpExecutionMode."
+)
+def mode_instructions(m: Module) -> Problems:
+    for found in m.modes.values():
+        for name, operands, at in found:
+            by_id = name in ID_MODES or any(o.kind == "IdRef" for o in operands)
+            if by_id != (at.op == "ExecutionModeId"):
+                yield Problem(
+                    f"{name} does not belong in Op{at.op}",
+                    f"use OpExecutionMode{'Id' if by_id else ''}",
+                    at,
+                )
+            if at.op == "ExecutionModeId":
+                yield from _mode_constants(
+                    m, name, [int(o.value) for o in operands if o.kind == "IdRef"], at
+                )
+
+
+def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Problems:
+    for id in ids:
+        if id in m.definitions and not m.is_constant(id) and id not in m.types:
+            yield Problem(f"{m.spell(id)} is no constant", "use a constant", at)
+        elif name == "LocalSizeId" and m.is_constant(id):
+            type_ = m.type_of(id)
+            if type_ is not None and type_.kind != "Int":
+                yield Problem(f"{m.spell(id)} is of {type_}", "use an integer", at)
+
+
+@module_rule(
+    "MOD-03", "3.6", "An entry point has a mode once, and one of those that exclude each other."
+)
+def exclusive_modes(m: Module) -> Problems:
+    for found in m.modes.values():
+        seen: set[object] = set()
+        for name, operands, at in found:
+            # A float control is stated once for a width.
+            per_width = operands[0].value if operands and name in PER_OPERAND else 0
+            key = (name, per_width)
+            if key in seen and name in ONCE:
+                yield Problem(f"{name} is stated twice", "state it once", at)
+            seen.add(key)
+        names = {k[0]: k for k in seen if isinstance(k, tuple)}
+        if {"LocalSize", "LocalSizeId"} <= names.keys():
+            yield Problem("LocalSize and LocalSizeId are both stated", "keep one", found[0][2])
+
+
+PER_OPERAND = frozenset(
+    {
+        "DenormPreserve",
+        "DenormFlushToZero",
+        "SignedZeroInfNanPreserve",
+        "RoundingModeRTE",
+        "RoundingModeRTZ",
+        "FPFastMathDefault",
+    }
+)
+ONCE = PER_OPERAND | {"LocalSize", "LocalSizeId"}
+
+
+@module_rule(
+    "MOD-04",
+    "Vulkan",
+    "A compute entry point has a workgroup size: LocalSize, LocalSizeId or WorkgroupSize.",
+    vulkan=True,
+)
+def local_size(m: Module) -> Problems:
+    sized = any(
+        d.name == "BuiltIn" and d.parameters[:1] == (_workgroup_size(),)
+        for found in m.decorations.values()
+        for d in found
+    )
+    for entry in m.entry_points:
+        if entry.model not in ("GLCompute", "MeshEXT", "TaskEXT", "MeshNV", "TaskNV") or sized:
+            continue
+        names = {name for name, _, _ in m.modes.get(entry.function, ())}
+        if entry.model == "GLCompute" and names.isdisjoint(
+            {"LocalSize", "LocalSizeId", "TileShadingRateQCOM"}
+        ):
+            yield Problem(
+                f"the entry point {entry.name!r} has no workgroup size",
+                "add OpExecutionMode LocalSize",
+                entry.at,
+            )
+
+
+def _workgroup_size() -> int:
+    return grammar().kind("BuiltIn")["WorkgroupSize"].value
+
+
+@module_rule("MOD-05", "Vulkan", "A workgroup size is at least 1 in every dimension.", vulkan=True)
+def sizes(m: Module) -> Problems:
+    for found in m.modes.values():
+        for name, operands, at in found:
+            if name == "LocalSize" and any(o.value == 0 for o in operands):
+                yield Problem("a workgroup size of 0", "use at least 1", at)
+            elif name == "LocalSizeId":
+                values = [m.integer(int(o.value)) for o in operands]
+                if 0 in values:
+                    yield Problem("a workgroup size of 0", "use at least 1", at)
+
+
+@module_rule("MOD-06", "3.6", "A fragment entry point has one origin; Vulkan's is upper left.")
+def origins(m: Module) -> Problems:
+    for entry in m.entry_points:
+        if entry.model != "Fragment":
+            continue
+        names = {name for name, _, _ in m.modes.get(entry.function, ())}
+        origin = names & {"OriginUpperLeft", "OriginLowerLeft"}
+        if len(origin) != 1:
+            yield Problem(f"the entry point has {len(origin)} origins", "state one", entry.at)
+        elif m.environment.vulkan and "OriginLowerLeft" in names:
+            yield Problem("Vulkan has no OriginLowerLeft", "use OriginUpperLeft", entry.at)
+
+
+@module_rule(
+    "MOD-07",
+    "3.3",
+    "The memory model is one that the capabilities allow: Vulkan with its capability, and no other.",
+)
+def memory_model(m: Module) -> Problems:
+    if not m.memory_models:
+        return
+    at = m.memory_models[0]
+    if m.is_vulkan_model and "VulkanMemoryModel" not in m.capabilities:
+        yield Problem("VulkanMemoryModel is not declared", "declare it", at)
+    if not m.is_vulkan_model and "VulkanMemoryModel" in m.declared:
+        rule = "CM-02" if "CooperativeMatrixKHR" in m.capabilities else ""
+        yield Problem(
+            "VulkanMemoryModel is declared, but the memory model is another",
+            "use the memory model Vulkan",
+            at,
+            rule,
+        )
+    if m.environment.vulkan:
+        if m.addressing_model not in ("Logical", "PhysicalStorageBuffer64"):
+            yield Problem(f"Vulkan has no addressing model {m.addressing_model}", "use Logical", at)
+        if m.memory_model not in ("GLSL450", "Vulkan", "VulkanKHR"):
+            yield Problem(f"Vulkan has no memory model {m.memory_model}", "use Vulkan", at)

@@ -1,0 +1,177 @@
+"""
+Rules of extended instruction sets (EXS): that they are known, and what GLSL.std.450 takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.types import Type
+
+GLSL = "GLSL.std.450"
+
+
+@instruction_rule(
+    "EXS-01", "3.49.4", "An imported instruction set is one there is.", "ExtInstImport"
+)
+def known_set(m: Module, i: Instruction) -> Problems:
+    name = m.imports.get(i.result, "")
+    if name.startswith("NonSemantic."):
+        if m.version < (1, 6) and "SPV_KHR_non_semantic_info" not in m.extensions:
+            yield Problem(
+                "non-semantic instructions need the extension SPV_KHR_non_semantic_info",
+                "declare it, or use SPIR-V 1.6",
+            )
+    elif i.read is not None and grammar().extended_set(name) is None:
+        yield Problem(f"there is no instruction set {name!r}", "correct the name")
+
+
+def _float(widths: tuple[int, ...] = (16, 32, 64)) -> Callable[[Type], bool]:
+    return lambda t: t.base == "Float" and t.is_scalar_or_vector and t.width in widths
+
+
+def _integer(t: Type) -> bool:
+    return t.base == "Int" and t.is_scalar_or_vector
+
+
+def _integer_32(t: Type) -> bool:
+    return _integer(t) and t.width == 32
+
+
+class Form(NamedTuple):
+    """What a set of GLSL instructions takes: operands of the result's type, mostly."""
+
+    names: str
+    text: str
+    fits: Callable[[Type], bool]
+    same: bool = True
+    """Whether every operand has the result's type, or its shape and width if `loose`."""
+    loose: bool = False
+
+
+FORMS = (
+    Form("Round RoundEven Trunc FAbs FSign Floor Ceil Fract Sqrt InverseSqrt FMin FMax FClamp FMix "
+         "Step SmoothStep Fma NMin NMax NClamp FaceForward Reflect Normalize",
+         "floats", _float()),
+    Form("Radians Degrees Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Exp Exp2 Log "
+         "Log2 Atan2 Pow", "16- or 32-bit floats", _float((16, 32))),
+    Form("SAbs SSign SMin SMax SClamp UMin UMax UClamp", "integers", _integer, loose=True),
+    Form("FindILsb FindSMsb FindUMsb", "32-bit integers", _integer_32, loose=True),
+    Form("Cross", "vectors of 3 floats", lambda t: t.kind == "Vector" and t.lanes == 3 and t.base == "Float"),
+)  # fmt: skip
+
+PACKED: Mapping[str, tuple[str, str]] = {
+    "PackSnorm4x8": ("uint32", "v4float32"),
+    "PackUnorm4x8": ("uint32", "v4float32"),
+    "PackSnorm2x16": ("uint32", "v2float32"),
+    "PackUnorm2x16": ("uint32", "v2float32"),
+    "PackHalf2x16": ("uint32", "v2float32"),
+    "PackDouble2x32": ("float64", "v2uint32"),
+    "UnpackSnorm2x16": ("v2float32", "uint32"),
+    "UnpackUnorm2x16": ("v2float32", "uint32"),
+    "UnpackHalf2x16": ("v2float32", "uint32"),
+    "UnpackSnorm4x8": ("v4float32", "uint32"),
+    "UnpackUnorm4x8": ("v4float32", "uint32"),
+    "UnpackDouble2x32": ("v2uint32", "float64"),
+}
+"""Instruction -> result and operand, as types are spelt, Signedness left open."""
+
+BY_NAME = {name: form for form in FORMS for name in form.names.split()}
+
+
+def _unsigned(type_: Type) -> str:
+    return str(type_).replace("sint", "uint")
+
+
+@instruction_rule(
+    "EXS-02",
+    "GLSL.std.450",
+    "An instruction of GLSL.std.450 takes and gives the types it is for.",
+    "ExtInst",
+)
+def glsl(m: Module, i: Instruction) -> Problems:
+    if m.imports.get(i.get("set")) != GLSL or i.read is None or len(i.words) < 5:
+        return
+    entry = grammar().by_extended_opcode(GLSL, i.words[4])
+    result = m.types.get(i.type_id)
+    if entry is None or result is None:
+        return
+    operands = [m.type_of(id) for id in i.words[5:]]
+    form = BY_NAME.get(entry.name)
+    if form is not None:
+        yield from _form(entry.name, form, result, operands)
+    elif entry.name in PACKED:
+        given, taken = PACKED[entry.name]
+        if _unsigned(result) != given:
+            yield Problem(f"{entry.name} gives {given}, not {result}", "use that type")
+        for operand in operands:
+            if operand is not None and _unsigned(operand) != taken:
+                yield Problem(f"{entry.name} takes {taken}, not {operand}", "convert it")
+    else:
+        yield from _special(m, entry.name, result, operands)
+
+
+def _form(name: str, form: Form, result: Type, operands: list[Type | None]) -> Problems:
+    if not form.fits(result):
+        yield Problem(f"{name} is for {form.text}, not {result}", "use another instruction")
+        return
+    for k, operand in enumerate(operands):
+        if operand is None or operand is result:
+            continue
+        like = (
+            form.loose
+            and operand.base == result.base
+            and operand.shape() == result.shape()
+            and operand.width == result.width
+        )
+        if not like:
+            yield Problem(f"operand {k} of {name} is of {operand}, not {result}", "convert it")
+
+
+def _special(m: Module, name: str, result: Type, operands: list[Type | None]) -> Problems:
+    first = operands[0] if operands else None
+    if first is None:
+        return
+    match name:
+        case "Length" | "Distance":
+            if result.kind != "Float" or first.scalar is not result or first.base != "Float":
+                yield Problem(f"{name} of {first} is not of {result}", "use the component type")
+            if len(operands) > 1 and operands[1] is not None and operands[1] is not first:
+                yield Problem(f"{name} of {first} and {operands[1]}", "use one type")
+        case "Ldexp":
+            exponent = operands[1] if len(operands) > 1 else None
+            if result.base != "Float" or first is not result:
+                yield Problem(f"Ldexp of {first} is not of {result}", "use one type")
+            elif exponent is not None and (
+                exponent.base != "Int" or exponent.shape() != result.shape()
+            ):
+                yield Problem(f"the exponent is of {exponent}", "use integers of the same shape")
+        case "Modf" | "Frexp":
+            held = m.pointee(operands[1]) if len(operands) > 1 else None
+            if result.base != "Float" or first is not result:
+                yield Problem(f"{name} of {first} is not of {result}", "use one type")
+            elif name == "Modf" and held is not None and held is not result:
+                yield Problem(
+                    f"the whole part is stored as {held}", "store it as the result's type"
+                )
+        case "ModfStruct" | "FrexpStruct":
+            if result.kind != "Struct" or len(result.members) != 2:
+                yield Problem(f"{name} gives a struct of two members", "use one")
+            elif result.members[0] is not first:
+                yield Problem(f"the first member is not of {first}", "use one type")
+        case "Determinant":
+            if first.kind != "Matrix" or first.scalar is not result:
+                yield Problem(f"the determinant of {first} is not of {result}", "use its component")
+        case "MatrixInverse":
+            if result.kind != "Matrix" or first is not result:
+                yield Problem(f"the inverse of {first} is not of {result}", "use one type")
+        case "Refract":
+            if result.base != "Float" or first is not result:
+                yield Problem(f"Refract of {first} is not of {result}", "use one type")
+        case _:
+            return

@@ -1,0 +1,186 @@
+"""
+Rules of ids: defined once, before their uses, and of the right sort (ID), and words that the
+grammar explains (GRM).
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.raw_errors import SPIRVUnknownError
+from xdsl_spirv.serialization.validation.flow import Block, Function
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.order import SECTION
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    declared_rule,
+    module_rule,
+)
+
+FORWARD = frozenset(SECTION) | frozenset(
+    """
+    Branch BranchConditional Switch Phi LoopMerge SelectionMerge FunctionCall Function
+    TypeForwardPointer ExtInstWithForwardRefsKHR CooperativeMatrixPerElementOpNV
+    CooperativeMatrixReduceNV CooperativeMatrixLoadTensorNV EnqueueKernel
+    GetKernelNDrangeSubGroupCount GetKernelNDrangeMaxSubGroupSize GetKernelWorkGroupSize
+    GetKernelPreferredWorkGroupSizeMultiple GetKernelLocalSizeForSubgroupCount
+    GetKernelMaxNumSubgroups
+    """.split()
+)
+"""Instructions that may name what is defined behind them (SPIR-V 2.4, OpFunctionCall, ...)."""
+
+POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "TypePointer"})
+"""Types that may name a pointer that OpTypeForwardPointer announced."""
+
+
+@module_rule("GRM-01", "2.3", "Every instruction has the operands that the grammar gives it.")
+def readable(m: Module) -> Problems:
+    for i, error in m.unreadable:
+        unknown = isinstance(error, SPIRVUnknownError)
+        remedy = "correct the words, or update the grammar" if unknown else "correct the words"
+        yield Problem(error.cause, remedy, i)
+
+
+@module_rule("ID-01", "2.16.1", "A result id is defined once.")
+def defined_once(m: Module) -> Problems:
+    for i in m.instructions:
+        if i.result and m.definitions[i.result] is not i:
+            first = m.definitions[i.result]
+            yield Problem(
+                f"{m.spell(i.result)} is already the result of Op{first.op}, "
+                f"instruction {first.index}",
+                "give it a fresh id",
+                i,
+            )
+
+
+declared_rule(
+    "ID-03", "2.4", "What is used is defined before, but for the forward references of 2.4."
+)
+declared_rule("ID-04", "2.16.1", "A definition in a function dominates its uses.")
+
+
+@module_rule("ID-02", "2.16.1", "Every id that is used is defined.")
+def defined_before_use(m: Module) -> Problems:
+    definitions = m.definitions
+    announced = {i.words[1] for i in m.by_op.get("TypeForwardPointer", ()) if len(i.words) > 1}
+    for i in m.instructions:
+        op = i.shape.name
+        forward = op in FORWARD
+        for used in dict.fromkeys(i.ids()):
+            at = definitions.get(used)
+            if at is None:
+                yield Problem(f"%{used} is used but not defined", "define it", i)
+            elif forward and op != "Phi":
+                continue
+            elif at.index >= i.index and op != "Phi":
+                if op in POINTER_FORWARD and used in announced:
+                    continue
+                yield Problem(
+                    f"{m.spell(used)} is used before its definition, instruction {at.index}",
+                    "move the definition up",
+                    i,
+                    "ID-03",
+                )
+            elif at.block is not None:
+                if op == "Phi":
+                    yield from _phi(m, i, used, at)
+                elif i.block is not at.block and not _dominates(at.block, i.block):
+                    yield _not_dominated(m, used, at.block, i)
+            elif at.op == "FunctionParameter":
+                yield from _parameter(m, i, used, at)
+
+
+def _dominates(above: Block, below: Block | None) -> bool:
+    if below is None or below.function is not above.function:
+        return False
+    flow = below.function.flow
+    return not flow.reaches(below) or flow.dominates(above, below)
+
+
+def _not_dominated(m: Module, used: int, block: Block, i: Instruction) -> Problem:
+    return Problem(
+        f"{m.spell(used)} is defined in block %{block.id}, which does not dominate its use",
+        "define it on every way to the use, or merge values with OpPhi",
+        i,
+        "ID-04",
+    )
+
+
+def _phi(m: Module, i: Instruction, used: int, at: Instruction) -> Problems:
+    """A value of OpPhi is there at the end of the block that it comes from."""
+    if i.block is None or at.block is None:
+        return
+    for value, parent in zip(i.words[3::2], i.words[4::2], strict=False):
+        if value != used:
+            continue
+        source = i.block.function.by_id.get(parent)
+        if source is not None and not _dominates(at.block, source):
+            yield _not_dominated(m, used, at.block, i)
+
+
+def _parameter(m: Module, i: Instruction, used: int, at: Instruction) -> Problems:
+    if i.block is None:
+        return
+    if not any(p is at for p in i.block.function.parameters):
+        yield Problem(
+            f"{m.spell(used)} is a parameter of another function", "pass it on", i, "ID-04"
+        )
+
+
+NOT_VALUES = frozenset(
+    """
+    Branch BranchConditional Switch Phi LoopMerge SelectionMerge FunctionCall Function ExtInst
+    ExtInstWithForwardRefsKHR CooperativeMatrixPerElementOpNV CooperativeMatrixReduceNV
+    CooperativeMatrixLoadTensorNV CooperativeMatrixLengthKHR CooperativeMatrixLengthNV
+    UntypedVariableKHR UntypedAccessChainKHR UntypedInBoundsAccessChainKHR
+    UntypedPtrAccessChainKHR UntypedInBoundsPtrAccessChainKHR UntypedArrayLengthKHR
+    ConstantSizeOfEXT SizeOf AsmINTEL AsmCallINTEL SpecConstantOp BufferPointerEXT Line
+    CooperativeMatrixStoreTensorNV AliasDomainDeclINTEL AliasScopeDeclINTEL
+    AliasScopeListDeclINTEL Load Store CopyMemory CopyMemorySized EnqueueKernel
+    """.split()
+)
+"""Instructions among whose operands are labels, types or functions; they have rules of their own.
+Memory operands may name alias scopes."""
+
+
+@module_rule("ID-05", "2.16.1", "An operand that is a value is one: no type, label or function.")
+def values(m: Module) -> Problems:
+    definitions = m.definitions
+    for i in m.instructions:
+        op = i.shape.name
+        if op in NOT_VALUES or op in SECTION or op.startswith("Type") or i.shape.entry is None:
+            continue
+        used = i.ids()
+        for id in used[1:] if i.shape.has_type else used:
+            at = definitions.get(id)
+            if (at is not None and not at.type_id) or (at is not None and at.op == "Function"):
+                if at.op == "DecorationGroup":
+                    continue
+                yield Problem(
+                    f"{m.spell(id)} is the result of Op{at.op}, no value",
+                    "name a value",
+                    i,
+                )
+
+
+@module_rule("ID-06", "2.16.1", "A result type is a type.")
+def result_types(m: Module) -> Problems:
+    for i in m.instructions:
+        if i.type_id and i.type_id in m.definitions and i.type_id not in m.types:
+            yield Problem(f"the result type {m.spell(i.type_id)} is no type", "name a type", i)
+
+
+@module_rule("ID-07", "2.3", "Every id is below the bound, which is at most 4,194,303.")
+def bound(m: Module) -> Problems:
+    limit = m.raw.limits.id_bound
+    if not 0 < m.header.bound <= limit:
+        yield Problem(f"the id bound is {m.header.bound}", f"use a bound from 1 to {limit}")
+    for i in m.instructions:
+        if i.result >= m.header.bound:
+            yield Problem(f"%{i.result} is not below the bound {m.header.bound}", "raise it", i)
+
+
+def reached(function: Function) -> list[Block]:
+    """The blocks that control flow reaches."""
+    return function.flow.order if function.blocks else []

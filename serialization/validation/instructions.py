@@ -1,0 +1,125 @@
+"""
+One instruction as the rules see it: words by the names of the grammar's operands.
+
+Most instructions take ids alone. Their operands are the words themselves, and nothing is decoded;
+only literals, strings and enumerants with parameters go through the grammar's reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.serialization.binary import RawInstruction, RawModule
+from xdsl_spirv.serialization.grammar import Instruction as GrammarInstruction
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.operands import RawOperand, enum_table, plan
+
+if TYPE_CHECKING:
+    from xdsl_spirv.serialization.validation.flow import Block
+
+ID_KINDS = frozenset({"IdRef", "IdResultType", "IdResult", "IdScope", "IdMemorySemantics"})
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the grammar says of an opcode, ready for use."""
+
+    name: str
+    """Without `Op`; the number of an unknown opcode."""
+    entry: GrammarInstruction | None
+    has_type: bool
+    result_at: int
+    """The word of the result, 0 without one."""
+    places: Mapping[str, int]
+    """Operand -> its word, as far as it stands at a fixed one."""
+    ids_only: bool
+    least: int
+    """Words of the shortest such instruction that takes ids alone, itself counted."""
+    most: int
+    """Words of the longest."""
+    kinds: tuple[str, ...]
+    """The operands' kinds at fixed places, from word 1 on."""
+
+
+@cache
+def shape(opcode: int) -> Shape:
+    """The shape of an opcode's instructions."""
+    entry = grammar().by_opcode(opcode)
+    specs = plan(opcode)
+    if entry is None or specs is None:
+        return Shape(str(opcode), None, False, 0, {}, False, 1, 0xFFFF, ())
+    places: dict[str, int] = {}
+    kinds: list[str] = []
+    for place, (operand, spec) in enumerate(zip(entry.operands, specs, strict=True), 1):
+        places[operand.field] = place
+        kinds.append(spec.kind)
+        # Behind these, places depend on the instruction.
+        if operand.quantifier == "*" or spec.form in ("string", "number", "extended", "opcode"):
+            break
+        if spec.form in ("value", "mask") and enum_table(spec.kind).parameters:
+            break
+    required = sum(not o.quantifier for o in entry.operands)
+    endless = any(o.quantifier == "*" for o in entry.operands)
+    return Shape(
+        name=entry.name.removeprefix("Op"),
+        entry=entry,
+        has_type=entry.has_result_type,
+        result_at=next((k for k, o in enumerate(entry.operands, 1) if o.kind == "IdResult"), 0),
+        places=places,
+        ids_only=all(s.form == "id" for s in specs),
+        least=required + 1,
+        most=0xFFFF if endless else len(specs) + 1,
+        kinds=tuple(kinds),
+    )
+
+
+class Instruction(RawInstruction):
+    """An instruction with its shape, its type and result ids (0 without), and its block."""
+
+    __slots__ = ("block", "name_", "read", "result", "shape", "type_id")
+
+    def __init__(self, module: RawModule, index: int, offset: int, words: list[int]):
+        self.module = module
+        self.index = index
+        self.offset = offset
+        self.words = words
+        self.shape = made = shape(words[0] & 0xFFFF)
+        count = len(words)
+        self.type_id = words[1] if made.has_type and count > 1 else 0
+        self.result = words[made.result_at] if 0 < made.result_at < count else 0
+        self.block: Block | None = None
+        self.read: list[RawOperand] | None = None
+        """The operands as the grammar reads them; None for ids alone, and where it cannot."""
+
+    @property
+    def op(self) -> str:
+        """The name without `Op`."""
+        return self.shape.name
+
+    def get(self, field: str) -> int:
+        """The word of an operand at a fixed place, 0 if the instruction ends before it."""
+        place = self.shape.places[field]
+        return self.words[place] if place < len(self.words) else 0
+
+    def rest(self, field: str) -> list[int]:
+        """The words from an operand on."""
+        return self.words[self.shape.places[field] :]
+
+    def values(self, kind: str) -> list[int]:
+        """The values of every operand of a kind, of the grammar's reading."""
+        return [int(o.value) for o in self.read or () if o.kind == kind]
+
+    def ids(self) -> list[int]:
+        """Every id used: type and operands, not the result."""
+        if self.read is not None:
+            return [int(o.value) for o in self.read if o.kind in ID_KINDS and o.kind != "IdResult"]
+        if not self.shape.ids_only:
+            return []
+        result = self.shape.result_at
+        return self.words[1:result] + self.words[result + 1 :]
+
+    def __repr__(self) -> str:
+        return f"<Op{self.op} at {self.index}>"

@@ -1,0 +1,545 @@
+"""
+Rules of memory (MEM): variables, accesses, access chains, memory operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.operands import RawOperand
+from xdsl_spirv.serialization.validation.composites import MAX_INDEXES, part
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.types import OPAQUE, Type, enumerant
+
+VARIABLE = frozenset({"Variable", "UntypedVariableKHR"})
+
+
+@instruction_rule(
+    "MEM-01",
+    "3.49.8",
+    "A variable is of a pointer type of its storage class: Function in functions, others outside.",
+    "Variable UntypedVariableKHR",
+)
+def variable(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.type_id)
+    if type_ is None:
+        return
+    if i.op == "Variable" and type_.kind != "Pointer":
+        yield Problem(f"{type_} is no pointer type", "use a pointer type")
+        return
+    storage = enumerant("StorageClass", i.get("storage_class"))
+    if type_.storage != storage:
+        yield Problem(
+            f"the storage class is {storage}, that of the type {type_.storage}", "use one"
+        )
+    if (i.block is not None) != (storage == "Function"):
+        where = "in a function" if i.block is not None else "outside of functions"
+        yield Problem(f"a variable of {storage} {where}", "move it, or use another storage class")
+    if storage == "Generic":
+        yield Problem("a variable of Generic storage", "use another storage class")
+    if storage == "PhysicalStorageBuffer":
+        yield Problem("a variable of PhysicalStorageBuffer storage", "use StorageBuffer")
+    yield from _initializer(m, i, storage)
+
+
+def _initializer(m: Module, i: Instruction, storage: str) -> Problems:
+    initializer = i.get("initializer")
+    if not initializer:
+        return
+    op = m.op_of(initializer)
+    at = m.definitions.get(initializer)
+    if op not in CONSTANTS and not (op == "Variable" and at is not None and at.block is None):
+        if op and op != "Undef":
+            yield Problem(
+                f"the initializer {m.spell(initializer)} is no constant or module-scope variable",
+                "store the value instead",
+            )
+        return
+    if i.op == "Variable":
+        held = m.pointee(m.types.get(i.type_id))
+        found = m.type_of(initializer)
+        if held is not None and found is not None and found is not held:
+            yield Problem(f"the initializer is of {found}, not {held}", "convert it")
+    if storage == "Input" or (m.environment.vulkan and storage in NOT_INITIALIZED):
+        yield Problem(f"a variable of {storage} storage has an initializer", "store in the code")
+    elif m.environment.vulkan and storage == "Workgroup" and op != "ConstantNull":
+        yield Problem("a Workgroup variable is initialized with OpConstantNull only", "use it")
+
+
+NOT_INITIALIZED = frozenset(
+    {"StorageBuffer", "Uniform", "UniformConstant", "PushConstant", "PhysicalStorageBuffer"}
+)
+
+OPAQUE_STORAGE = frozenset({"UniformConstant", "Function", "Private"})
+
+
+@instruction_rule(
+    "MEM-02",
+    "2.16.2",
+    "A variable holds what its storage class can hold.",
+    "Variable",
+)
+def held(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.type_id)
+    found = m.pointee(type_)
+    if type_ is None or found is None:
+        return
+    if found.kind in ("Void", "Function"):
+        yield Problem(f"a variable holds {found}", "use another type")
+        return
+    storage = type_.storage
+    if not m.is_shader:
+        return
+    if not found.contains.isdisjoint({"Bool"}) and storage in EXTERNAL:
+        builtin = any(d.name == "BuiltIn" for d in m.decorations.get(i.result, ()))
+        if not builtin and not (storage in ("Input", "Output") and _builtin_members(m, found)):
+            yield Problem(f"a Boolean in {storage}", "use an integer: Booleans have no layout")
+    if "RuntimeArray" in found.contains:
+        yield from _runtime_array(m, i, found, storage)
+
+
+EXTERNAL = frozenset(
+    {"StorageBuffer", "Uniform", "PushConstant", "PhysicalStorageBuffer", "UniformConstant",
+     "Input", "Output"}
+)  # fmt: skip
+
+
+def _builtin_members(m: Module, type_: Type) -> bool:
+    return any(d.name == "BuiltIn" for d in m.decorations.get(type_.id, ()))
+
+
+def _runtime_array(m: Module, i: Instruction, found: Type, storage: str) -> Problems:
+    if not m.environment.vulkan:
+        return
+    # Blocks are checked where they are declared.
+    if found.kind == "RuntimeArray":
+        if storage not in ("StorageBuffer", "Uniform", "UniformConstant"):
+            yield Problem(f"a runtime array in {storage}", "use a fixed length")
+        return
+    inner = found.element if found.kind == "Array" else found
+    if inner is None or inner.kind != "Struct":
+        yield Problem("a runtime array is within another type than a struct", "use a struct")
+    elif storage == "Uniform" and not m.has(inner.id, "BufferBlock"):
+        yield Problem("a runtime array in a Uniform block", "use StorageBuffer")
+    elif storage not in ("StorageBuffer", "Uniform", "PhysicalStorageBuffer"):
+        yield Problem(f"a struct with a runtime array in {storage}", "use StorageBuffer")
+
+
+POINTER_MAKERS = frozenset(
+    """
+    Variable AccessChain InBoundsAccessChain FunctionParameter ImageTexelPointer CopyObject
+    UntypedVariableKHR UntypedAccessChainKHR UntypedInBoundsAccessChainKHR RawAccessChainNV
+    BufferPointerEXT UntypedImageTexelPointerEXT
+    """.split()
+)
+"""What gives a pointer that can be used under logical addressing (SPIR-V 2.16.1)."""
+
+VARIABLE_MAKERS = frozenset(
+    """
+    Select Phi FunctionCall PtrAccessChain InBoundsPtrAccessChain Load ConstantNull
+    UntypedPtrAccessChainKHR UntypedInBoundsPtrAccessChainKHR
+    """.split()
+)
+
+
+def logical_pointer(m: Module, id: int) -> bool:
+    """Whether a pointer may be used under the module's addressing model."""
+    if m.addressing_model != "Logical" and m.addressing_model != "PhysicalStorageBuffer64":
+        return True
+    type_ = m.type_of(id)
+    op = m.op_of(id)
+    if type_ is None or type_.storage == "PhysicalStorageBuffer" or op in POINTER_MAKERS:
+        return True
+    if op in VARIABLE_MAKERS:
+        return bool({"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities)
+    return False
+
+
+@instruction_rule("MEM-03", "3.49.8", "A load gives the pointee's type, from a pointer.", "Load")
+def load(m: Module, i: Instruction) -> Problems:
+    yield from _through(m, i, i.get("pointer"), m.types.get(i.type_id), "result")
+
+
+@instruction_rule(
+    "MEM-04",
+    "3.49.8",
+    "A store takes an object of the pointee's type, to a writable pointer.",
+    "Store",
+)
+def store(m: Module, i: Instruction) -> Problems:
+    pointer, object_ = i.get("pointer"), i.get("object")
+    type_ = m.type_of(pointer)
+    if m.op_of(object_) and m.type_of(object_) is None:
+        yield Problem(f"{m.spell(object_)} is no value", "store a value")
+        return
+    yield from _through(m, i, pointer, m.type_of(object_), "object")
+    if type_ is None or not type_.is_pointer:
+        return
+    if type_.storage in ("UniformConstant", "Input", "PushConstant"):
+        yield Problem(f"a store to {type_.storage}", "use writable storage")
+    elif type_.storage == "Uniform" and m.environment.vulkan:
+        base = _base(m, pointer)
+        held_ = m.pointee(m.type_of(base)) if base else None
+        while held_ is not None and held_.kind in ("Array", "RuntimeArray"):
+            held_ = held_.element
+        if held_ is not None and m.has(held_.id, "Block"):
+            yield Problem("a store to a Uniform block", "use StorageBuffer")
+
+
+def _base(m: Module, id: int) -> int:
+    """The variable or parameter that a pointer is formed from."""
+    for _ in range(MAX_INDEXES):
+        at = m.definitions.get(id)
+        if at is None or at.op not in ("AccessChain", "InBoundsAccessChain", "CopyObject"):
+            break
+        id = at.words[3]
+    return id
+
+
+def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: str) -> Problems:
+    type_ = m.type_of(pointer)
+    if type_ is None:
+        if m.op_of(pointer):
+            yield Problem(f"{m.spell(pointer)} is no pointer", "use a pointer")
+        return
+    if not type_.is_pointer:
+        yield Problem(f"{m.spell(pointer)} is of {type_}, no pointer", "use a pointer")
+        return
+    if not logical_pointer(m, pointer):
+        yield Problem(
+            f"Op{m.op_of(pointer)} gives no pointer for this under logical addressing",
+            "form it with OpAccessChain, or declare VariablePointers",
+        )
+    found = m.pointee(type_)
+    if want is None:
+        return
+    if want.kind == "Void":
+        yield Problem(f"the {what} is void", "use another type")
+    elif found is not None and found is not want and type_.kind == "Pointer":
+        yield Problem(f"the {what} is of {want}, the pointee of {found}", "use one type")
+    elif found is not None and found.contains & {"RuntimeArray"} and found.kind != "Pointer":
+        yield Problem("an object with a runtime array is loaded or stored", "access its elements")
+
+
+@instruction_rule(
+    "MEM-05",
+    "3.49.8",
+    "An access chain's indexes are integers that lead to the result's pointee, in one storage class.",
+    "AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain",
+)
+def access_chain(m: Module, i: Instruction) -> Problems:
+    base = i.get("base")
+    result, from_ = m.types.get(i.type_id), m.type_of(base)
+    if result is None:
+        return
+    if result.kind != "Pointer":
+        yield Problem(f"the result is a pointer, not {result}", "use a pointer type")
+        return
+    if from_ is None or from_.kind != "Pointer":
+        if from_ is not None or m.op_of(base):
+            yield Problem(f"the base {m.spell(base)} is no pointer", "use a pointer")
+        return
+    if from_.storage != result.storage:
+        yield Problem(f"from {from_.storage} to {result.storage}", "keep the storage class")
+    yield from indexes(m, m.pointee(from_), i.rest("indexes"), m.pointee(result))
+    if "element" in i.shape.places:
+        element = m.type_of(i.get("element"))
+        if element is not None and element.kind != "Int":
+            yield Problem(f"the element is an integer, not {element}", "convert it")
+
+
+def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None) -> Problems:
+    """The problems of indexing a type."""
+    if len(ids) > MAX_INDEXES:
+        yield Problem(f"{len(ids)} indexes are more than {MAX_INDEXES} (2.17)", "use two chains")
+    for id in ids:
+        index = m.type_of(id)
+        if index is None:
+            if m.op_of(id):
+                yield Problem(f"the index {m.spell(id)} is no value", "use an integer")
+            return
+        if index.kind != "Int":
+            yield Problem(f"the index {m.spell(id)} is an integer, not {index}", "convert it")
+            return
+        value = m.integer(id)
+        if type_ is not None and type_.kind == "Struct":
+            if m.op_of(id) != "Constant":
+                yield Problem(
+                    f"the index {m.spell(id)} into a struct is no OpConstant", "use a constant"
+                )
+                return
+        elif type_ is not None:
+            value = None  # Beyond an array's end is undefined behaviour, not invalid.
+        found = part(type_, value, m)
+        if not isinstance(found, Type):
+            if found is not None:
+                yield Problem(found, "correct the index")
+            return
+        type_ = found
+    if type_ is not None and want is not None and type_ is not want:
+        yield Problem(f"the indexes lead to {type_}, not {want}", "use a pointer to that")
+
+
+@instruction_rule(
+    "MEM-06",
+    "3.49.8",
+    "OpPtrAccessChain needs a base whose elements have a stride.",
+    "PtrAccessChain InBoundsPtrAccessChain",
+)
+def pointer_chain(m: Module, i: Instruction) -> Problems:
+    from_ = m.type_of(i.get("base"))
+    if from_ is None or from_.kind != "Pointer" or not m.is_shader:
+        return
+    explicit = from_.storage in (
+        "Uniform",
+        "StorageBuffer",
+        "PhysicalStorageBuffer",
+        "PushConstant",
+    )
+    explicit |= (
+        from_.storage == "Workgroup" and "WorkgroupMemoryExplicitLayoutKHR" in m.capabilities
+    )
+    if explicit and not m.has(from_.id, "ArrayStride"):
+        yield Problem(f"{from_} has no ArrayStride", "decorate the pointer type with it")
+    if m.addressing_model == "Logical":
+        if from_.storage == "Workgroup":
+            if "VariablePointers" not in m.capabilities:
+                yield Problem("a base in Workgroup needs VariablePointers", "declare it")
+        elif from_.storage == "StorageBuffer":
+            if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
+                yield Problem("a base in StorageBuffer needs variable pointers", "declare them")
+        else:
+            yield Problem(
+                f"a base in {from_.storage} under logical addressing", "use OpAccessChain"
+            )
+    elif m.environment.vulkan and from_.storage not in (
+        "Workgroup",
+        "StorageBuffer",
+        "PhysicalStorageBuffer",
+    ):
+        yield Problem(f"a base in {from_.storage} in Vulkan", "use OpAccessChain")
+
+
+@instruction_rule(
+    "MEM-07",
+    "3.49.8",
+    "OpArrayLength gives a 32-bit unsigned integer, of a struct's last member, a runtime array.",
+    "ArrayLength UntypedArrayLengthKHR",
+)
+def array_length(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    if result is None:
+        return
+    if result.kind != "Int" or result.width != 32 or result.signed:
+        yield Problem(f"the length is a 32-bit unsigned integer, not {result}", "convert it later")
+    if i.op == "ArrayLength":
+        pointer = m.type_of(i.get("structure"))
+        struct = m.pointee(pointer)
+        if pointer is not None and not pointer.is_pointer:
+            yield Problem(f"{m.spell(i.get('structure'))} is no pointer", "use a pointer")
+            return
+    else:
+        struct = m.types.get(i.get("structure"))
+    if struct is None:
+        return
+    member = i.get("array_member")
+    if struct.kind != "Struct":
+        yield Problem(f"the length is of a member of a struct, not of {struct}", "use a struct")
+    elif not struct.members or member != len(struct.members) - 1:
+        yield Problem(f"member {member} is not the last of {struct}", "name the last")
+    else:
+        last = struct.members[-1]
+        if last is not None and last.kind != "RuntimeArray":
+            yield Problem(f"the last member is of {last}", "use a runtime array")
+
+
+def memory_operands(i: Instruction) -> Iterator[tuple[int, list[RawOperand]]]:
+    """Each mask of memory operands, with its parameters."""
+    read = i.read or []
+    for k, operand in enumerate(read):
+        if operand.kind == "MemoryAccess":
+            parameters: list[RawOperand] = []
+            for other in read[k + 1 :]:
+                if other.kind == "MemoryAccess":
+                    break
+                parameters.append(other)
+            yield int(operand.value), parameters
+
+
+def _bit(name: str) -> int:
+    return grammar().kind("MemoryAccess")[name].value
+
+
+@instruction_rule(
+    "MEM-08",
+    "3.26",
+    "Memory operands fit: availability with NonPrivatePointer, an alignment that is a power of two.",
+    "Load Store CopyMemory CopyMemorySized CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR",
+)
+def operands(m: Module, i: Instruction) -> Problems:
+    masks = list(memory_operands(i))
+    copy = i.op.startswith("CopyMemory")
+    for k, (mask, parameters) in enumerate(masks):
+        loads = "Load" in i.op or (copy and (len(masks) == 1 or k == 1))
+        stores = "Store" in i.op or (copy and (len(masks) == 1 or k == 0))
+        yield from _mask(m, i, mask, parameters, loads, stores)
+    yield from _aligned(m, i, masks)
+
+
+def _mask(
+    m: Module,
+    i: Instruction,
+    mask: int,
+    parameters: list[RawOperand],
+    loads: bool,
+    stores: bool,
+) -> Problems:
+    available, visible = _bit("MakePointerAvailable"), _bit("MakePointerVisible")
+    private = _bit("NonPrivatePointer")
+    matrix = i.op.startswith("CooperativeMatrix")
+    if mask & available and not stores and not matrix:
+        yield Problem("MakePointerAvailable is not for a load", "use MakePointerVisible")
+    if mask & visible and not loads and not matrix:
+        yield Problem("MakePointerVisible is not for a store", "use MakePointerAvailable")
+    if mask & (available | visible) and not mask & private:
+        yield Problem("NonPrivatePointer is missing", "add it")
+    if mask & private:
+        at = i.words[3] if i.op.endswith("Load") or "LoadKHR" in i.op else i.words[1]
+        type_ = m.type_of(at)
+        if type_ is not None and type_.is_pointer and type_.storage not in (
+            "Uniform", "Workgroup", "CrossWorkgroup", "Generic", "Image", "StorageBuffer",
+            "PhysicalStorageBuffer",
+        ):  # fmt: skip
+            yield Problem(f"NonPrivatePointer is not for {type_.storage}", "drop it")
+    rest = list(parameters)
+    if mask & _bit("Aligned") and rest:
+        value = int(rest.pop(0).value)
+        if value == 0 or value & (value - 1):
+            yield Problem(f"the alignment {value} is no power of two", "use one")
+    for scope in rest:
+        if scope.kind == "IdScope" and m.is_shader and not m.is_constant(int(scope.value)):
+            yield Problem(f"the scope {m.spell(int(scope.value))} is no constant", "use a constant")
+
+
+def scalar_sizes(type_: Type) -> list[int]:
+    """The sizes in bytes of the scalars within a type."""
+    widths = [n.lstrip("IntFloa") for n in type_.contains if n.startswith(("Int", "Float"))]
+    return [int(w) // 8 for w in widths if w.isdigit()] + [8] * ("Pointer" in type_.contains)
+
+
+def _aligned(m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]]) -> Problems:
+    """Physical storage buffers are accessed with a known alignment."""
+    if i.op.startswith("CooperativeMatrix") or (not masks and i.op == "CopyMemorySized"):
+        return
+    places = {"Load": (3,), "Store": (1,)}.get(i.op, (1, 2))
+    for k, place in enumerate(places):
+        if place >= len(i.words):
+            continue
+        type_ = m.type_of(i.words[place])
+        if type_ is None or type_.storage != "PhysicalStorageBuffer":
+            continue
+        mask, parameters = masks[min(k, len(masks) - 1)] if masks else (0, [])
+        if not mask & _bit("Aligned") or not parameters:
+            yield Problem("an access to a physical storage buffer is not Aligned", "add Aligned")
+            continue
+        held_ = m.pointee(type_)
+        least = max(scalar_sizes(held_), default=0) if held_ is not None else 0
+        value = int(parameters[0].value)
+        if value < least:
+            yield Problem(f"the alignment {value} is below the {least} bytes of a scalar", "raise it")
+
+
+@instruction_rule(
+    "MEM-09", "3.49.8", "A copy of memory is between pointers to one type.", "CopyMemory"
+)
+def copy_memory(m: Module, i: Instruction) -> Problems:
+    target, source = m.type_of(i.get("target")), m.type_of(i.get("source"))
+    for type_ in (target, source):
+        if type_ is not None and not type_.is_pointer:
+            yield Problem(f"{type_} is no pointer type", "use pointers")
+            return
+    to, from_ = m.pointee(target), m.pointee(source)
+    if to is not None and from_ is not None and to is not from_:
+        yield Problem(f"from {from_} to {to}", "copy between pointers to one type")
+    elif to is not None and to.kind == "Void":
+        yield Problem("a copy of void", "name a type")
+
+
+@instruction_rule(
+    "MEM-10",
+    "3.49.8",
+    "Pointers are compared with pointers of their type, to a Boolean.",
+    "PtrEqual PtrNotEqual PtrDiff",
+)
+def pointer_comparison(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    first, second = m.type_of(i.get("operand_1")), m.type_of(i.get("operand_2"))
+    if result is None or first is None or second is None:
+        return
+    if result.kind != ("Int" if i.op == "PtrDiff" else "Bool"):
+        yield Problem(f"the result is of {result}", "use a Boolean, an integer for OpPtrDiff")
+    if first is not second or not first.is_pointer:
+        yield Problem(f"the operands are of {first} and {second}", "use pointers of one type")
+    elif first.storage == "PhysicalStorageBuffer":
+        yield Problem("physical storage buffer pointers are not compared so", "convert them first")
+    elif m.addressing_model == "Logical" and m.is_shader:
+        if first.storage == "StorageBuffer":
+            if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
+                yield Problem("variable pointers are not declared", "declare them")
+        elif first.storage == "Workgroup":
+            if "VariablePointers" not in m.capabilities:
+                yield Problem("VariablePointers is not declared", "declare it")
+        else:
+            yield Problem(f"pointers to {first.storage} are not compared", "compare indices")
+
+
+@instruction_rule(
+    "MEM-11",
+    "2.18",
+    "Accesses under the Vulkan memory model use neither Coherent nor Volatile decorations.",
+    "Variable",
+)
+def vulkan_decorations(m: Module, i: Instruction) -> Problems:
+    if not m.is_vulkan_model:
+        return
+    struct = m.pointee(m.types.get(i.type_id))
+    while struct is not None and struct.kind in ("Array", "RuntimeArray"):
+        struct = struct.element
+    for target in (i.result, struct.id if struct is not None else 0):
+        for decoration in m.decorations.get(target, ()):
+            if decoration.name in ("Coherent", "Volatile"):
+                yield Problem(
+                    f"{decoration.name} is not for the Vulkan memory model",
+                    "use memory operands instead",
+                    decoration.at,
+                )
+
+
+@instruction_rule(
+    "MEM-12",
+    "3.49.8",
+    "An untyped access chain indexes its base type and gives an untyped pointer.",
+    "UntypedAccessChainKHR UntypedInBoundsAccessChainKHR UntypedPtrAccessChainKHR "
+    "UntypedInBoundsPtrAccessChainKHR",
+)
+def untyped_chain(m: Module, i: Instruction) -> Problems:
+    result, base = m.types.get(i.type_id), m.type_of(i.get("base"))
+    if result is None or base is None:
+        return
+    if result.kind != "UntypedPointerKHR":
+        yield Problem(f"the result is an untyped pointer, not {result}", "use one")
+    if not base.is_pointer:
+        yield Problem(f"the base {m.spell(i.get('base'))} is no pointer", "use a pointer")
+        return
+    if base.storage != result.storage and result.is_pointer:
+        yield Problem(f"from {base.storage} to {result.storage}", "keep the storage class")
+    if i.get("base_type") not in m.types:
+        yield Problem(f"{m.spell(i.get('base_type'))} is no type", "name a type")
+        return
+    yield from indexes(m, m.types[i.get("base_type")], i.rest("indexes"), None)
+
+
+UNLOADABLE = OPAQUE - {"AccelerationStructureKHR", "Image", "SampledImage", "Sampler"}

@@ -1,0 +1,328 @@
+"""
+A module, indexed for the rules: definitions, types, constants, decorations, functions.
+
+The index believes nothing. Of two definitions of an id the first counts; what the grammar cannot
+read is left out and stands in `unreadable`; instructions in wrong places are indexed all the same.
+So a rule can be asked of any bytes that have SPIR-V's header and sound lengths, and each rule finds
+what it looks for even where others are broken.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import NamedTuple
+
+from xdsl_spirv.serialization.binary import Header, RawModule
+from xdsl_spirv.serialization.grammar import Version, grammar
+from xdsl_spirv.serialization.operands import RawOperand
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.validation.environment import Environment
+from xdsl_spirv.serialization.validation.flow import TERMINATORS, Block, Function
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.types import Type, enumerant
+
+CONSTANTS = frozenset(
+    """
+    ConstantTrue ConstantFalse Constant ConstantComposite ConstantSampler ConstantNull
+    ConstantCompositeReplicateEXT SpecConstantTrue SpecConstantFalse SpecConstant
+    SpecConstantComposite SpecConstantOp SpecConstantCompositeReplicateEXT ConstantSizeOfEXT
+    ConstantDataKHR SpecConstantDataKHR
+    """.split()
+)
+"""Constant instructions; OpUndef is none, but may stand among them."""
+
+
+class Decoration(NamedTuple):
+    """One decoration of an id, or of a struct's member."""
+
+    name: str
+    parameters: tuple[int | str, ...]
+    member: int | None
+    at: Instruction
+
+
+class EntryPoint(NamedTuple):
+    """One OpEntryPoint."""
+
+    model: str
+    function: int
+    name: str
+    interface: tuple[int, ...]
+    at: Instruction
+
+
+class Module:
+    """The indexed module; `instructions` are all, in order."""
+
+    def __init__(self, raw: RawModule, environment: Environment):
+        self.raw = raw
+        self.environment = environment
+        self.header: Header = raw.header
+        self.version: Version = self.header.version
+        self.instructions: list[Instruction] = []
+        self.unreadable: list[tuple[Instruction, SPIRVDecodeError]] = []
+        self.definitions: dict[int, Instruction] = {}
+        self.types: dict[int, Type] = {}
+        self.declared: dict[str, Instruction] = {}
+        """Capabilities as declared."""
+        self.extensions: dict[str, Instruction] = {}
+        self.imports: dict[int, str] = {}
+        self.memory_models: list[Instruction] = []
+        self.entry_points: list[EntryPoint] = []
+        self.modes: defaultdict[int, list[tuple[str, list[RawOperand], Instruction]]] = defaultdict(
+            list
+        )
+        """Entry point's function -> execution modes with their operands."""
+        self.names: dict[int, str] = {}
+        self.decorations: defaultdict[int, list[Decoration]] = defaultdict(list)
+        self.functions: list[Function] = []
+        self.by_function: dict[int, Function] = {}
+        self.sources: dict[int, tuple[int, int, int]] = {}
+        """Instruction -> file id, line and column of the OpLine that it stands under."""
+        self.outside: list[Instruction] = []
+        """Instructions in no function."""
+        self.by_op: defaultdict[str, list[Instruction]] = defaultdict(list)
+        self._index()
+
+    def _index(self) -> None:
+        starts = self.raw.starts.data
+        symbols = self.raw.symbols
+        bound = self.header.bound
+        for index, words in enumerate(self.raw.rows()):
+            i = Instruction(self.raw, index, starts[index], words)
+            self.instructions.append(i)
+            self.by_op[i.shape.name].append(i)
+            if i.shape.ids_only and i.shape.least <= len(words) <= i.shape.most:
+                if len(words) > 1 and not (0 < min(words[1:]) and max(words[1:]) < bound):
+                    self._try(i, symbols.operands)
+            else:
+                self._try(i, symbols.operands)
+            if i.result and i.result not in self.definitions:
+                self.definitions[i.result] = i
+                if i.shape.name.startswith("Type"):
+                    self.types[i.result] = Type(i, self.types)
+        self._collect()
+        self._find_functions()
+
+    def _try(self, i: Instruction, read: object) -> None:
+        try:
+            i.read = self.raw.symbols.operands(i)
+        except SPIRVDecodeError as error:
+            self.unreadable.append((i, error))
+
+    def _collect(self) -> None:
+        """What the instructions before the functions declare."""
+        for name, collect in _COLLECT.items():
+            for i in self.by_op.get(name, ()):
+                if i.read is not None or i.shape.ids_only:
+                    collect(self, i)
+        self._spread_groups()
+
+    def _capability(self, i: Instruction) -> None:
+        self.declared.setdefault(enumerant("Capability", i.words[1]), i)
+
+    def _extension(self, i: Instruction) -> None:
+        self.extensions.setdefault(str((i.read or [])[0].value), i)
+
+    def _import(self, i: Instruction) -> None:
+        self.imports.setdefault(i.result, str((i.read or [])[1].value))
+
+    def _memory_model(self, i: Instruction) -> None:
+        self.memory_models.append(i)
+
+    def _entry_point(self, i: Instruction) -> None:
+        model, function, name, *interface = (o.value for o in i.read or ())
+        self.entry_points.append(
+            EntryPoint(
+                enumerant("ExecutionModel", int(model)),
+                int(function),
+                str(name),
+                tuple(map(int, interface)),
+                i,
+            )
+        )
+
+    def _mode(self, i: Instruction) -> None:
+        target, mode, *operands = i.read or ()
+        name = enumerant("ExecutionMode", int(mode.value))
+        self.modes[int(target.value)].append((name, operands, i))
+
+    def _name(self, i: Instruction) -> None:
+        target, name = (o.value for o in i.read or ())
+        self.names.setdefault(int(target), str(name))
+
+    def _decorate(self, i: Instruction) -> None:
+        target, kind, *parameters = (o.value for o in i.read or ())
+        name = enumerant("Decoration", int(kind))
+        found = Decoration(name, tuple(parameters), None, i)
+        self.decorations[int(target)].append(found)
+
+    def _decorate_member(self, i: Instruction) -> None:
+        target, member, kind, *parameters = (o.value for o in i.read or ())
+        name = enumerant("Decoration", int(kind))
+        self.decorations[int(target)].append(Decoration(name, tuple(parameters), int(member), i))
+
+    def _spread_groups(self) -> None:
+        """A group's decorations count for what it is given to."""
+        for i in self.by_op.get("GroupDecorate", ()):
+            group = self.decorations.get(i.get("decoration_group"), [])
+            for target in i.words[2:]:
+                if target not in self.decorations or target != i.words[1]:
+                    self.decorations[target].extend(d._replace(at=i) for d in list(group))
+        for i in self.by_op.get("GroupMemberDecorate", ()):
+            group = self.decorations.get(i.get("decoration_group"), [])
+            pairs = [int(o.value) for o in i.read or ()][1:]
+            for target, member in zip(pairs[::2], pairs[1::2], strict=False):
+                made = [d._replace(at=i, member=member) for d in list(group)]
+                self.decorations[target].extend(made)
+
+    def _find_functions(self) -> None:
+        function: Function | None = None
+        block: Block | None = None
+        line: tuple[int, int, int] | None = None
+        for i in self.instructions:
+            op = i.shape.name
+            if op == "Line":
+                line = (i.words[1], i.words[2], i.words[3]) if len(i.words) > 3 else None
+            elif op == "NoLine":
+                line = None
+            elif line is not None:
+                self.sources[i.index] = line
+            if op == "Function":
+                function, block = Function(i), None
+                self.functions.append(function)
+                self.by_function.setdefault(i.result, function)
+            elif function is None:
+                self.outside.append(i)
+            elif op == "FunctionEnd":
+                function, block, line = None, None, None
+            elif op == "FunctionParameter":
+                function.parameters.append(i)
+            elif op == "Label":
+                block = i.block = function.add_block(i)
+            elif block is not None:
+                i.block = block
+                block.instructions.append(i)
+                if op in TERMINATORS:
+                    block, line = None, None
+        for made in self.functions:
+            made.connect()
+
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """Declared capabilities and what they imply."""
+        known = grammar().kind("Capability")
+        names = [n for n in self.declared if n in known]
+        return frozenset(names).union(*(grammar().implied(n) for n in names))
+
+    @cached_property
+    def is_shader(self) -> bool:
+        return "Shader" in self.capabilities
+
+    @cached_property
+    def is_kernel(self) -> bool:
+        """A kernel's module, as CM-02 and CM-10 distinguish it."""
+        return "Kernel" in self.capabilities and not self.is_shader
+
+    @cached_property
+    def addressing_model(self) -> str:
+        if not self.memory_models:
+            return ""
+        return enumerant("AddressingModel", self.memory_models[0].words[1])
+
+    @cached_property
+    def memory_model(self) -> str:
+        if not self.memory_models:
+            return ""
+        return enumerant("MemoryModel", self.memory_models[0].words[2])
+
+    @cached_property
+    def is_vulkan_model(self) -> bool:
+        return self.memory_model == "Vulkan"
+
+    @cached_property
+    def uses(self) -> dict[int, list[Instruction]]:
+        """Id -> the instructions that use it."""
+        found: defaultdict[int, list[Instruction]] = defaultdict(list)
+        for i in self.instructions:
+            for used in dict.fromkeys(i.ids()):
+                found[used].append(i)
+        return dict(found)
+
+    def type_of(self, id: int) -> Type | None:
+        """The type of a value, None for what has none."""
+        at = self.definitions.get(id)
+        return None if at is None else self.types.get(at.type_id)
+
+    def pointee(self, type_: Type | None) -> Type | None:
+        """What a typed pointer points to."""
+        return None if type_ is None else self.types.get(type_.pointee_id)
+
+    def op_of(self, id: int) -> str:
+        """The instruction that defines an id, empty if none does."""
+        at = self.definitions.get(id)
+        return "" if at is None else at.shape.name
+
+    def is_constant(self, id: int) -> bool:
+        """Whether a constant instruction gives the id."""
+        return self.op_of(id) in CONSTANTS
+
+    def is_spec(self, id: int) -> bool:
+        return self.op_of(id).startswith("SpecConstant")
+
+    def integer(self, id: int, *, default: bool = False) -> int | None:
+        """
+        The value of an integer constant, None if it is not known before specialization.
+
+        With `default` a specialization constant counts by its default.
+        """
+        at = self.definitions.get(id)
+        type_ = self.type_of(id)
+        if at is None or type_ is None or type_.kind != "Int":
+            return None
+        if at.op == "ConstantNull":
+            return 0
+        if at.op != "Constant" and not (default and at.op == "SpecConstant"):
+            return None
+        value = sum(w << 32 * k for k, w in enumerate(at.words[3:]))
+        width = max(type_.width, 1)
+        value &= (1 << width) - 1
+        return value - (1 << width) if type_.signed and value >> (width - 1) else value
+
+    def decoration(self, id: int, name: str, member: int | None = None) -> Decoration | None:
+        """The first decoration of this name."""
+        for found in self.decorations.get(id, ()):
+            if found.name == name and found.member == member:
+                return found
+        return None
+
+    def has(self, id: int, name: str, member: int | None = None) -> bool:
+        return self.decoration(id, name, member) is not None
+
+    def spell(self, id: int) -> str:
+        """An id as findings print it: `%7`, `%7 "sum"`."""
+        name = self.names.get(id)
+        return f'%{id} "{name}"' if name else f"%{id}"
+
+    def spell_type(self, id: int) -> str:
+        """The type of a value, for a message."""
+        found = self.type_of(id)
+        return "no value" if found is None else str(found)
+
+
+_COLLECT = {
+    "Capability": Module._capability,
+    "Extension": Module._extension,
+    "ExtInstImport": Module._import,
+    "MemoryModel": Module._memory_model,
+    "EntryPoint": Module._entry_point,
+    "ExecutionMode": Module._mode,
+    "ExecutionModeId": Module._mode,
+    "Name": Module._name,
+    "Decorate": Module._decorate,
+    "DecorateId": Module._decorate,
+    "DecorateString": Module._decorate,
+    "MemberDecorate": Module._decorate_member,
+    "MemberDecorateString": Module._decorate_member,
+}

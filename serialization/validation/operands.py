@@ -1,0 +1,244 @@
+"""
+Rules of operand types for arithmetic, logic, bits and conversions (OPR): one table.
+
+A row says which instructions it is for, what their result is and what their operands are. An
+operand is described by its own type, or by what it shares with the result's. Cooperative matrices
+and vectors take part wherever a row says a number of some shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.types import Type
+
+
+class Want(NamedTuple):
+    """What a type must be: in words, and as a test of it beside the result's."""
+
+    text: str
+    fits: Callable[[Type, Type], bool]
+
+
+def _number(kind: str) -> Callable[[Type, Type], bool]:
+    return lambda t, r: t.base == kind
+
+
+INT = Want("an integer, a vector of integers or a cooperative matrix", _number("Int"))
+FLOAT = Want("a float, a vector of floats or a cooperative matrix", _number("Float"))
+BOOL = Want("a Boolean or a vector of Booleans", _number("Bool"))
+BOOL_SCALAR = Want("a Boolean", lambda t, r: t.kind == "Bool")
+BOOL_VECTOR = Want("a vector of Booleans", lambda t, r: t.is_vector and t.base == "Bool")
+INT_SCALAR = Want("an integer scalar", lambda t, r: t.kind == "Int")
+FLOAT_SCALAR = Want("a floating-point scalar", lambda t, r: t.kind == "Float")
+FLOAT_VECTOR = Want("a vector of floats", lambda t, r: t.is_vector and t.base == "Float")
+UNSIGNED = Want("an integer of Signedness 0", lambda t, r: t.base == "Int" and not t.signed)
+MATRIX = Want("a matrix", lambda t, r: t.kind == "Matrix")
+SAME = Want("of the result's type", lambda t, r: t is r)
+LIKE = Want(
+    "an integer of the result's shape and width",
+    lambda t, r: t.base == "Int" and t.shape() == r.shape() and t.width == r.width,
+)
+INT_SHAPE = Want(
+    "an integer of the result's shape", lambda t, r: t.base == "Int" and t.shape() == r.shape()
+)
+FLOAT_SHAPE = Want(
+    "a float of the result's shape", lambda t, r: t.base == "Float" and t.shape() == r.shape()
+)
+BOOL_SHAPE = Want(
+    "a Boolean of the result's shape", lambda t, r: t.base == "Bool" and t.shape() == r.shape()
+)
+COMPONENT = Want("of the result's component type", lambda t, r: t is r.scalar)
+UNSIGNED_SHAPE = Want(
+    "an integer of Signedness 0 in the result's shape",
+    lambda t, r: t.base == "Int" and not t.signed and t.shape() == r.shape(),
+)
+
+
+def _same_pair(m: Module, i: Instruction) -> str | None:
+    """Both operands have one type."""
+    a, b = m.type_of(i.words[3]), m.type_of(i.words[4])
+    return None if a is b else f"the operands are of {a} and {b}, two types"
+
+
+def _float_pair(m: Module, i: Instruction) -> str | None:
+    """Both operands are floats of one type, in the result's shape."""
+    a, b, r = m.type_of(i.words[3]), m.type_of(i.words[4]), m.types.get(i.type_id)
+    if a is None or b is None or r is None:
+        return None
+    if a is not b or a.base != "Float" or a.shape() != r.shape():
+        return f"the operands are floats of one type in the shape of {r}, not {a} and {b}"
+    return None
+
+
+def _same_width(m: Module, i: Instruction) -> str | None:
+    """Both operands have one width."""
+    a, b = m.type_of(i.words[3]), m.type_of(i.words[4])
+    same = a is None or b is None or a.width == b.width
+    return None if same else f"the operands are {a.width} and {b.width} bits wide"
+
+
+def _other_width(m: Module, i: Instruction) -> str | None:
+    """A conversion within a kind changes the width."""
+    a, r = m.type_of(i.words[3]), m.types.get(i.type_id)
+    if a is None or r is None or a.width != r.width:
+        return None
+    if a.encoding != r.encoding:
+        return None
+    if a.is_matrix and a is not r:
+        return None
+    return f"{a} and {r} have one width"
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    id: str
+    section: str
+    says: str
+    names: str
+    result: Want | None
+    operands: Mapping[str, Want]
+    also: Callable[[Module, Instruction], str | None] | None = None
+
+
+def _two(want: Want) -> Mapping[str, Want]:
+    return {"operand_1": want, "operand_2": want}
+
+
+TABLE = (
+    Row("OPR-01", "3.49.13", "Integer arithmetic takes integers of the result's shape and width.",
+        "IAdd ISub IMul SDiv SRem SMod", INT, _two(LIKE)),
+    Row("OPR-02", "3.49.13", "Unsigned division takes and gives integers of Signedness 0.",
+        "UDiv UMod", UNSIGNED, _two(SAME)),
+    Row("OPR-03", "3.49.13", "Floating-point arithmetic takes floats of the result's type.",
+        "FAdd FSub FMul FDiv FRem FMod", FLOAT, _two(SAME)),
+    Row("OPR-04", "3.49.13", "A negation keeps the shape and width.",
+        "SNegate", INT, {"operand": LIKE}),
+    Row("OPR-05", "3.49.13", "A floating-point negation keeps the type.",
+        "FNegate", FLOAT, {"operand": SAME}),
+    Row("OPR-06", "3.49.13", "VectorTimesScalar takes a vector of the result's type and its component.",
+        "VectorTimesScalar", FLOAT_VECTOR, {"vector": SAME, "scalar": COMPONENT}),
+    Row("OPR-07", "3.49.13", "Dot takes two vectors of floats of the result's type.",
+        "Dot", FLOAT_SCALAR,
+        {n: Want("a vector of the result's type", lambda t, r: t.is_vector and t.element is r)
+         for n in ("vector_1", "vector_2")}, _same_pair),
+    Row("OPR-08", "3.49.15", "Logical operations take Booleans of the result's type.",
+        "LogicalOr LogicalAnd LogicalEqual LogicalNotEqual", BOOL, _two(SAME)),
+    Row("OPR-09", "3.49.15", "LogicalNot keeps the type.", "LogicalNot", BOOL, {"operand": SAME}),
+    Row("OPR-10", "3.49.15", "Any and All take a vector of Booleans.", "Any All", BOOL_SCALAR,
+        {"vector": BOOL_VECTOR}),
+    Row("OPR-11", "3.49.15", "Integer comparisons take integers of one width in the result's shape.",
+        "IEqual INotEqual UGreaterThan SGreaterThan UGreaterThanEqual SGreaterThanEqual ULessThan "
+        "SLessThan ULessThanEqual SLessThanEqual", BOOL, _two(INT_SHAPE), _same_width),
+    Row("OPR-12", "3.49.15", "Floating-point comparisons take floats of one type in the result's shape.",
+        "FOrdEqual FUnordEqual FOrdNotEqual FUnordNotEqual FOrdLessThan FUnordLessThan "
+        "FOrdGreaterThan FUnordGreaterThan FOrdLessThanEqual FUnordLessThanEqual "
+        "FOrdGreaterThanEqual FUnordGreaterThanEqual Ordered Unordered LessOrGreater",
+        BOOL, {}, _float_pair),
+    Row("OPR-13", "3.49.15", "Tests of floats take a float of the result's shape.",
+        "IsNan IsInf IsFinite IsNormal SignBitSet", BOOL, {"x": FLOAT_SHAPE}),
+    Row("OPR-14", "3.49.14", "Shifts take a base of the result's shape and width and a count of its shape.",
+        "ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical", INT,
+        {"base": LIKE, "shift": INT_SHAPE}),
+    Row("OPR-15", "3.49.14", "Bitwise operations take integers of the result's shape and width.",
+        "BitwiseOr BitwiseXor BitwiseAnd", INT, _two(LIKE)),
+    Row("OPR-16", "3.49.14", "Not keeps the shape and width.", "Not", INT, {"operand": LIKE}),
+    Row("OPR-17", "3.49.14", "Bit fields keep the base's type; offset and count are integer scalars.",
+        "BitFieldInsert", INT,
+        {"base": SAME, "insert": SAME, "offset": INT_SCALAR, "count": INT_SCALAR}),
+    Row("OPR-18", "3.49.14", "A bit field's extraction keeps the base's type.",
+        "BitFieldSExtract BitFieldUExtract", INT,
+        {"base": SAME, "offset": INT_SCALAR, "count": INT_SCALAR}),
+    Row("OPR-19", "3.49.14", "BitReverse keeps the type; BitCount the shape.",
+        "BitReverse", INT, {"base": SAME}),
+    Row("OPR-20", "3.49.14", "BitCount keeps the shape.", "BitCount", INT, {"base": INT_SHAPE}),
+    Row("OPR-21", "3.49.11", "A conversion from float to integer keeps the shape.",
+        "ConvertFToS", INT, {"float_value": FLOAT_SHAPE}),
+    Row("OPR-22", "3.49.11", "A conversion from float to unsigned gives Signedness 0.",
+        "ConvertFToU", UNSIGNED, {"float_value": FLOAT_SHAPE}),
+    Row("OPR-23", "3.49.11", "A conversion from integer to float keeps the shape.",
+        "ConvertSToF", FLOAT, {"signed_value": INT_SHAPE}),
+    Row("OPR-24", "3.49.11", "A conversion from unsigned to float keeps the shape.",
+        "ConvertUToF", FLOAT, {"unsigned_value": INT_SHAPE}),
+    Row("OPR-25", "3.49.11", "UConvert gives Signedness 0 and another width.",
+        "UConvert", UNSIGNED, {"unsigned_value": INT_SHAPE}, _other_width),
+    Row("OPR-26", "3.49.11", "SConvert gives another width.",
+        "SConvert", INT, {"signed_value": INT_SHAPE}, _other_width),
+    Row("OPR-27", "3.49.11", "FConvert gives another width or encoding.",
+        "FConvert", FLOAT, {"float_value": FLOAT_SHAPE}, _other_width),
+    Row("OPR-28", "3.49.11", "QuantizeToF16 takes and gives 32-bit floats.",
+        "QuantizeToF16", Want("32-bit floats", lambda t, r: t.base == "Float" and t.width == 32),
+        {"value": SAME}),
+    Row("OPR-29", "3.49.13", "MatrixTimesScalar keeps the type and takes its component.",
+        "MatrixTimesScalar", Want("a matrix", lambda t, r: t.kind == "Matrix" or t.is_matrix),
+        {"matrix": SAME, "scalar": COMPONENT}),
+    Row("OPR-30", "3.49.15", "OpFMA's operands have the result's type.", "FmaKHR", FLOAT,
+        {"operand_1": SAME, "operand_2": SAME, "operand_3": SAME}),
+    Row("OPR-31", "3.49.16", "A derivative is of a 32-bit float and keeps its type.",
+        "DPdx DPdy Fwidth DPdxFine DPdyFine FwidthFine DPdxCoarse DPdyCoarse FwidthCoarse", FLOAT,
+        {"p": SAME}),
+    Row("OPR-32", "3.49.24", "OpAssumeTrueKHR takes a Boolean.", "AssumeTrueKHR", None,
+        {"condition": BOOL_SCALAR}),
+    Row("OPR-33", "3.49.24", "OpExpectKHR takes two values of the result's type.", "ExpectKHR",
+        Want("an integer or a Boolean", lambda t, r: t.base in ("Int", "Bool")),
+        {"value": SAME, "expected_value": SAME}),
+)  # fmt: skip
+
+
+def check_row(
+    m: Module, i: Instruction, row: Row, wanted: tuple[tuple[str, int, Want], ...]
+) -> Problems:
+    """The problems of one instruction under one row."""
+    result = m.types.get(i.type_id) if i.shape.has_type else None
+    words = i.words
+    if row.result is not None:
+        if result is None:
+            return
+        if not row.result.fits(result, result):
+            yield Problem(
+                f"the result is {row.result.text}, not {result}", "change the result type"
+            )
+            return
+    sound = True
+    for name, place, want in wanted:
+        if place >= len(words):
+            return
+        type_ = m.type_of(words[place])
+        if type_ is None:
+            sound = False
+        elif not want.fits(type_, result or type_):
+            sound = False
+            yield Problem(
+                f"{name} {m.spell(words[place])} is {want.text}"
+                + (f" {result}" if result is not None and "result" in want.text else "")
+                + f", but it is of {type_}",
+                "convert it, or use the instruction for its type",
+            )
+    if sound and row.also is not None and len(words) > 3:
+        cause = row.also(m, i)
+        if cause is not None:
+            yield Problem(cause, "convert one of them, or drop the instruction")
+
+
+def _register(row: Row) -> None:
+    cached: dict[int, tuple[tuple[str, int, Want], ...]] = {}
+
+    def check(m: Module, i: Instruction) -> Problems:
+        opcode = i.words[0] & 0xFFFF
+        wanted = cached.get(opcode)
+        if wanted is None:
+            wanted = cached[opcode] = tuple(
+                (name, i.shape.places[name], want) for name, want in row.operands.items()
+            )
+        return check_row(m, i, row, wanted)
+
+    instruction_rule(row.id, row.section, row.says, row.names)(check)
+
+
+for _row in TABLE:
+    _register(_row)

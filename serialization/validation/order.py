@@ -1,0 +1,242 @@
+"""
+Rules of where instructions stand: the module's sections, functions, blocks (LAY).
+
+The section of an instruction is a property of its name, so the order of the module is one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl_spirv.serialization.validation.flow import MERGES, TERMINATORS
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    declared_rule,
+    instruction_rule,
+    module_rule,
+)
+
+SECTIONS = (
+    "Capability ConditionalCapabilityINTEL",
+    "Extension ConditionalExtensionINTEL",
+    "ExtInstImport",
+    "MemoryModel SamplerImageAddressingModeNV",
+    "EntryPoint ConditionalEntryPointINTEL",
+    "ExecutionMode ExecutionModeId",
+    "String Source SourceExtension SourceContinued",
+    "Name MemberName",
+    "ModuleProcessed",
+    "Decorate MemberDecorate DecorationGroup GroupDecorate GroupMemberDecorate DecorateId "
+    "DecorateString MemberDecorateString MemberDecorateIdEXT",
+)
+"""SPIR-V 2.4, the sections before types, constants and global variables."""
+
+SECTION = {name: k for k, names in enumerate(SECTIONS) for name in names.split()}
+DECLARATIONS = len(SECTIONS)
+FUNCTIONS = DECLARATIONS + 1
+
+BOTH = frozenset(
+    {"Undef", "Variable", "UntypedVariableKHR", "ExtInst", "Line", "NoLine", "PoisonKHR"}
+)
+"""Instructions that stand among the declarations and in functions."""
+
+NO_PLACE = frozenset({"Nop", "ExtInstWithForwardRefsKHR"})
+
+
+def section(i: Instruction) -> int:
+    """The section an instruction belongs to; functions for whatever is not declared elsewhere."""
+    op = i.shape.name
+    found = SECTION.get(op)
+    if found is not None:
+        return found
+    if op in CONSTANTS or op.startswith("Type") or op in BOTH or op == "SpecConstantOp":
+        return DECLARATIONS
+    return FUNCTIONS
+
+
+@module_rule("LAY-01", "2.4", "Instructions stand in the order of the module's sections.")
+def sections(m: Module) -> Problems:
+    reached = 0
+    for i in m.outside:
+        op = i.shape.name
+        if op in NO_PLACE or i.shape.entry is None:
+            continue
+        here = section(i)
+        if here < reached and op not in BOTH:
+            yield Problem(
+                f"Op{op} stands behind instructions of a later section",
+                "move it to its section",
+                i,
+            )
+        elif here == FUNCTIONS:
+            yield Problem(f"Op{op} stands outside a function", "move it into a block", i)
+        elif op in BOTH and reached < DECLARATIONS - 1 and op not in ("Line", "NoLine"):
+            reached = DECLARATIONS
+        reached = max(reached, here)
+    started = bool(m.functions)
+    first = m.functions[0].at.index if started else 0
+    for i in m.instructions[first:] if started else ():
+        here = section(i)
+        if here < FUNCTIONS and i.op not in BOTH and i.op not in NO_PLACE:
+            yield Problem(
+                f"Op{i.op} stands behind the start of a function",
+                "move it to its section",
+                i,
+            )
+
+
+@module_rule("LAY-02", "2.4", "There is exactly one OpMemoryModel.")
+def one_memory_model(m: Module) -> Problems:
+    if not m.memory_models:
+        yield Problem("the module has no OpMemoryModel", "add one behind the extensions")
+    for i in m.memory_models[1:]:
+        yield Problem("this is a second OpMemoryModel", "keep one", i)
+
+
+declared_rule(
+    "LAY-03", "2.4", "A function is OpFunction, its parameters, its blocks, OpFunctionEnd."
+)
+declared_rule("LAY-04", "2.4", "A block begins with OpLabel and ends with its only terminator.")
+declared_rule("LAY-05", "2.4", "Functions without a body come before those with one.")
+
+
+@module_rule("LAY-06", "2.4", "Every function has an end.")
+def functions(m: Module) -> Problems:
+    yield from _Walk(m).walk()
+
+
+class _Walk:
+    """Goes through the functions' instructions once."""
+
+    def __init__(self, m: Module):
+        self.m = m
+        self.function: Instruction | None = None
+        self.labels = 0
+        self.in_block = False
+        self.defined = False
+
+    def walk(self) -> Iterator[Problem]:
+        for i in self.m.instructions:
+            if self.function is None and i.shape.name not in ("Function", "FunctionEnd"):
+                continue
+            yield from self._step(i)
+        if self.function is not None:
+            yield Problem("the function has no OpFunctionEnd", "add it", self.function)
+
+    def _step(self, i: Instruction) -> Iterator[Problem]:
+        op = i.shape.name
+        if op == "Function":
+            if self.function is not None:
+                yield Problem("a function starts within another", "end that one first", i)
+            self.function, self.labels, self.in_block = i, 0, False
+        elif op == "FunctionEnd":
+            yield from self._end(i)
+        elif op == "FunctionParameter":
+            if self.labels:
+                yield Problem("a parameter stands behind a block", "move it up", i, "LAY-03")
+        elif op == "Label":
+            if self.in_block:
+                yield Problem("the block before has no terminator", "end it", i, "LAY-04")
+            self.labels += 1
+            self.in_block = True
+        elif op in ("Line", "NoLine", "Nop", "ExtInstWithForwardRefsKHR"):
+            return
+        elif not self.in_block:
+            if op == "ExtInst" and self._non_semantic(i):
+                return
+            yield Problem(f"Op{op} stands in no block", "begin one with OpLabel", i, "LAY-04")
+        elif op in TERMINATORS:
+            self.in_block = False
+
+    def _non_semantic(self, i: Instruction) -> bool:
+        return self.m.imports.get(i.get("set"), "").startswith("NonSemantic.")
+
+    def _end(self, i: Instruction) -> Iterator[Problem]:
+        if self.function is None:
+            yield Problem("OpFunctionEnd ends no function", "remove it", i, "LAY-03")
+            return
+        if self.in_block:
+            yield Problem("the last block has no terminator", "end it", i, "LAY-04")
+        if self.labels:
+            self.defined = True
+        elif self.defined:
+            yield Problem(
+                "a function without a body stands behind one with a body",
+                "move declarations up",
+                self.function,
+                "LAY-05",
+            )
+        self.function, self.in_block = None, False
+
+
+VARIABLE_COMPANY = frozenset(
+    {"Variable", "UntypedVariableKHR", "Line", "NoLine", "ExtInst", "Undef", "Phi", "Nop"}
+)
+
+
+@instruction_rule(
+    "LAY-07",
+    "2.4",
+    "A function's variables are the first instructions of its first block.",
+    "Variable UntypedVariableKHR",
+)
+def variables_first(m: Module, i: Instruction) -> Problems:
+    block = i.block
+    if block is None:
+        return
+    if block.order:
+        yield Problem("the variable is not in the function's first block", "move it there")
+        return
+    for other in block.instructions:
+        if other is i:
+            return
+        debug = other.op == "ExtInst" and m.imports.get(other.get("set"), "") != "GLSL.std.450"
+        if other.op not in VARIABLE_COMPANY or (other.op == "ExtInst" and not debug):
+            yield Problem(f"the variable stands behind Op{other.op}", "move it up")
+            return
+
+
+@instruction_rule(
+    "LAY-08", "2.4", "OpPhi stands before all other instructions of its block.", "Phi"
+)
+def phi_first(m: Module, i: Instruction) -> Problems:
+    if i.block is None:
+        return
+    if i.block.order == 0:
+        yield Problem("an OpPhi stands in the entry block", "the entry has no predecessors")
+        return
+    for other in i.block.instructions:
+        if other is i:
+            return
+        if other.op not in ("Phi", "Line", "NoLine", "Nop"):
+            debug = other.op == "ExtInst" and m.imports.get(other.get("set"), "") != "GLSL.std.450"
+            if not debug:
+                yield Problem(f"the OpPhi stands behind Op{other.op}", "move it up")
+                return
+
+
+@instruction_rule(
+    "LAY-09",
+    "2.11",
+    "A merge instruction is followed by its block's terminator.",
+    "LoopMerge SelectionMerge",
+)
+def merge_second_to_last(m: Module, i: Instruction) -> Problems:
+    if i.block is None:
+        return
+    behind = [o for o in i.block.instructions if o.index > i.index]
+    following = next((o for o in behind if o.op not in ("Line", "NoLine")), None)
+    allowed = (
+        ("Branch", "BranchConditional") if i.op == "LoopMerge" else ("BranchConditional", "Switch")
+    )
+    if following is None or following.op not in allowed:
+        what = "nothing" if following is None else f"Op{following.op}"
+        yield Problem(
+            f"Op{i.op} is followed by {what}",
+            f"put Op{' or Op'.join(allowed)} right behind it",
+        )
+    if any(o.op in MERGES and o is not i for o in i.block.instructions):
+        yield Problem("the block has two merge instructions", "keep one")

@@ -1,0 +1,398 @@
+"""
+Rules of what invocations do together: scopes and semantics (SCO), barriers, atomics (ATO), group
+operations (GRP).
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    instruction_rule,
+)
+from xdsl_spirv.serialization.validation.types import enumerant
+
+ATOMICS = (
+    "AtomicLoad AtomicStore AtomicExchange AtomicCompareExchange AtomicCompareExchangeWeak "
+    "AtomicIIncrement AtomicIDecrement AtomicIAdd AtomicISub AtomicSMin AtomicUMin AtomicSMax "
+    "AtomicUMax AtomicAnd AtomicOr AtomicXor AtomicFlagTestAndSet AtomicFlagClear AtomicFMinEXT "
+    "AtomicFMaxEXT AtomicFAddEXT"
+)
+GROUP_VALUES = (
+    "GroupNonUniformBroadcast GroupNonUniformBroadcastFirst GroupNonUniformShuffle "
+    "GroupNonUniformShuffleXor GroupNonUniformShuffleUp GroupNonUniformShuffleDown "
+    "GroupNonUniformQuadBroadcast GroupNonUniformQuadSwap"
+)
+GROUP_INTEGERS = (
+    "GroupNonUniformIAdd GroupNonUniformIMul GroupNonUniformSMin GroupNonUniformUMin "
+    "GroupNonUniformSMax GroupNonUniformUMax GroupNonUniformBitwiseAnd GroupNonUniformBitwiseOr "
+    "GroupNonUniformBitwiseXor"
+)
+GROUP_FLOATS = "GroupNonUniformFAdd GroupNonUniformFMul GroupNonUniformFMin GroupNonUniformFMax"
+GROUP_BOOLEANS = "GroupNonUniformLogicalAnd GroupNonUniformLogicalOr GroupNonUniformLogicalXor"
+GROUP_VOTES = "GroupNonUniformElect GroupNonUniformAll GroupNonUniformAny GroupNonUniformAllEqual"
+GROUP_BALLOTS = (
+    "GroupNonUniformBallot GroupNonUniformInverseBallot GroupNonUniformBallotBitExtract "
+    "GroupNonUniformBallotBitCount GroupNonUniformBallotFindLSB GroupNonUniformBallotFindMSB"
+)
+GROUPS = " ".join(
+    (GROUP_VALUES, GROUP_INTEGERS, GROUP_FLOATS, GROUP_BOOLEANS, GROUP_VOTES, GROUP_BALLOTS)
+)
+BARRIERS = "ControlBarrier MemoryBarrier"
+
+
+def _scope(m: Module, id: int) -> str | None:
+    value = m.integer(id)
+    return None if value is None else enumerant("Scope", value)
+
+
+@instruction_rule(
+    "SCO-01",
+    "3.27",
+    "A scope or a memory semantics is a 32-bit integer, with Shader a constant.",
+    f"{ATOMICS} {GROUPS} {BARRIERS} GroupNonUniformRotateKHR",
+)
+def scope_type(m: Module, i: Instruction) -> Problems:
+    for place, kind in enumerate(i.shape.kinds, 1):
+        if kind not in ("IdScope", "IdMemorySemantics") or place >= len(i.words):
+            continue
+        id = i.words[place]
+        type_ = m.type_of(id)
+        if type_ is None:
+            continue
+        what = "scope" if kind == "IdScope" else "semantics"
+        if type_.kind != "Int" or type_.width != 32:
+            yield Problem(f"the {what} is a 32-bit integer, not {type_}", "use a 32-bit integer")
+        elif (
+            m.op_of(id) not in CONSTANTS
+            and m.is_shader
+            and "CooperativeMatrixNV" not in m.capabilities
+        ):
+            yield Problem(f"the {what} {m.spell(id)} is no constant", "use a constant")
+        elif kind == "IdScope":
+            value = m.integer(id)
+            if value is not None and value not in grammar().kind("Scope"):
+                yield Problem(f"{value} is no scope", "use a scope of SPIR-V 3.27")
+
+
+@instruction_rule(
+    "SCO-02",
+    "3.27",
+    "In Vulkan an execution scope is Workgroup or Subgroup, a memory scope none but its own.",
+    f"{ATOMICS} {GROUPS} {BARRIERS} GroupNonUniformRotateKHR",
+    vulkan=True,
+)
+def vulkan_scopes(m: Module, i: Instruction) -> Problems:
+    places = i.shape.places
+    if "execution" in places:
+        scope = _scope(m, i.get("execution"))
+        allowed = ("Workgroup", "Subgroup") if i.op == "ControlBarrier" else ("Subgroup",)
+        if scope is not None and scope not in allowed:
+            yield Problem(f"the execution scope is {scope}", f"use {' or '.join(allowed)}")
+    if "memory" in places:
+        scope = _scope(m, i.get("memory"))
+        if scope is not None and scope not in (
+            "Device", "QueueFamily", "Workgroup", "Subgroup", "Invocation", "ShaderCallKHR"
+        ):  # fmt: skip
+            yield Problem(f"the memory scope is {scope}", "use Device or a smaller one")
+        elif scope == "QueueFamily" and not m.is_vulkan_model:
+            yield Problem("QueueFamily is of the Vulkan memory model", "use Device")
+        elif scope == "Subgroup" and m.environment.vulkan == (1, 0):
+            if not {"SubgroupBallotKHR", "SubgroupVoteKHR"} & m.capabilities:
+                yield Problem("Vulkan 1.0 has no memory scope Subgroup", "use Workgroup")
+
+
+ORDERS = ("Acquire", "Release", "AcquireRelease", "SequentiallyConsistent")
+STORAGES = (
+    "UniformMemory", "SubgroupMemory", "WorkgroupMemory", "CrossWorkgroupMemory",
+    "AtomicCounterMemory", "ImageMemory", "OutputMemory",
+)  # fmt: skip
+VULKAN_STORAGES = ("UniformMemory", "WorkgroupMemory", "ImageMemory", "OutputMemory")
+
+
+def _bits(names: tuple[str, ...]) -> int:
+    kind = grammar().kind("MemorySemantics")
+    return sum(kind[n].value for n in names)
+
+
+@instruction_rule(
+    "SCO-03",
+    "3.25",
+    "Memory semantics have at most one order, and what makes available or visible has one.",
+    f"{ATOMICS} {BARRIERS}",
+)
+def semantics(m: Module, i: Instruction) -> Problems:
+    for place, kind in enumerate(i.shape.kinds, 1):
+        if kind != "IdMemorySemantics" or place >= len(i.words):
+            continue
+        value = m.integer(i.words[place])
+        if value is not None:
+            yield from _semantics(m, i, value & 0xFFFFFFFF)
+
+
+def _semantics(m: Module, i: Instruction, value: int) -> Problems:
+    orders = [o for o in ORDERS if value & _bits((o,))]
+    if len(orders) > 1:
+        yield Problem(f"the semantics are {' and '.join(orders)}", "choose one order")
+        return
+    if value & ~_bits((*ORDERS, *STORAGES, "MakeAvailable", "MakeVisible", "Volatile")):
+        yield Problem(f"the semantics 0x{value:x} have unknown bits", "use those of SPIR-V 3.25")
+    order = orders[0] if orders else ""
+    vulkan = "VulkanMemoryModel" in m.capabilities
+    for name in ("MakeAvailable", "MakeVisible", "OutputMemory", "Volatile"):
+        if value & _bits((name,)) and not vulkan:
+            yield Problem(f"{name} needs the capability VulkanMemoryModel", "declare it")
+    if value & _bits(("MakeAvailable",)) and order not in ("Release", "AcquireRelease"):
+        yield Problem("MakeAvailable goes with Release or AcquireRelease", "add one")
+    if value & _bits(("MakeVisible",)) and order not in ("Acquire", "AcquireRelease"):
+        yield Problem("MakeVisible goes with Acquire or AcquireRelease", "add one")
+    if value & _bits(("MakeAvailable", "MakeVisible")) and not value & _bits(STORAGES):
+        yield Problem("nothing says which memory is made available or visible", "name it")
+    if order == "SequentiallyConsistent" and m.is_vulkan_model:
+        yield Problem("the Vulkan memory model has no SequentiallyConsistent", "AcquireRelease")
+    if value & _bits(("Volatile",)) and i.op in BARRIERS.split():
+        yield Problem("a barrier is not Volatile", "drop it")
+    if m.environment.vulkan:
+        yield from _vulkan_semantics(m, i, value, order)
+
+
+def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Problems:
+    stores = value & _bits(VULKAN_STORAGES)
+    if i.op == "MemoryBarrier" and (not order or order == "SequentiallyConsistent"):
+        yield Problem("a memory barrier has one of Acquire, Release, AcquireRelease", "add one")
+    elif i.op == "MemoryBarrier" and not stores:
+        yield Problem("a memory barrier names a storage class", "add UniformMemory, say")
+    if i.op == "ControlBarrier":
+        if value and not order:
+            yield Problem("semantics that are not None have an order", "add AcquireRelease")
+        elif order and not stores:
+            yield Problem("semantics that are not None name a storage class", "add one")
+        if order == "SequentiallyConsistent":
+            yield Problem("there is no SequentiallyConsistent in Vulkan", "use AcquireRelease")
+        scope = _scope(m, i.get("memory"))
+        if scope == "Invocation" and value:
+            yield Problem("with the memory scope Invocation the semantics are None", "use 0")
+    if i.op.startswith("Atomic") and order and not stores:
+        yield Problem(f"the semantics {order} name no storage class", "add UniformMemory, say")
+    if i.op == "AtomicLoad" and order in ("Release", "AcquireRelease", "SequentiallyConsistent"):
+        yield Problem(f"a load is not {order}", "use Acquire")
+    if i.op == "AtomicStore" and order in ("Acquire", "AcquireRelease", "SequentiallyConsistent"):
+        yield Problem(f"a store is not {order}", "use Release")
+
+
+@instruction_rule(
+    "ATO-01",
+    "3.49.18",
+    "An atomic works on a pointer to a number, and gives and takes values of its type.",
+    ATOMICS,
+)
+def atomic(m: Module, i: Instruction) -> Problems:
+    pointer = m.type_of(i.get("pointer"))
+    if pointer is None:
+        return
+    if not pointer.is_pointer:
+        yield Problem(f"{m.spell(i.get('pointer'))} is no pointer", "use a pointer")
+        return
+    held = m.pointee(pointer) or (m.types.get(i.type_id) if i.type_id else None)
+    result = m.types.get(i.type_id) if i.type_id else held
+    if i.op.startswith("AtomicFlag") or held is None:
+        return
+    floating = i.op.startswith("AtomicF")
+    both = i.op in ("AtomicLoad", "AtomicStore", "AtomicExchange")
+    kinds = ("Float",) if floating else ("Int", "Float") if both else ("Int",)
+    vector = floating and held.kind == "Vector" and "AtomicFloat16VectorNV" in m.capabilities
+    if held.kind not in kinds and not vector:
+        yield Problem(f"the pointee is of {held}", f"use a {' or '.join(kinds).lower()} scalar")
+        return
+    if result is not held:
+        yield Problem(f"the result is of {result}, the pointee of {held}", "use one type")
+    for name in ("value", "comparator"):
+        if name not in i.shape.places:
+            continue
+        value = m.type_of(i.get(name))
+        if value is not None and value is not held:
+            yield Problem(f"the {name} is of {value}, not {held}", "convert it")
+    yield from _atomic_place(m, i, pointer.storage, held.width, held.kind)
+
+
+def _atomic_place(m: Module, i: Instruction, storage: str, width: int, kind: str) -> Problems:
+    if m.environment.vulkan and storage not in (
+        "Uniform", "Workgroup", "Image", "StorageBuffer", "PhysicalStorageBuffer",
+        "TaskPayloadWorkgroupEXT", "AtomicCounter",
+    ):  # fmt: skip
+        yield Problem(f"Vulkan has no atomics in {storage}", "use StorageBuffer or Workgroup")
+    elif storage == "Function" and m.is_shader:
+        yield Problem("there are no atomics in Function storage", "use a plain access")
+    if kind == "Int" and width == 64 and m.is_shader:
+        if "Int64Atomics" not in m.capabilities and "Int64ImageEXT" not in m.capabilities:
+            yield Problem("a 64-bit atomic needs Int64Atomics", "declare it")
+    elif kind == "Int" and width not in (32, 64) and m.environment.vulkan:
+        yield Problem(f"there are no atomics of {width} bits", "use 32 or 64 bits")
+    if kind == "Float" and i.op.startswith("AtomicF"):
+        name = "Add" if "Add" in i.op else "MinMax"
+        need = f"AtomicFloat{width}{name}EXT"
+        if need not in m.capabilities and need in grammar().kind("Capability"):
+            yield Problem(f"Op{i.op} of {width} bits needs {need}", "declare it")
+
+
+@instruction_rule(
+    "ATO-02",
+    "3.49.18",
+    "A comparison's Unequal semantics are no stronger than Equal and release nothing.",
+    "AtomicCompareExchange",
+)
+def unequal(m: Module, i: Instruction) -> Problems:
+    value, equal = m.integer(i.get("unequal")), m.integer(i.get("equal"))
+    if value is None:
+        return
+    if value & _bits(("Release", "AcquireRelease")):
+        yield Problem("the Unequal semantics release", "use Acquire or None")
+    volatile = _bits(("Volatile",))
+    if equal is not None and (value ^ equal) & volatile:
+        yield Problem("Volatile is in one of the semantics only", "use it in both or none")
+
+
+@instruction_rule(
+    "GRP-01",
+    "3.49.21",
+    "A group operation that moves values gives the value's type.",
+    GROUP_VALUES,
+)
+def group_value(m: Module, i: Instruction) -> Problems:
+    result, value = m.types.get(i.type_id), m.type_of(i.get("value"))
+    if result is None:
+        return
+    if not result.is_scalar_or_vector:
+        yield Problem(f"the result is a scalar or a vector, not {result}", "use its components")
+    elif value is not None and value is not result:
+        yield Problem(f"the value is of {value}, not {result}", "convert it")
+    if result.is_bfloat16:
+        return  # BF-09 is reported by the extension's rule.
+    for name in ("invocation_id", "mask", "delta", "index", "id", "direction"):
+        if name not in i.shape.places:
+            continue
+        id = i.get(name)
+        type_ = m.type_of(id)
+        if type_ is None:
+            continue
+        if type_.kind != "Int" or type_.signed:
+            yield Problem(f"{name} is an integer of Signedness 0, not {type_}", "convert it")
+        constant = name == "direction" or (name in ("id", "index") and m.version < (1, 5))
+        if constant and m.op_of(id) not in CONSTANTS and i.op != "GroupNonUniformShuffle":
+            yield Problem(f"{name} is no constant", "use a constant")
+
+
+@instruction_rule(
+    "GRP-02",
+    "3.49.21",
+    "A reduction takes and gives numbers of one type; a cluster's size is a constant.",
+    f"{GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}",
+)
+def reduction(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    if result is None or len(i.words) < 6:
+        return
+    kind = "Int" if i.op in GROUP_INTEGERS.split() else "Bool"
+    kind = "Float" if i.op in GROUP_FLOATS.split() else kind
+    if result.base != kind or not result.is_scalar_or_vector:
+        yield Problem(f"the result is of {result}", f"use {kind.lower()} scalars or vectors")
+    elif result.is_bfloat16:
+        yield Problem(
+            f"no group operation takes bfloat16, as in {result}", "use f32", None, "BF-09"
+        )
+    elif i.op in ("GroupNonUniformUMin", "GroupNonUniformUMax") and result.signed:
+        yield Problem(f"the result {result} has Signedness 1", "use Signedness 0")
+    operation = enumerant("GroupOperation", i.get("operation"))
+    value = m.type_of(i.words[5])
+    if value is not None and value is not result:
+        yield Problem(f"the value is of {value}, not {result}", "convert it")
+    size = i.words[6] if len(i.words) > 6 else 0
+    if operation == "ClusteredReduce" and not size:
+        yield Problem("ClusteredReduce has no ClusterSize", "add it")
+    elif (
+        operation
+        not in (
+            "ClusteredReduce",
+            "PartitionedReduceEXT",
+            "PartitionedInclusiveScanEXT",
+            "PartitionedExclusiveScanEXT",
+            "PartitionedReduceNV",
+            "PartitionedInclusiveScanNV",
+            "PartitionedExclusiveScanNV",
+        )
+        and size
+    ):
+        yield Problem(f"{operation} has no ClusterSize", "drop it")
+    elif size and operation == "ClusteredReduce":
+        yield from cluster_size(m, size)
+
+
+def cluster_size(m: Module, id: int) -> Problems:
+    """A cluster's size is a constant of Signedness 0 and a power of two."""
+    type_ = m.type_of(id)
+    if type_ is None:
+        return
+    if type_.kind != "Int" or type_.signed:
+        yield Problem(f"ClusterSize is an integer of Signedness 0, not {type_}", "convert it")
+    elif m.op_of(id) not in CONSTANTS:
+        yield Problem("ClusterSize is no constant", "use a constant")
+    else:
+        value = m.integer(id)
+        if value is not None and (value < 1 or value & (value - 1)):
+            yield Problem(f"ClusterSize is {value}", "use a power of two")
+
+
+@instruction_rule("GRP-03", "3.49.21", "A vote gives a Boolean.", GROUP_VOTES)
+def vote(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    if result is None:
+        return
+    if result.kind != "Bool":
+        yield Problem(f"the result is a Boolean, not {result}", "use a Boolean")
+    if i.op in ("GroupNonUniformAll", "GroupNonUniformAny"):
+        predicate = m.type_of(i.get("predicate"))
+        if predicate is not None and predicate.kind != "Bool":
+            yield Problem(f"the predicate is a Boolean, not {predicate}", "use a Boolean")
+    elif i.op == "GroupNonUniformAllEqual":
+        value = m.type_of(i.get("value"))
+        if value is not None and not value.is_scalar_or_vector:
+            yield Problem(f"the value is a scalar or a vector, not {value}", "vote on components")
+
+
+@instruction_rule(
+    "GRP-04", "3.49.21", "A ballot is four 32-bit integers of Signedness 0.", GROUP_BALLOTS
+)
+def ballot(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    if result is None:
+        return
+    made = i.op == "GroupNonUniformBallot"
+    value = None if made else i.words[5] if "BitCount" in i.op and len(i.words) > 5 else None
+    if not made and value is None and "value" in i.shape.places:
+        value = i.get("value")
+    mask = result if made else m.type_of(value or 0)
+    if mask is not None and not (
+        mask.kind == "Vector" and mask.lanes == 4 and mask.base == "Int"
+        and mask.width == 32 and not mask.signed
+    ):  # fmt: skip
+        yield Problem(f"the ballot is of {mask}", "use four unsigned 32-bit integers")
+    if made:
+        predicate = m.type_of(i.get("predicate"))
+        if predicate is not None and predicate.kind != "Bool":
+            yield Problem(f"the predicate is a Boolean, not {predicate}", "use a Boolean")
+    elif i.op in ("GroupNonUniformInverseBallot", "GroupNonUniformBallotBitExtract"):
+        if result.kind != "Bool":
+            yield Problem(f"the result is a Boolean, not {result}", "use a Boolean")
+        if "index" in i.shape.places:
+            index = m.type_of(i.get("index"))
+            if index is not None and (index.kind != "Int" or index.signed):
+                yield Problem(f"the index is of {index}", "use Signedness 0")
+    elif result.kind != "Int" or result.signed:
+        yield Problem(f"the result is of {result}", "use an integer of Signedness 0")
+    if "BitCount" in i.op and m.environment.vulkan:
+        operation = enumerant("GroupOperation", i.words[4])
+        if operation not in ("Reduce", "InclusiveScan", "ExclusiveScan"):
+            yield Problem(f"the operation is {operation}", "use Reduce or a scan")

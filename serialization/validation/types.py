@@ -1,0 +1,208 @@
+"""
+The types of a module: what rules ask of them, worked out once, from the parts up.
+
+Everything that would recurse (what a type contains, how large it is) is computed when the type is
+made, from parts made before, so that types nested ten thousand deep cost no stack. An operand that
+is no earlier type leaves the part out; whether that is allowed is a rule's question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl_spirv.serialization.operands import enum_table
+from xdsl_spirv.serialization.validation.instructions import Instruction
+
+NUMBERS = frozenset({"Int", "Float"})
+SCALARS = frozenset({"Int", "Float", "Bool"})
+COOPERATIVE = frozenset({"CooperativeMatrixKHR", "CooperativeMatrixNV"})
+VECTORS = frozenset({"Vector", "CooperativeVectorNV", "VectorIdEXT"})
+POINTERS = frozenset({"Pointer", "UntypedPointerKHR"})
+OPAQUE = frozenset(
+    {
+        "AccelerationStructureKHR",
+        "HitObjectNV",
+        "Image",
+        "Opaque",
+        "RayQueryKHR",
+        "SampledImage",
+        "Sampler",
+        "TensorARM",
+    }
+)
+AGGREGATES = frozenset({"Array", "RuntimeArray", "Struct"})
+
+
+def enumerant(kind: str, value: int) -> str:
+    """The name of a value, its number where there is none."""
+    return enum_table(kind).names.get(value) or str(value)
+
+
+class Type:
+    """One OpType instruction."""
+
+    __slots__ = (
+        "at",
+        "contains",
+        "count_id",
+        "depth",
+        "element",
+        "encoding",
+        "forward",
+        "id",
+        "kind",
+        "lanes",
+        "members",
+        "pointee_id",
+        "scalar",
+        "signed",
+        "storage",
+        "width",
+    )
+
+    def __init__(self, at: Instruction, types: Mapping[int, Type]):
+        self.at = at
+        self.id = at.result
+        self.kind = at.op.removeprefix("Type")
+        self.width = 0
+        """Bits of the scalar, or of the scalar that a vector or matrix is made of."""
+        self.signed = False
+        self.encoding: str | None = None
+        """A float's FP encoding, None for IEEE 754."""
+        self.element: Type | None = None
+        """Component, column, element; for a function the result."""
+        self.members: tuple[Type | None, ...] = ()
+        """Of a struct; for a function its parameters."""
+        self.lanes = 1
+        """Components of a vector, columns of a matrix; 0 if not known here."""
+        self.count_id = 0
+        """The length of an array, as an id."""
+        self.storage = ""
+        self.pointee_id = 0
+        self.depth = 0
+        """Structs within each other."""
+        self.scalar: Type | None = None
+        """The scalar that a scalar, vector, matrix or cooperative matrix is made of."""
+        self.contains = frozenset({self.kind})
+        """The kinds within, itself too; not through pointers. Scalars also as `Int8`, `Float16`."""
+        self._fill(at, types)
+
+    def _fill(self, at: Instruction, types: Mapping[int, Type]) -> None:
+        words = [*at.words[2:], 0, 0, 0, 0, 0]
+        match self.kind:
+            case "Int" | "Float" | "Bool":
+                self._fill_scalar(at, words)
+            case "Vector" | "Matrix":
+                self._take_element(types.get(words[0]))
+                self.lanes = words[1]
+            case "CooperativeMatrixKHR" | "CooperativeMatrixNV":
+                self._take_element(types.get(words[0]))
+                self.lanes = 0
+            case "CooperativeVectorNV" | "VectorIdEXT":
+                self._take_element(types.get(words[0]))
+                self.lanes, self.count_id = 0, words[1]
+            case "Array":
+                self._take_element(types.get(words[0]))
+                self.scalar, self.count_id = None, words[1]
+            case "RuntimeArray":
+                self._take_element(types.get(words[0]))
+                self.scalar = None
+            case "Struct":
+                self._take_members([types.get(w) for w in at.words[2:]])
+                self.depth = 1 + max((m.depth for m in self.members if m), default=0)
+            case "Pointer":
+                self.storage = enumerant("StorageClass", words[0])
+                self.pointee_id = words[1]
+            case "UntypedPointerKHR":
+                self.storage = enumerant("StorageClass", words[0])
+            case "Function":
+                self.element = types.get(words[0])
+                self.members = tuple(types.get(w) for w in at.words[3:])
+            case "SampledImage":
+                self.element = types.get(words[0])
+            case _:
+                pass
+
+    def _fill_scalar(self, at: Instruction, words: list[int]) -> None:
+        self.scalar = self
+        self.width = words[0] if self.kind != "Bool" else 0
+        self.signed = self.kind == "Int" and words[1] == 1
+        if self.kind == "Float" and len(at.words) > 3:
+            self.encoding = enumerant("FPEncoding", at.words[3])
+        if self.kind != "Bool":
+            self.contains = frozenset({self.kind, self.encoding or f"{self.kind}{self.width}"})
+
+    def _take_element(self, element: Type | None) -> None:
+        self.element = element
+        if element is None:
+            return
+        self.scalar = element.scalar
+        self.width, self.signed, self.encoding = element.width, element.signed, element.encoding
+        self.depth = element.depth
+        self.contains = self._with(element.contains)
+
+    def _take_members(self, members: list[Type | None]) -> None:
+        self.members = tuple(members)
+        held = {m.contains for m in members if m is not None}
+        if len(held) == 1:
+            self.contains = self._with(held.pop())
+        else:
+            self.contains = frozenset({self.kind}).union(*held)
+
+    def _with(self, held: frozenset[str]) -> frozenset[str]:
+        """The same set object where nothing is added, so that deep nesting costs no memory."""
+        return held if self.kind in held else held | {self.kind}
+
+    @property
+    def base(self) -> str:
+        """`Int`, `Float` or `Bool`, whatever it is a vector or matrix of; empty for the rest."""
+        return self.scalar.kind if self.scalar is not None and self.kind != "Matrix" else ""
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.kind in SCALARS
+
+    @property
+    def is_vector(self) -> bool:
+        return self.kind in VECTORS
+
+    @property
+    def is_scalar_or_vector(self) -> bool:
+        return self.kind in SCALARS or self.kind in VECTORS
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.kind in POINTERS
+
+    @property
+    def is_matrix(self) -> bool:
+        """A cooperative matrix, of either extension."""
+        return self.kind in COOPERATIVE
+
+    @property
+    def is_bfloat16(self) -> bool:
+        return self.encoding == "BFloat16KHR"
+
+    def shape(self) -> object:
+        """What two types share that differ in their scalars alone."""
+        if self.kind == "Vector":
+            return self.lanes
+        if self.is_matrix:
+            return (self.kind, *self.at.words[3:])
+        return (self.kind, self.count_id) if self.kind in VECTORS else self.kind in SCALARS or self
+
+    def __str__(self) -> str:
+        """In the manner of assembly's friendly names: `uint`, `v4float`, `ptr StorageBuffer %7`."""
+        match self.kind:
+            case "Int":
+                return f"{'s' if self.signed else 'u'}int{self.width}"
+            case "Float":
+                return self.encoding or f"float{self.width}"
+            case "Vector":
+                return f"v{self.lanes}{self.element}"
+            case "Pointer":
+                return f"pointer to {self.storage} (%{self.id})"
+            case "Bool" | "Void":
+                return self.kind.lower()
+            case _:
+                return f"OpType{self.kind} %{self.id}"

@@ -1,0 +1,176 @@
+"""
+Runs the rules and says where each finding stands.
+
+Every rule runs and every finding is reported, in the order of the module. Rules are dispatched by
+opcode, so that an instruction costs what its own rules cost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from xdsl_spirv.serialization.binary import RawModule, decode
+from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS, Environment
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import (
+    INSTRUCTION_CHECKS,
+    MODULE_CHECKS,
+    RULES,
+    InstructionCheck,
+    ModuleCheck,
+    Problem,
+    Rule,
+    Severity,
+)
+
+GROUPS = (
+    "order",
+    "ids",
+    "capabilities",
+    "declarations",
+    "operands",
+    "composites",
+    "bitcasts",
+    "calls",
+    "memory",
+    "synchronization",
+    "control_flow",
+    "entry_points",
+    "decorations",
+    "layouts",
+    "vulkan",
+    "extended",
+    "extensions",
+)
+"""The modules that register rules, in the order of the documentation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One breach of a rule, and where it is."""
+
+    rule: str
+    severity: Severity
+    cause: str
+    remedy: str
+    index: int
+    """The instruction's number from 0, -1 for the module as a whole."""
+    word: int
+    """Its offset in words from the start of the module."""
+    opcode: int | None = None
+    instruction: str | None = None
+    id: int = 0
+    """Its result id, 0 without one."""
+    name: str | None = None
+    """The id's OpName."""
+    source: str | None = None
+    """`file:line:column` of its OpLine."""
+
+    def __str__(self) -> str:
+        place = f"word {self.word}"
+        if self.instruction is not None:
+            called = f" %{self.id}" if self.id else ""
+            named = f' "{self.name}"' if self.name else ""
+            place += f", instruction {self.index} {self.instruction}{called}{named}"
+        if self.source:
+            place += f", {self.source}"
+        return f"{self.severity}: {self.rule}: {self.cause}; {self.remedy} ({place})"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    """Every rule by id; the first call imports the groups."""
+    for group in GROUPS:
+        import_module(f"xdsl_spirv.serialization.validation.{group}")
+    return RULES
+
+
+@cache
+def _dispatch() -> tuple[
+    dict[str, list[tuple[Rule, InstructionCheck]]], list[tuple[Rule, ModuleCheck]]
+]:
+    rules()
+    table: defaultdict[str, list[tuple[Rule, InstructionCheck]]] = defaultdict(list)
+    for rule, names, check in INSTRUCTION_CHECKS:
+        for name in names:
+            table[name.removeprefix("Op")].append((rule, check))
+    return dict(table), list(MODULE_CHECKS)
+
+
+def environment_of(raw: RawModule) -> Environment:
+    """What a module is for if nobody says: Vulkan for a shader, plain SPIR-V for the rest."""
+    shader = "Shader" in Module(raw, ENVIRONMENTS["spv1.6"]).capabilities
+    return ENVIRONMENTS["vulkan1.3" if shader else "spv1.6"]
+
+
+def validate(
+    binary: bytes | bytearray | memoryview | RawModule, target_env: str | None = None
+) -> list[Finding]:
+    """
+    Every breach of a rule in a binary, in the module's order; empty if it is valid.
+
+    `target_env` is one of `ENVIRONMENTS`; without it `vulkan1.3` for shaders, `spv1.6` for the
+    rest. Raises `SPIRVDecodeError` if the bytes are no instructions, `KeyError` for an environment
+    that there is not.
+    """
+    raw = binary if isinstance(binary, RawModule) else decode(binary)
+    environment = environment_of(raw) if target_env is None else ENVIRONMENTS[target_env]
+    m = Module(raw, environment)
+    found = [_finding(m, rule, problem, at) for rule, problem, at in _problems(m)]
+    return sorted(dict.fromkeys(found), key=lambda f: f.index)
+
+
+def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:
+    by_op, of_module = _dispatch()
+    vulkan = m.environment.vulkan is not None
+    for rule, check in of_module:
+        if vulkan or not rule.vulkan:
+            for problem in check(m):
+                yield rule, problem, problem.at
+    unreadable = {i.index for i, _ in m.unreadable}
+    for op, instructions in m.by_op.items():
+        for rule, check in by_op.get(op, ()):
+            if rule.vulkan and not vulkan:
+                continue
+            for i in instructions:
+                if i.index in unreadable:
+                    continue  # GRM-01 says why.
+                for problem in check(m, i):
+                    yield rule, problem, problem.at or i
+
+
+def _finding(m: Module, rule: Rule, problem: Problem, at: Instruction | None) -> Finding:
+    id = problem.rule or rule.id
+    if at is None:
+        return Finding(id, rule.severity, problem.cause, problem.remedy, -1, 0)
+    return Finding(
+        rule=id,
+        severity=rule.severity,
+        cause=problem.cause,
+        remedy=problem.remedy,
+        index=at.index,
+        word=at.offset,
+        opcode=at.words[0] & 0xFFFF,
+        instruction=f"Op{at.op}",
+        id=at.result,
+        name=m.names.get(at.result),
+        source=_source(m, at),
+    )
+
+
+def _source(m: Module, at: Instruction) -> str | None:
+    line = m.sources.get(at.index)
+    if line is None:
+        return None
+    file = m.definitions.get(line[0])
+    read = file.read if file is not None and file.op == "String" else None
+    return f"{read[1].value if read else '?'}:{line[1]}:{line[2]}"

@@ -1,0 +1,250 @@
+"""
+Rules of Vulkan's environment that kernels meet (VUL).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.validation.entry_points import VARIABLES, reachable
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Decoration, Module
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    instruction_rule,
+    module_rule,
+)
+from xdsl_spirv.serialization.validation.types import OPAQUE, Type
+
+RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
+
+
+@module_rule("VUL-01", "Vulkan", "A resource has a DescriptorSet and a Binding.", vulkan=True)
+def bindings(m: Module) -> Problems:
+    used = {v for e in m.entry_points for f in reachable(m, e) for v in _globals(m, f)}
+    for i in m.outside:
+        type_ = m.types.get(i.type_id)
+        if i.op not in VARIABLES or type_ is None or type_.storage not in RESOURCES:
+            continue
+        if i.result not in used:
+            continue
+        for name in ("DescriptorSet", "Binding"):
+            if not m.has(i.result, name):
+                yield Problem(f"the resource has no {name}", f"decorate it with {name}", i)
+
+
+def _globals(m: Module, function: int) -> set[int]:
+    body = m.by_function.get(function)
+    if body is None:
+        return set()
+    return {id for b in body.blocks for i in b.instructions for id in i.ids()}
+
+
+NOT_VULKAN = frozenset(
+    """
+    Matrix Addresses Linkage Kernel Vector16 Float16Buffer ImageBasic ImageReadWrite ImageMipmap
+    Pipes Groups DeviceEnqueue LiteralSampler AtomicStorage SubgroupDispatch NamedBarrier
+    PipeStorage GenericPointer
+    """.split()
+) - {"Matrix"}
+"""Capabilities that no version of Vulkan takes, of those that kernels may declare."""
+
+
+@instruction_rule(
+    "VUL-02", "Vulkan", "A capability is one that Vulkan takes.", "Capability", vulkan=True
+)
+def capability(m: Module, i: Instruction) -> Problems:
+    name = next((n for n, at in m.declared.items() if at is i), "")
+    known = grammar().kind("Capability")
+    if name in NOT_VULKAN:
+        yield Problem(f"Vulkan takes no module with {name}", "do without it")
+    elif name in known:
+        first = FIRST_VULKAN.get(name)
+        vulkan = m.environment.vulkan
+        provided = any(e in m.extensions for e in known[name].extensions)
+        if first is not None and vulkan is not None and vulkan < first and not provided:
+            yield Problem(f"{name} is of Vulkan {first[0]}.{first[1]}", "target that version")
+
+
+FIRST_VULKAN = {
+    "GroupNonUniform": (1, 1),
+    "GroupNonUniformVote": (1, 1),
+    "GroupNonUniformArithmetic": (1, 1),
+    "GroupNonUniformBallot": (1, 1),
+    "GroupNonUniformShuffle": (1, 1),
+    "GroupNonUniformShuffleRelative": (1, 1),
+    "GroupNonUniformClustered": (1, 1),
+    "GroupNonUniformQuad": (1, 1),
+    "Int8": (1, 2),
+    "Float16": (1, 2),
+    "VulkanMemoryModel": (1, 2),
+    "VulkanMemoryModelDeviceScope": (1, 2),
+    "PhysicalStorageBufferAddresses": (1, 2),
+    "DotProduct": (1, 3),
+    "DotProductInputAll": (1, 3),
+    "DotProductInput4x8Bit": (1, 3),
+    "DotProductInput4x8BitPacked": (1, 3),
+}
+"""The first version of Vulkan that takes a capability without its extension."""
+
+STORAGE = frozenset(
+    """
+    UniformConstant Input Uniform Output Workgroup Private Function PushConstant Image
+    StorageBuffer CallableDataKHR IncomingCallableDataKHR RayPayloadKHR HitAttributeKHR
+    IncomingRayPayloadKHR ShaderRecordBufferKHR PhysicalStorageBuffer TileImageEXT
+    TaskPayloadWorkgroupEXT HitObjectAttributeNV HitObjectAttributeEXT NodePayloadAMDX
+    TileAttachmentQCOM
+    """.split()
+)
+
+
+@instruction_rule(
+    "VUL-03",
+    "Vulkan",
+    "A storage class is one that Vulkan has.",
+    "TypePointer Variable",
+    vulkan=True,
+)
+def storage(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.result if i.op == "TypePointer" else i.type_id)
+    if type_ is not None and type_.storage and type_.storage not in STORAGE:
+        yield Problem(f"Vulkan has no storage class {type_.storage}", "use StorageBuffer")
+
+
+@instruction_rule(
+    "VUL-04",
+    "Vulkan",
+    "UniformConstant holds images, samplers and acceleration structures only.",
+    "Variable",
+    vulkan=True,
+)
+def uniform_constant(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.type_id)
+    held = m.pointee(type_)
+    if type_ is None or held is None:
+        return
+    while held is not None and held.kind in ("Array", "RuntimeArray"):
+        held = held.element
+    if held is None:
+        return
+    if type_.storage == "UniformConstant" and held.kind not in OPAQUE:
+        yield Problem(f"UniformConstant holds {held}", "use Uniform or StorageBuffer")
+    elif type_.storage in ("StorageBuffer", "Uniform", "PushConstant") and held.contains & OPAQUE:
+        yield Problem(f"{type_.storage} holds an opaque object", "use UniformConstant")
+
+
+@module_rule(
+    "VUL-05", "Vulkan", "An entry point uses at most one block of push constants.", vulkan=True
+)
+def push_constants(m: Module) -> Problems:
+    variables = {
+        i.result
+        for i in m.outside
+        if i.op in VARIABLES
+        and (t := m.types.get(i.type_id)) is not None
+        and t.storage == "PushConstant"
+    }
+    if len(variables) < 2:
+        return
+    for entry in m.entry_points:
+        used = {v for f in reachable(m, entry) for v in _globals(m, f)} & variables
+        if len(used) > 1:
+            yield Problem(f"{len(used)} blocks of push constants are used", "use one", entry.at)
+
+
+class BuiltIn(NamedTuple):
+    """What a built-in variable of a compute kernel is."""
+
+    lanes: int
+    what: str
+
+
+BUILT_INS = {
+    "GlobalInvocationId": BuiltIn(3, "three 32-bit integers"),
+    "LocalInvocationId": BuiltIn(3, "three 32-bit integers"),
+    "NumWorkgroups": BuiltIn(3, "three 32-bit integers"),
+    "WorkgroupId": BuiltIn(3, "three 32-bit integers"),
+    "WorkgroupSize": BuiltIn(3, "three 32-bit integers"),
+    "LocalInvocationIndex": BuiltIn(1, "a 32-bit integer"),
+    "NumSubgroups": BuiltIn(1, "a 32-bit integer"),
+    "SubgroupId": BuiltIn(1, "a 32-bit integer"),
+    "SubgroupLocalInvocationId": BuiltIn(1, "a 32-bit integer"),
+    "SubgroupSize": BuiltIn(1, "a 32-bit integer"),
+    "SubgroupEqMask": BuiltIn(4, "four 32-bit integers"),
+    "SubgroupGeMask": BuiltIn(4, "four 32-bit integers"),
+    "SubgroupGtMask": BuiltIn(4, "four 32-bit integers"),
+    "SubgroupLeMask": BuiltIn(4, "four 32-bit integers"),
+    "SubgroupLtMask": BuiltIn(4, "four 32-bit integers"),
+    "DeviceIndex": BuiltIn(1, "a 32-bit integer"),
+}
+
+
+@module_rule(
+    "VUL-06",
+    "Vulkan",
+    "A kernel's built-in is an input of its type, WorkgroupSize a constant.",
+    vulkan=True,
+)
+def built_ins(m: Module) -> Problems:
+    kind = grammar().kind("BuiltIn")
+    for id, found in m.decorations.items():
+        for decoration in found:
+            if decoration.name != "BuiltIn" or decoration.member is not None:
+                continue
+            value = decoration.parameters[0] if decoration.parameters else -1
+            name = kind[value].name if isinstance(value, int) and value in kind else ""
+            at = m.definitions.get(id)
+            if name in BUILT_INS and at is not None:
+                yield from _built_in(m, name, at, decoration)
+
+
+def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> Problems:
+    want = BUILT_INS[name]
+    type_: Type | None = m.types.get(at.type_id)
+    if name == "WorkgroupSize":
+        if at.op not in ("ConstantComposite", "SpecConstantComposite"):
+            yield Problem("WorkgroupSize is no constant", "decorate a constant", decoration.at)
+            return
+        held = type_
+    else:
+        held = m.pointee(type_)
+        if type_ is None or not type_.is_pointer:
+            return
+        if type_.storage != "Input":
+            yield Problem(f"{name} is in {type_.storage}", "use Input", at)
+    if held is None:
+        return
+    lanes = held.lanes if held.kind == "Vector" else 1 if held.kind == "Int" else 0
+    if held.base != "Int" or held.width != 32 or lanes != want.lanes:
+        yield Problem(f"{name} is {want.what}, not {held}", "use that type", at)
+
+
+@instruction_rule(
+    "VUL-07", "Vulkan", "An execution model is one that Vulkan has.", "EntryPoint", vulkan=True
+)
+def model(m: Module, i: Instruction) -> Problems:
+    entry = next((e for e in m.entry_points if e.at is i), None)
+    if entry is not None and entry.model == "Kernel":
+        yield Problem("Vulkan has no Kernel", "use GLCompute")
+
+
+@module_rule(
+    "VUL-08", "Vulkan", "A variable of Workgroup storage is of a compute kernel.", vulkan=True
+)
+def workgroup(m: Module) -> Problems:
+    shared = {
+        i.result
+        for i in m.outside
+        if i.op in VARIABLES
+        and (t := m.types.get(i.type_id)) is not None
+        and t.storage == "Workgroup"
+    }
+    if not shared:
+        return
+    for entry in m.entry_points:
+        if entry.model in ("GLCompute", "TaskEXT", "MeshEXT", "TaskNV", "MeshNV"):
+            continue
+        if any(_globals(m, f) & shared for f in reachable(m, entry)):
+            yield Problem(f"{entry.model} uses Workgroup storage", "use a compute kernel", entry.at)
