@@ -43,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     _check_passes(
         add("check-passes", "Find the first pass that changes results.", "check_passes", "check")
     )
+    _validate(add("validate", "Check a SPIR-V binary against all rules.", "validate"))
     _disassemble(add("disassemble", "Print a SPIR-V binary as assembly.", "text"))
     _assemble(add("assemble", "Write SPIR-V assembly as a binary.", "text"))
     return top
@@ -121,6 +122,21 @@ def _check_passes(command: argparse.ArgumentParser) -> None:
         "--length", type=int, default=64, help="elements of runtime arrays (%(default)s)"
     )
     command.add_argument("-o", "--output", metavar="out.npz", help="the smallest inputs found")
+
+
+def _validate(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "input", metavar="INPUT.spv|.mlir", help="- for a binary on standard input"
+    )
+    command.add_argument(
+        "--target-env",
+        help="spv1.0 to spv1.6, vulkan1.0 to vulkan1.4 (by the module's capabilities)",
+    )
+    command.add_argument("--module", help="the spirv.module's symbol if there are several")
+    command.add_argument("--json", action="store_true", help="print the findings as JSON")
+    command.add_argument(
+        "--spirv-val", action="store_true", help="run Khronos' validator too and show differences"
+    )
 
 
 def _disassemble(command: argparse.ArgumentParser) -> None:

@@ -449,7 +449,9 @@ def _aligned(m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]
         least = max(scalar_sizes(held_), default=0) if held_ is not None else 0
         value = int(parameters[0].value)
         if value < least:
-            yield Problem(f"the alignment {value} is below the {least} bytes of a scalar", "raise it")
+            yield Problem(
+                f"the alignment {value} is below the {least} bytes of a scalar", "raise it"
+            )
 
 
 @instruction_rule(

@@ -71,6 +71,8 @@ class Finding:
     """The id's OpName."""
     source: str | None = None
     """`file:line:column` of its OpLine."""
+    operation: str | None = None
+    """The operation's text, if a `spirv.module` was validated."""
 
     def __str__(self) -> str:
         place = f"word {self.word}"
@@ -80,6 +82,8 @@ class Finding:
             place += f", instruction {self.index} {self.instruction}{called}{named}"
         if self.source:
             place += f", {self.source}"
+        if self.operation:
+            place = f"{self.operation.strip()}" if self.index < 0 else f"{place}, {self.operation}"
         return f"{self.severity}: {self.rule}: {self.cause}; {self.remedy} ({place})"
 
     def as_dict(self) -> dict[str, Any]:

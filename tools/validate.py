@@ -1,0 +1,122 @@
+"""
+`xdsl-spirv validate`: every finding with its place; exit status 1 if one is an error.
+
+An MLIR file is known by its name's ending; anything else is read as a binary.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization import khronos
+from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.validation import ENVIRONMENTS, Finding, Severity
+from xdsl_spirv.serialization.validation import validate as validate_binary
+from xdsl_spirv.serialization.validation.differences import known_difference
+from xdsl_spirv.serialization.validation.validator import environment_of
+
+
+def validate(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv validate`."""
+    environment: str | None = arguments.target_env
+    if environment is not None and environment not in ENVIRONMENTS:
+        raise ProgramError(
+            f"there is no target environment {environment!r}",
+            "--target-env",
+            f"use one of {', '.join(ENVIRONMENTS)}",
+        )
+    if arguments.input.endswith(".mlir"):
+        findings, binary = _mlir(arguments.input, arguments.module, environment)
+    else:
+        binary = _read(arguments.input)
+        findings = _binary(arguments.input, binary, environment)
+    oracle = None
+    if arguments.spirv_val and binary is not None:
+        oracle = _compare(binary, environment, findings)
+    if arguments.json:
+        report: dict[str, object] = {"findings": [f.as_dict() for f in findings]}
+        if oracle is not None:
+            report["spirv_val"] = oracle
+        print(json.dumps(report, indent=2))
+    else:
+        for finding in findings:
+            print(f"{arguments.input}: {finding}")
+        for line in oracle["differences"] if oracle is not None else ():
+            print(f"{arguments.input}: difference: {line}")
+    return int(any(f.severity is Severity.ERROR for f in findings))
+
+
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        cause = f"cannot read the input: {error.strerror}"
+        raise ProgramError(cause, path, "name a file that exists") from error
+
+
+def _binary(path: str, binary: bytes, environment: str | None) -> list[Finding]:
+    try:
+        return validate_binary(binary, environment)
+    except SPIRVDecodeError as error:
+        raise ProgramError(str(error), path, "give a SPIR-V binary") from error
+
+
+def _mlir(
+    path: str, name: str | None, environment: str | None
+) -> tuple[list[Finding], bytes | None]:
+    """The findings of an MLIR file's module, and its binary if there can be one."""
+    from xdsl.parser import Parser
+    from xdsl.utils.exceptions import VerifyException
+
+    from xdsl_spirv.runtime.compiler import context
+    from xdsl_spirv.serialization.encoder import encode
+    from xdsl_spirv.serialization.errors import SPIRVEncodeError
+    from xdsl_spirv.serialization.target import find_module
+    from xdsl_spirv.serialization.validation.of_dialect import parse_finding, validate_operation
+
+    text = _read(path).decode("utf-8", "replace")
+    parser = Parser(context(), text, path)
+    try:
+        program = parser.parse_module()
+    except VerifyException as error:
+        # An attribute or a type that is checked where it is made.
+        return [parse_finding(error, path, text.count("\n", 0, parser.pos) + 1)], None
+    module = find_module(program, name)
+    findings = validate_operation(module, environment)
+    try:
+        return findings, encode(module, names=True, lines=True)
+    except (SPIRVEncodeError, VerifyException):
+        return findings, None
+
+
+def _compare(
+    binary: bytes, environment: str | None, findings: list[Finding]
+) -> dict[str, list[str] | str]:
+    """What Khronos' validator says, and where it differs."""
+    name = environment or environment_of(decode(binary)).name
+    try:
+        theirs = khronos.spirv_val(binary, name)
+    except khronos.ToolMissing as error:
+        raise ProgramError(
+            str(error), "--spirv-val", "install it, or leave the option out"
+        ) from error
+    ours = [f for f in findings if f.severity is Severity.ERROR]
+    differences: list[str] = []
+    if ours and not theirs:
+        for finding in ours:
+            known = known_difference(finding.rule, "")
+            mark = f"known: {known}" if known else "unknown"
+            differences.append(f"{finding.rule} is refused here, accepted by spirv-val ({mark})")
+    elif theirs and not ours:
+        known = known_difference("", theirs)
+        mark = f"known: {known}" if known else "unknown"
+        first = theirs.splitlines()[0]
+        differences.append(f"accepted here, refused by spirv-val: {first} ({mark})")
+    return {"message": theirs, "differences": differences}
