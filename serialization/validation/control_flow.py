@@ -129,6 +129,7 @@ declared_rule(
 )
 declared_rule("CFG-08", "2.11.2", "Constructs are left by their exits only.")
 declared_rule("CFG-09", "2.11.1", "A conditional branch that selects has a merge instruction.")
+declared_rule("CFG-11", "2.11.2", "A construct is entered at its header only.")
 declared_rule("CFG-10", "2.11.1", "A case falls through to the next one at most.")
 
 
@@ -305,7 +306,7 @@ class _Structure:
         for block in self.tree.order:
             chain = self.inner[block]
             for to in block.successors:
-                if to not in self.inner or chain is None:
+                if to not in self.inner:
                     continue
                 above = self._above(to)
                 at: Construct | None = chain
@@ -320,7 +321,25 @@ class _Structure:
                         )
                         break
                     at = at.parent
+                yield from self._entered(block, to)
             yield from self._ends(block, chain)
+
+    def _entered(self, block: Block, to: Block) -> Problems:
+        """A construct is entered at its first block."""
+        below = self._above(block)
+        at = self.inner[to]
+        while at is not None and at not in below:
+            first = at.target if at.kind in ("continue", "case") else at.header
+            if to is not first:
+                yield Problem(
+                    f"the branch to %{to.id} enters the {at.kind} construct of %{at.header.id} "
+                    "elsewhere than at its start",
+                    "branch to the header",
+                    block.terminator,
+                    "CFG-11",
+                )
+                return
+            at = at.parent
 
     def _above(self, block: Block) -> list[Construct]:
         found: list[Construct] = []
@@ -348,6 +367,8 @@ class _Structure:
             chain = chain.parent
 
     def _exits(self, construct: Construct, block: Block, to: Block) -> bool:
+        if construct.kind == "case" and to in construct.header.successors:
+            return True  # CFG-10 says which cases fall through.
         if to is construct.merge:
             return construct.kind != "continue" or self._is_back(construct, block)
         if construct.kind == "loop":

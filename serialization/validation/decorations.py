@@ -4,6 +4,9 @@ Rules of decorations (DEC): what each may decorate, once.
 
 from __future__ import annotations
 
+from functools import cache
+
+from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Decoration, Module
 from xdsl_spirv.serialization.validation.registry import (
@@ -54,6 +57,7 @@ TARGETS: dict[str, tuple[frozenset[str], bool]] = {
     "RowMajor": (frozenset(), True),
     "Sample": (GLOBAL, True),
     "SpecId": (SPECIAL, False),
+    "Uniform": (GLOBAL, False),
     "Volatile": (OBJECT, True),
     "XfbBuffer": (GLOBAL, True),
     "XfbStride": (GLOBAL, True),
@@ -71,6 +75,9 @@ REPEATED = frozenset(
 )
 """Decorations that an id may have more than once."""
 
+declared_rule(
+    "DEC-06", "3.49.4", "OpDecorateId carries the decorations that take ids, and no others."
+)
 declared_rule("DEC-02", "3.49.4", "A member decoration names a member that the struct has.")
 declared_rule("DEC-03", "3.49.4", "An id, or a member, has a decoration once.")
 
@@ -95,6 +102,14 @@ def targets(m: Module) -> Problems:
                 yield from _target(m, decoration, at)
 
 
+@cache
+def _takes_ids(name: str) -> bool:
+    kind = grammar().kind("Decoration")
+    if name not in kind:
+        return False
+    return any(p.kind in ("IdRef", "IdScope") for p in kind[name].parameters)
+
+
 def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
     if decoration.member is not None:
         if at.op != "TypeStruct":
@@ -105,6 +120,15 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
                 "correct the member",
                 decoration.at,
                 "DEC-02",
+            )
+    if decoration.at.op in ("Decorate", "DecorateId"):
+        by_id = _takes_ids(decoration.name)
+        if by_id != (decoration.at.op == "DecorateId"):
+            yield Problem(
+                f"{decoration.name} does not belong in Op{decoration.at.op}",
+                f"use OpDecorate{'Id' if by_id else ''}",
+                decoration.at,
+                "DEC-06",
             )
     allowed = TARGETS.get(decoration.name)
     if allowed is None:

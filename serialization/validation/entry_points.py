@@ -340,3 +340,51 @@ def memory_model(m: Module) -> Problems:
             yield Problem(f"Vulkan has no addressing model {m.addressing_model}", "use Logical", at)
         if m.memory_model not in ("GLSL450", "Vulkan", "VulkanKHR"):
             yield Problem(f"Vulkan has no memory model {m.memory_model}", "use Vulkan", at)
+
+
+FRAGMENT = ("Fragment",)
+DERIVATIVES = ("Fragment", "GLCompute", "MeshEXT", "TaskEXT", "MeshNV", "TaskNV")
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Kill", "TerminateInvocation", "DemoteToHelperInvocation"), FRAGMENT),
+    **dict.fromkeys(("BeginInvocationInterlockEXT", "EndInvocationInterlockEXT"), FRAGMENT),
+    "IsHelperInvocationEXT": FRAGMENT,
+    **dict.fromkeys(
+        (
+            "DPdx DPdy Fwidth DPdxFine DPdyFine FwidthFine DPdxCoarse DPdyCoarse FwidthCoarse "
+            "ImageSampleImplicitLod ImageSampleDrefImplicitLod ImageSampleProjImplicitLod "
+            "ImageSampleProjDrefImplicitLod ImageQueryLod"
+        ).split(),
+        DERIVATIVES,
+    ),
+    **dict.fromkeys(("EmitVertex", "EndPrimitive", "EmitStreamVertex", "EndStreamPrimitive"),
+                    ("Geometry",)),
+    "ControlBarrier": (
+        "GLCompute", "Kernel", "TessellationControl", "TaskNV", "MeshNV", "TaskEXT", "MeshEXT",
+    ),
+}  # fmt: skip
+"""Instruction -> the execution models that can execute it, where not all can."""
+
+
+@module_rule("MOD-08", "3.49", "An instruction of one execution model is reached from it only.")
+def limited(m: Module) -> Problems:
+    if not any(op in m.by_op for op in ONLY_IN):
+        return
+    for entry in m.entry_points:
+        names = {name for name, _, _ in m.modes.get(entry.function, ())}
+        grouped = bool(names & {"DerivativeGroupQuadsKHR", "DerivativeGroupLinearKHR"})
+        inside = set(reachable(m, entry))
+        for op, models in ONLY_IN.items():
+            allowed = entry.model in models
+            if models is DERIVATIVES and entry.model != "Fragment":
+                allowed = allowed and grouped
+            if op == "ControlBarrier" and m.version >= (1, 3):
+                allowed = True
+            if allowed:
+                continue
+            for i in m.by_op.get(op, ()):
+                if i.block is not None and i.block.function.id in inside:
+                    yield Problem(
+                        f"Op{op} is reached from {entry.name!r}, of {entry.model}",
+                        f"use it in {models[0]} only",
+                        i,
+                    )

@@ -10,7 +10,12 @@ from typing import NamedTuple
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
-from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.registry import (
+    Problem,
+    Problems,
+    instruction_rule,
+    module_rule,
+)
 from xdsl_spirv.serialization.validation.types import Type
 
 GLSL = "GLSL.std.450"
@@ -29,6 +34,24 @@ def known_set(m: Module, i: Instruction) -> Problems:
             )
     elif i.read is not None and grammar().extended_set(name) is None:
         yield Problem(f"there is no instruction set {name!r}", "correct the name")
+
+
+def _is_non_semantic(m: Module, i: Instruction | None) -> bool:
+    if i is None or i.op not in ("ExtInst", "ExtInstWithForwardRefsKHR"):
+        return False
+    return m.imports.get(i.get("set"), "").startswith("NonSemantic.")
+
+
+@module_rule("EXS-04", "SPV_KHR_non_semantic_info", "Nothing semantic uses a non-semantic result.")
+def semantic_uses(m: Module) -> Problems:
+    if not any(name.startswith("NonSemantic.") for name in m.imports.values()):
+        return
+    results = {i.result for i in m.by_op.get("ExtInst", ()) if _is_non_semantic(m, i)}
+    for i in m.instructions:
+        if i.op in ("Name", "ExtInstWithForwardRefsKHR") or _is_non_semantic(m, i):
+            continue
+        if not results.isdisjoint(i.ids()):
+            yield Problem("an operand is the result of a non-semantic instruction", "drop it", i)
 
 
 def _float(widths: tuple[int, ...] = (16, 32, 64)) -> Callable[[Type], bool]:
@@ -175,3 +198,17 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
                 yield Problem(f"Refract of {first} is not of {result}", "use one type")
         case _:
             return
+
+
+@instruction_rule(
+    "EXS-03",
+    "SPV_KHR_non_semantic_info",
+    "A non-semantic instruction gives void.",
+    "ExtInst",
+)
+def non_semantic(m: Module, i: Instruction) -> Problems:
+    if not m.imports.get(i.get("set"), "").startswith("NonSemantic."):
+        return
+    result = m.types.get(i.type_id)
+    if result is not None and result.kind != "Void":
+        yield Problem(f"the result is of {result}", "use void")

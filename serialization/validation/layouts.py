@@ -78,7 +78,8 @@ class Layouts:
                 stack.extend(missing)
                 continue
             stack.pop()
-            self._known[top.id, at] = self._compute(top, at)
+            alignment, size = self._compute(top, at)
+            self._known[top.id, at] = Extent(max(alignment, 1), size)
         return self._known[type_.id, place]
 
     def _parts(self, type_: Type, place: Place) -> list[tuple[Type, Place]]:
@@ -178,6 +179,22 @@ def blocks(m: Module) -> Problems:
         if held is None:
             continue
         yield from _variable(m, i, storage, held, checked)
+
+
+@module_rule(
+    "BLK-07", "2.16.2", "What a pointer to a physical storage buffer points to is laid out."
+)
+def physical(m: Module) -> Problems:
+    if not m.is_shader:
+        return
+    checked: set[int] = set()
+    for type_ in list(m.types.values()):
+        held = m.pointee(type_)
+        if type_.storage != "PhysicalStorageBuffer" or held is None or held.id in checked:
+            continue
+        checked.add(held.id)
+        if held.kind == "Struct":
+            yield from _Check(m, False, type_.at).block(held)
 
 
 def _variable(

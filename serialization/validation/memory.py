@@ -420,7 +420,7 @@ def _mask(
         if value == 0 or value & (value - 1):
             yield Problem(f"the alignment {value} is no power of two", "use one")
     for scope in rest:
-        if scope.kind == "IdScope" and m.is_shader and not m.is_constant(int(scope.value)):
+        if scope.kind == "IdScope" and m.is_shader and m.integer(int(scope.value)) is None:
             yield Problem(f"the scope {m.spell(int(scope.value))} is no constant", "use a constant")
 
 

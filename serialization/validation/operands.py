@@ -225,6 +225,42 @@ def check_row(
             yield Problem(cause, "convert one of them, or drop the instruction")
 
 
+def _matrix_product(m: Module, i: Instruction) -> str | None:
+    """Columns and rows of a product of matrices and vectors agree."""
+    a, b, r = m.type_of(i.words[3]), m.type_of(i.words[4]), m.types.get(i.type_id)
+    if a is None or b is None or r is None:
+        return None
+    shapes = [_columns(t) for t in (a, b, r)]
+    if None in shapes or len({t.scalar for t in (a, b, r)}) > 1:
+        return f"there is no product of {a} and {b} as {r}"
+    kinds = {
+        "VectorTimesMatrix": (False, True, False),
+        "MatrixTimesVector": (True, False, False),
+        "MatrixTimesMatrix": (True, True, True),
+        "OuterProduct": (False, False, True),
+    }
+    (ac, ar), (bc, br), (rc, rr) = (s or (0, 0) for s in shapes)
+    wanted = kinds[i.op]
+    if tuple(t.kind == "Matrix" for t in (a, b, r)) != wanted:
+        return f"there is no product of {a} and {b} as {r}"
+    agree = {
+        "VectorTimesMatrix": ar == br and rr == bc,
+        "MatrixTimesVector": ac == br and rr == ar,
+        "MatrixTimesMatrix": ac == br and rc == bc and rr == ar,
+        "OuterProduct": rc == br and rr == ar,
+    }[i.op]
+    return None if agree else f"the sizes of {a} and {b} do not make {r}"
+
+
+def _columns(type_: Type) -> tuple[int, int] | None:
+    """Columns and rows; a vector is one column."""
+    if type_.kind == "Matrix" and type_.element is not None:
+        return type_.lanes, type_.element.lanes
+    if type_.kind == "Vector" and type_.base == "Float":
+        return 1, type_.lanes
+    return None
+
+
 def _register(row: Row) -> None:
     cached: dict[int, tuple[tuple[str, int, Want], ...]] = {}
 
@@ -242,3 +278,15 @@ def _register(row: Row) -> None:
 
 for _row in TABLE:
     _register(_row)
+
+
+@instruction_rule(
+    "OPR-34",
+    "3.49.13",
+    "Sizes and components of a product with matrices agree.",
+    "VectorTimesMatrix MatrixTimesVector MatrixTimesMatrix OuterProduct",
+)
+def products(m: Module, i: Instruction) -> Problems:
+    cause = _matrix_product(m, i)
+    if cause is not None:
+        yield Problem(cause, "use matrices of floats whose sizes agree")

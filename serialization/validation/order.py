@@ -173,7 +173,7 @@ class _Walk:
 
 
 VARIABLE_COMPANY = frozenset(
-    {"Variable", "UntypedVariableKHR", "Line", "NoLine", "ExtInst", "Undef", "Phi", "Nop"}
+    {"Variable", "UntypedVariableKHR", "Line", "NoLine", "Undef", "Phi", "Nop"}
 )
 
 
@@ -193,8 +193,7 @@ def variables_first(m: Module, i: Instruction) -> Problems:
     for other in block.instructions:
         if other is i:
             return
-        debug = other.op == "ExtInst" and m.imports.get(other.get("set"), "") != "GLSL.std.450"
-        if other.op not in VARIABLE_COMPANY or (other.op == "ExtInst" and not debug):
+        if other.op not in VARIABLE_COMPANY:
             yield Problem(f"the variable stands behind Op{other.op}", "move it up")
             return
 

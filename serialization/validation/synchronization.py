@@ -56,6 +56,7 @@ def _scope(m: Module, id: int) -> str | None:
     f"{ATOMICS} {GROUPS} {BARRIERS} GroupNonUniformRotateKHR",
 )
 def scope_type(m: Module, i: Instruction) -> Problems:
+    late = "CooperativeMatrixNV" in m.capabilities
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind not in ("IdScope", "IdMemorySemantics") or place >= len(i.words):
             continue
@@ -66,12 +67,8 @@ def scope_type(m: Module, i: Instruction) -> Problems:
         what = "scope" if kind == "IdScope" else "semantics"
         if type_.kind != "Int" or type_.width != 32:
             yield Problem(f"the {what} is a 32-bit integer, not {type_}", "use a 32-bit integer")
-        elif (
-            m.op_of(id) not in CONSTANTS
-            and m.is_shader
-            and "CooperativeMatrixNV" not in m.capabilities
-        ):
-            yield Problem(f"the {what} {m.spell(id)} is no constant", "use a constant")
+        elif m.integer(id) is None and m.is_shader and not late:
+            yield Problem(f"the {what} {m.spell(id)} is no OpConstant", "use a constant")
         elif kind == "IdScope":
             value = m.integer(id)
             if value is not None and value not in grammar().kind("Scope"):

@@ -46,6 +46,7 @@ GROUPS = (
     "layouts",
     "vulkan",
     "extended",
+    "debug",
     "extensions",
 )
 """The modules that register rules, in the order of the documentation."""

@@ -16,19 +16,16 @@ from xdsl_spirv.serialization.validation.registry import (
     instruction_rule,
     module_rule,
 )
-from xdsl_spirv.serialization.validation.types import OPAQUE, Type
+from xdsl_spirv.serialization.validation.types import OPAQUE, Type, enumerant
 
 RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
 
 
 @module_rule("VUL-01", "Vulkan", "A resource has a DescriptorSet and a Binding.", vulkan=True)
 def bindings(m: Module) -> Problems:
-    used = {v for e in m.entry_points for f in reachable(m, e) for v in _globals(m, f)}
     for i in m.outside:
         type_ = m.types.get(i.type_id)
         if i.op not in VARIABLES or type_ is None or type_.storage not in RESOURCES:
-            continue
-        if i.result not in used:
             continue
         for name in ("DescriptorSet", "Binding"):
             if not m.has(i.result, name):
@@ -133,6 +130,20 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
         yield Problem(f"UniformConstant holds {held}", "use Uniform or StorageBuffer")
     elif type_.storage in ("StorageBuffer", "Uniform", "PushConstant") and held.contains & OPAQUE:
         yield Problem(f"{type_.storage} holds an opaque object", "use UniformConstant")
+
+
+@instruction_rule(
+    "VUL-09",
+    "Vulkan",
+    "A cooperative matrix is of the scope Workgroup or Subgroup.",
+    "TypeCooperativeMatrixKHR",
+    vulkan=True,
+)
+def matrix_scope(m: Module, i: Instruction) -> Problems:
+    value = m.integer(i.get("scope"))
+    name = "" if value is None else enumerant("Scope", value)
+    if name and name not in ("Workgroup", "Subgroup"):
+        yield Problem(f"the scope is {name}", "use Subgroup")
 
 
 @module_rule(

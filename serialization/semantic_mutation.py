@@ -1,0 +1,287 @@
+"""
+Modules that are grammatical and wrong: one change of meaning that leaves every word readable.
+
+The differential test of the validator makes them from valid modules and compares verdicts with
+`spirv-val`. A change is one that people and compilers make: another id, another type, a missing
+declaration, a block in the wrong place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+
+from xdsl_spirv.serialization.binary import RawInstruction, RawModule, decode
+from xdsl_spirv.serialization.grammar import Category, grammar
+from xdsl_spirv.serialization.operands import enum_table, opcode_of
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.words import instruction
+
+Rows = list[list[int]]
+Change = Callable[[random.Random, Rows, RawModule], bool]
+"""Changes the rows in place; says whether it did."""
+
+TRIES = 40
+
+
+def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
+    """One change, at random; the data itself where none applies."""
+    module = decode(data)
+    rows = list(module.rows())
+    for _ in range(TRIES):
+        change = rng.choice(CHANGES)
+        if change(rng, rows, module):
+            return RawModule.build(module.header, rows).encode()
+    return data
+
+
+def _pick(rng: random.Random, rows: Rows, *names: str) -> int | None:
+    """The place of a random instruction of these names."""
+    wanted = {opcode_of(n) for n in names}
+    found = [k for k, row in enumerate(rows) if row[0] & 0xFFFF in wanted]
+    return rng.choice(found) if found else None
+
+
+def _operands(module: RawModule, at: int) -> list[tuple[str, int, int]]:
+    """Kind, word and value of an instruction's operands; none if it cannot be read."""
+    try:
+        read = module[at].operands
+    except SPIRVDecodeError:
+        return []
+    return [(o.kind, o.word, o.value) for o in read if isinstance(o.value, int)]
+
+
+def _ids(module: RawModule, at: int) -> list[int]:
+    kinds = ("IdRef", "IdScope", "IdMemorySemantics")
+    return [word for kind, word, _ in _operands(module, at) if kind in kinds]
+
+
+def _function_rows(rows: Rows) -> range:
+    start = next((k for k, r in enumerate(rows) if r[0] & 0xFFFF == opcode_of("OpFunction")), 0)
+    return range(start, len(rows))
+
+
+def _somewhere(rng: random.Random, rows: Rows) -> int:
+    """An instruction, mostly of a function."""
+    inside = _function_rows(rows)
+    return rng.choice(inside) if rng.randrange(3) else rng.randrange(len(rows))
+
+
+def another_id(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """An operand becomes another id of the module."""
+    at = _somewhere(rng, rows)
+    places = _ids(module, at)
+    if not places:
+        return False
+    rows[at][rng.choice(places)] = rng.randrange(1, module.header.bound)
+    return True
+
+
+def another_value(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """An operand becomes the result of another instruction of the function, or a constant."""
+    at = _somewhere(rng, rows)
+    places = _ids(module, at)
+    values = [r.words[2] for r in module if r.grammar and _typed(r)]
+    if not places or not values:
+        return False
+    rows[at][rng.choice(places)] = rng.choice(values)
+    return True
+
+
+def _typed(row: RawInstruction) -> bool:
+    entry = row.grammar
+    return entry is not None and entry.has_result_type and len(row.words) > 2
+
+
+def another_type(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """A result type becomes another type."""
+    typed = [r.index for r in module if _typed(r)]
+    types = [r.words[1] for r in module if (r.name or "").startswith("OpType")]
+    if not typed or not types:
+        return False
+    rows[rng.choice(typed)][1] = rng.choice(types)
+    return True
+
+
+def dropped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """An instruction is missing."""
+    del rows[_somewhere(rng, rows)]
+    return True
+
+
+def dropped_declaration(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """A capability, an extension, a decoration or a mode is missing."""
+    names = ("OpCapability", "OpExtension", "OpDecorate", "OpMemberDecorate", "OpExecutionMode")
+    at = _pick(rng, rows, rng.choice(names))
+    if at is None:
+        return False
+    del rows[at]
+    return True
+
+
+def repeated(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """An instruction stands twice."""
+    at = _somewhere(rng, rows)
+    rows.insert(at, list(rows[at]))
+    return True
+
+
+def swapped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """Two neighbours are the other way round."""
+    at = _somewhere(rng, rows)
+    if at + 1 >= len(rows):
+        return False
+    rows[at], rows[at + 1] = rows[at + 1], rows[at]
+    return True
+
+
+def moved(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """An instruction stands elsewhere in its function."""
+    inside = _function_rows(rows)
+    if len(inside) < 2:
+        return False
+    row = rows.pop(rng.choice(inside))
+    rows.insert(rng.choice(inside[:-1]), row)
+    return True
+
+
+def another_enumerant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """A storage class, a decoration, a mode, ... is another one with as many parameters."""
+    at = rng.randrange(len(rows))
+    found = [
+        (kind, word, value)
+        for kind, word, value in _operands(module, at)
+        if grammar().kind(kind).category in (Category.VALUE, Category.BITS)
+    ]
+    if not found:
+        return False
+    kind, word, value = rng.choice(found)
+    table = enum_table(kind)
+    count = len(table.parameters.get(value, ()))
+    others = [v for v in table.names if len(table.parameters.get(v, ())) == count]
+    if not others:
+        return False
+    rows[at][word] = rng.choice(others)
+    return True
+
+
+def another_number(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """A literal is another number."""
+    at = rng.randrange(len(rows))
+    found = [word for kind, word, _ in _operands(module, at) if kind.startswith("Literal")]
+    if not found:
+        return False
+    word = rng.choice(found)
+    if word < len(rows[at]):
+        rows[at][word] = rng.choice((0, 1, 2, 3, 4, 7, 8, 12, 16, 32, 64, rows[at][word] + 1))
+    return True
+
+
+def another_constant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """An integer constant is another number."""
+    at = _pick(rng, rows, "OpConstant", "OpSpecConstant")
+    if at is None:
+        return False
+    rows[at][3] = rng.choice((0, 1, 2, 3, 4, 5, 8, 0x40, 0x48, 0x108, 0x148, 0xFFFFFFFF))
+    return True
+
+
+@cache
+def _alike(opcode: int) -> tuple[int, ...]:
+    """Opcodes whose operands are of the same kinds."""
+    entry = grammar().by_opcode(opcode)
+    if entry is None:
+        return ()
+    kinds = [(o.kind, o.quantifier) for o in entry.operands]
+    return tuple(
+        other.opcode
+        for name in grammar().instruction_names
+        if (other := grammar().instruction(name)).family == entry.family
+        and [(o.kind, o.quantifier) for o in other.operands] == kinds
+        and other.opcode != opcode
+    )
+
+
+def another_opcode(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """An instruction is another one of its family with the same operands."""
+    at = _somewhere(rng, rows)
+    others = _alike(rows[at][0] & 0xFFFF)
+    if not others:
+        return False
+    rows[at][0] = rows[at][0] & 0xFFFF0000 | rng.choice(others)
+    return True
+
+
+def another_branch(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """A branch or a merge instruction names another block."""
+    at = _pick(
+        rng, rows, "OpBranch", "OpBranchConditional", "OpSwitch", "OpLoopMerge", "OpSelectionMerge"
+    )
+    labels = [r[1] for r in rows if r[0] & 0xFFFF == opcode_of("OpLabel")]
+    if at is None:
+        return False
+    places = [w for w in _ids(module, at) if rows[at][w] in labels]
+    if not places:
+        return False
+    rows[at][rng.choice(places)] = rng.choice(labels)
+    return True
+
+
+def another_terminator(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """A block ends otherwise."""
+    at = _pick(rng, rows, "OpBranch", "OpReturn", "OpBranchConditional")
+    labels = [r[1] for r in rows if r[0] & 0xFFFF == opcode_of("OpLabel")]
+    if at is None:
+        return False
+    rows[at] = rng.choice(
+        (
+            instruction(opcode_of("OpBranch"), [rng.choice(labels)]),
+            instruction(opcode_of("OpReturn"), []),
+            instruction(opcode_of("OpUnreachable"), []),
+        )
+    )
+    return True
+
+
+def shorter(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """The last operand is missing."""
+    at = _somewhere(rng, rows)
+    if len(rows[at]) < 2:
+        return False
+    row = rows[at][:-1]
+    rows[at] = [len(row) << 16 | row[0] & 0xFFFF, *row[1:]]
+    return True
+
+
+def longer(rng: random.Random, rows: Rows, module: RawModule) -> bool:
+    """There is an operand more."""
+    at = _somewhere(rng, rows)
+    row = [*rows[at], rng.randrange(1, module.header.bound)]
+    rows[at] = [len(row) << 16 | row[0] & 0xFFFF, *row[1:]]
+    return True
+
+
+CHANGES: tuple[Change, ...] = (
+    another_id,
+    another_value,
+    another_value,
+    another_type,
+    another_type,
+    dropped,
+    dropped_declaration,
+    dropped_declaration,
+    repeated,
+    swapped,
+    moved,
+    another_enumerant,
+    another_enumerant,
+    another_number,
+    another_constant,
+    another_opcode,
+    another_opcode,
+    another_branch,
+    another_terminator,
+    shorter,
+    longer,
+)

@@ -1,0 +1,29 @@
+"""
+Rules of debug information (DBG): what names and lines refer to.
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+
+
+@instruction_rule("DBG-01", "3.49.2", "A line's and a source's file is an OpString.", "Line Source")
+def files(m: Module, i: Instruction) -> Problems:
+    id = i.get("file")
+    if id and id in m.definitions and m.op_of(id) != "String":
+        yield Problem(f"the file {m.spell(id)} is the result of Op{m.op_of(id)}", "use OpString")
+
+
+@instruction_rule(
+    "DBG-02", "3.49.2", "A member's name is of a member that the struct has.", "MemberName"
+)
+def member_names(m: Module, i: Instruction) -> Problems:
+    at = m.definitions.get(i.get("type"))
+    if at is None:
+        return
+    if at.op != "TypeStruct":
+        yield Problem(f"{m.spell(at.result)} is no struct", "name a struct")
+    elif i.get("member") >= len(at.words) - 2:
+        yield Problem(f"the struct has no member {i.get('member')}", "correct the member")
