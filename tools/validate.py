@@ -111,7 +111,7 @@ def _compare(
     differences: list[str] = []
     if ours and not theirs:
         for finding in ours:
-            known = known_difference(finding.rule, "")
+            known = known_difference(finding.rule, finding.cause)
             mark = f"known: {known}" if known else "unknown"
             differences.append(f"{finding.rule} is refused here, accepted by spirv-val ({mark})")
     elif theirs and not ours:

@@ -250,18 +250,14 @@ class _Structure:
     def _selections(self) -> Problems:
         seen: set[int] = set()
         for block in self.tree.order:
-            end = block.terminator
-            if block.merge is not None:
-                seen.update(
-                    block.merge.words[1:3]
-                    if block.merge.op == "LoopMerge"
-                    else block.merge.words[1:2]
-                )
-            elif end is not None and end.op == "Switch":
+            end, merge = block.terminator, block.merge
+            if merge is not None:
+                seen.update(merge.words[1:3] if merge.op == "LoopMerge" else merge.words[1:2])
+            selects = merge is not None and merge.op == "SelectionMerge"
+            if end is not None and not selects and end.op == "Switch":
                 yield Problem("OpSwitch has no OpSelectionMerge", "add one", end, "CFG-09")
-            elif end is not None and end.op == "BranchConditional":
-                unseen = {b.id for b in block.successors} - seen
-                if len(unseen) > 1:
+            elif end is not None and not selects and end.op == "BranchConditional":
+                if len({b.id for b in block.successors} - seen) > 1:
                     yield Problem(
                         "a branch between two blocks of which none is an exit has no merge block",
                         "add an OpSelectionMerge",
@@ -330,7 +326,8 @@ class _Structure:
         at = self.inner[to]
         while at is not None and at not in below:
             first = at.target if at.kind in ("continue", "case") else at.header
-            if to is not first:
+            outside = at.kind == "continue" and at is not self.own.get(at.header)
+            if to is not first or (outside and self.own[at.header] not in below):
                 yield Problem(
                     f"the branch to %{to.id} enters the {at.kind} construct of %{at.header.id} "
                     "elsewhere than at its start",

@@ -9,6 +9,15 @@ from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
 
 
+@instruction_rule(
+    "DBG-03", "3.49.2", "OpSourceContinued follows OpSource or another one.", "SourceContinued"
+)
+def continued(m: Module, i: Instruction) -> Problems:
+    before = m.instructions[i.index - 1].op if i.index else ""
+    if before not in ("Source", "SourceContinued"):
+        yield Problem("there is no OpSource before", "move it behind one")
+
+
 @instruction_rule("DBG-01", "3.49.2", "A line's and a source's file is an OpString.", "Line Source")
 def files(m: Module, i: Instruction) -> Problems:
     id = i.get("file")

@@ -8,6 +8,7 @@ from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
 from xdsl_spirv.serialization.validation.registry import (
+    INSTRUCTION_CHECKS,
     Problem,
     Problems,
     instruction_rule,
@@ -198,6 +199,13 @@ def function_types(m: Module, i: Instruction) -> Problems:
         yield Problem("there are more than 255 parameters (2.17)", "pass a struct")
 
 
+@instruction_rule("TYP-09", "3.49.1", "There is no undefined value of void.", "Undef")
+def undefined(m: Module, i: Instruction) -> Problems:
+    type_ = m.types.get(i.type_id)
+    if type_ is not None and type_.kind in ("Void", "Function"):
+        yield Problem(f"an OpUndef of {type_}", "use another type")
+
+
 @instruction_rule(
     "TYP-08",
     "3.49.6",
@@ -373,3 +381,23 @@ KERNEL_OPERATIONS = frozenset(
     PtrAccessChain InBoundsPtrAccessChain
     """.split()
 )
+
+
+@instruction_rule(
+    "CON-04",
+    "3.49.7",
+    "OpSpecConstantOp has the operand types of its operation.",
+    "SpecConstantOp",
+)
+def constant_operands(m: Module, i: Instruction) -> Problems:
+    """Asks the rules of the operation, as if it were an instruction of its own."""
+    if i.read is None or len(i.words) < 4:
+        return
+    words = [(len(i.words) - 1) << 16 | i.words[3] & 0xFFFF, i.words[1], i.words[2], *i.words[4:]]
+    inner = Instruction(i.module, i.index, i.offset, words)
+    if inner.op not in SHADER_OPERATIONS:
+        return
+    for _, names, check in INSTRUCTION_CHECKS:
+        if f"Op{inner.op}" in names:
+            for problem in check(m, inner):
+                yield problem._replace(at=None)

@@ -121,7 +121,12 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
                 decoration.at,
                 "DEC-02",
             )
-    if decoration.at.op in ("Decorate", "DecorateId"):
+    if decoration.at.op in ("DecorateString", "MemberDecorateString"):
+        if not any(isinstance(p, str) for p in decoration.parameters):
+            yield Problem(
+                f"{decoration.name} takes no string", "use OpDecorate", decoration.at, "DEC-06"
+            )
+    elif decoration.at.op in ("Decorate", "DecorateId"):
         by_id = _takes_ids(decoration.name)
         if by_id != (decoration.at.op == "DecorateId"):
             yield Problem(

@@ -293,6 +293,14 @@ def _workgroup_size() -> int:
 
 @module_rule("MOD-05", "Vulkan", "A workgroup size is at least 1 in every dimension.", vulkan=True)
 def sizes(m: Module) -> Problems:
+    for id, decorations in m.decorations.items():
+        at = m.definitions.get(id)
+        built = any(
+            d.name == "BuiltIn" and d.parameters[:1] == (_workgroup_size(),) for d in decorations
+        )
+        if built and at is not None and at.op == "ConstantComposite":
+            if any(m.integer(part) == 0 for part in at.words[3:]):
+                yield Problem("a workgroup size of 0", "use at least 1", at)
     for found in m.modes.values():
         for name, operands, at in found:
             if name == "LocalSize" and any(o.value == 0 for o in operands):
@@ -338,7 +346,7 @@ def memory_model(m: Module) -> Problems:
     if m.environment.vulkan:
         if m.addressing_model not in ("Logical", "PhysicalStorageBuffer64"):
             yield Problem(f"Vulkan has no addressing model {m.addressing_model}", "use Logical", at)
-        if m.memory_model not in ("GLSL450", "Vulkan", "VulkanKHR"):
+        if m.memory_model not in ("Simple", "GLSL450", "Vulkan"):
             yield Problem(f"Vulkan has no memory model {m.memory_model}", "use Vulkan", at)
 
 

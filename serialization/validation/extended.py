@@ -124,6 +124,12 @@ def glsl(m: Module, i: Instruction) -> Problems:
     result = m.types.get(i.type_id)
     if entry is None or result is None:
         return
+    if len(i.words) > 5 + len(entry.operands):
+        yield Problem(f"{entry.name} takes {len(entry.operands)} operands", "remove the rest")
+        return
+    for id in i.words[5:]:
+        if m.type_of(id) is None and m.op_of(id):
+            yield Problem(f"{m.spell(id)} is no value", "name a value")
     operands = [m.type_of(id) for id in i.words[5:]]
     form = BY_NAME.get(entry.name)
     if form is not None:
@@ -154,6 +160,12 @@ def _form(name: str, form: Form, result: Type, operands: list[Type | None]) -> P
         )
         if not like:
             yield Problem(f"operand {k} of {name} is of {operand}, not {result}", "convert it")
+
+
+def _square(type_: Type) -> bool:
+    return (
+        type_.kind == "Matrix" and type_.element is not None and type_.element.lanes == type_.lanes
+    )
 
 
 def _special(m: Module, name: str, result: Type, operands: list[Type | None]) -> Problems:
@@ -188,10 +200,10 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
             elif result.members[0] is not first:
                 yield Problem(f"the first member is not of {first}", "use one type")
         case "Determinant":
-            if first.kind != "Matrix" or first.scalar is not result:
+            if not _square(first) or first.scalar is not result:
                 yield Problem(f"the determinant of {first} is not of {result}", "use its component")
         case "MatrixInverse":
-            if result.kind != "Matrix" or first is not result:
+            if not _square(result) or first is not result:
                 yield Problem(f"the inverse of {first} is not of {result}", "use one type")
         case "Refract":
             if result.base != "Float" or first is not result:

@@ -29,6 +29,16 @@ FORWARD = frozenset(SECTION) | frozenset(
 )
 """Instructions that may name what is defined behind them (SPIR-V 2.4, OpFunctionCall, ...)."""
 
+FUNCTION_TAKERS = frozenset(
+    {
+        "CooperativeMatrixLoadTensorNV",
+        "CooperativeMatrixPerElementOpNV",
+        "CooperativeMatrixReduceNV",
+        "FunctionCall",
+    }
+)
+"""Of these, instructions that may name only a function so."""
+
 POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "TypePointer"})
 """Types that may name a pointer that OpTypeForwardPointer announced."""
 
@@ -71,7 +81,7 @@ def defined_before_use(m: Module) -> Problems:
             at = definitions.get(used)
             if at is None:
                 yield Problem(f"%{used} is used but not defined", "define it", i)
-            elif forward and op != "Phi":
+            elif forward and op != "Phi" and (op not in FUNCTION_TAKERS or at.op == "Function"):
                 continue
             elif at.index >= i.index and op != "Phi":
                 if op in POINTER_FORWARD and used in announced:

@@ -93,6 +93,12 @@ def held(m: Module, i: Instruction) -> Problems:
     storage = type_.storage
     if not m.is_shader:
         return
+    if found.kind == "Pointer" and m.addressing_model == "Logical":
+        variable_pointers = {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities
+        if not variable_pointers:
+            yield Problem("under logical addressing a variable holds no pointer", "hold an index")
+        elif found.storage not in ("StorageBuffer", "Workgroup"):
+            yield Problem(f"a variable holds a pointer to {found.storage}", "hold an index")
     if not found.contains.isdisjoint({"Bool"}) and storage in EXTERNAL:
         builtin = any(d.name == "BuiltIn" for d in m.decorations.get(i.result, ()))
         if not builtin and not (storage in ("Input", "Output") and _builtin_members(m, found)):
@@ -116,7 +122,9 @@ def _runtime_array(m: Module, i: Instruction, found: Type, storage: str) -> Prob
         return
     # Blocks are checked where they are declared.
     if found.kind == "RuntimeArray":
-        if storage not in ("StorageBuffer", "Uniform", "UniformConstant"):
+        if "RuntimeDescriptorArray" not in m.capabilities:
+            yield Problem("a variable is a runtime array", "declare RuntimeDescriptorArray")
+        elif storage not in ("StorageBuffer", "Uniform", "UniformConstant"):
             yield Problem(f"a runtime array in {storage}", "use a fixed length")
         return
     inner = found.element if found.kind == "Array" else found

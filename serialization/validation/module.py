@@ -102,8 +102,17 @@ class Module:
                 self.definitions[i.result] = i
                 if i.shape.name.startswith("Type"):
                     self.types[i.result] = Type(i, self.types)
+        self._resolve_forward()
         self._collect()
         self._find_functions()
+
+    def _resolve_forward(self) -> None:
+        """Members that are pointers declared behind their struct."""
+        for type_ in self.types.values():
+            if type_.kind == "Struct" and None in type_.members:
+                found = (self.types.get(id) for id in type_.at.words[2:])
+                pointers = [t if t is not None and t.kind == "Pointer" else None for t in found]
+                type_.members = tuple(a or b for a, b in zip(type_.members, pointers, strict=True))
 
     def _try(self, i: Instruction, read: object) -> None:
         try:

@@ -137,6 +137,7 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
         return
     if value & ~_bits((*ORDERS, *STORAGES, "MakeAvailable", "MakeVisible", "Volatile")):
         yield Problem(f"the semantics 0x{value:x} have unknown bits", "use those of SPIR-V 3.25")
+        return
     order = orders[0] if orders else ""
     vulkan = "VulkanMemoryModel" in m.capabilities
     for name in ("MakeAvailable", "MakeVisible", "OutputMemory", "Volatile"):
