@@ -41,6 +41,7 @@ from xdsl_spirv.dialects.spirv.constants import (
 )
 from xdsl_spirv.dialects.spirv.control_flow import LoopOp, SelectionOp
 from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
+from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import (
     AddressOfOp,
     EntryPointOp,
@@ -48,8 +49,11 @@ from xdsl_spirv.dialects.spirv.structure import (
     FuncOp,
     GlobalVariableOp,
     ModuleOp,
+    ModuleVariable,
+    UntypedGlobalVariableOp,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.serialization.carried import Carrier
 from xdsl_spirv.serialization.decorations import Decorations
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.functions import FunctionEncoder
@@ -96,6 +100,10 @@ class ModuleEncoder:
         declarations = Declarations(self.words, self.ids)
         self.types = TypeTable(declarations, self.decorations, self.operand)
         self.constants = ConstantTable(declarations, self.types, self.symbol)
+        self.carrier = Carrier(self)
+        self.types.carried(self.carrier)
+        if names:
+            self.types.name = self._name
         self.declarations = declarations
         self.values: dict[int, int] = {}
         self.plans: dict[type[Operation], Encode] = {}
@@ -124,8 +132,10 @@ class ModuleEncoder:
         }
         self._definitions: dict[type[Operation], Callable[[Operation], int]] = {
             GlobalVariableOp: self._global_variable,
+            UntypedGlobalVariableOp: self._untyped_variable,
             SpecConstantOp: self._spec_constant,
             SpecConstantCompositeOp: self._spec_constant_composite,
+            RawGlobalOp: self._carried_definition,
         }
         # What plans call most, without a level between.
         self.type = self.types.id
@@ -144,6 +154,8 @@ class ModuleEncoder:
                     entry_points.append(op)
                 case ExecutionModeOp():
                     self._execution_mode(op)
+                case RawGlobalOp() if op.sym_name is None:
+                    self.carrier.write(op, None)
                 case _ if type(op) in self._definitions:
                     self.symbol(self._name_of(op), op)
                 case _:
@@ -188,9 +200,30 @@ class ModuleEncoder:
         self._defining.add(name)
         made = self.ids.fresh() if define is None else define(definition)
         self._symbol_ids[name] = made
-        if self.names:
+        if self.names and not isinstance(definition, RawGlobalOp):
             self._name(made, name)
         return made
+
+    def _carried_definition(self, op: Operation) -> int:
+        """
+        A carried instruction with a result.
+
+        Its id is known before its operands are: those of debug information refer to each other.
+        """
+        assert isinstance(op, RawGlobalOp)
+        made = self.ids.fresh()
+        self._symbol_ids[self._name_of(op)] = made
+        self.carrier.write(op, made)
+        if op.instruction.data == "OpString" and isinstance(op.layout.data[0], StringAttr):
+            self._files.setdefault(op.layout.data[0].data, made)
+        elif self.names and op.constant_like:
+            self._name(made, self._name_of(op))
+        self._decorate_all(made, op, ("sym_name", "instruction", "layout", "type"))
+        return made
+
+    def carried(self, op: Carried) -> Sequence[int]:
+        """The words of a carried instruction of a function."""
+        return self.carrier.words(op)
 
     def extended_set(self, name: str) -> int:
         known = self._extended_sets.get(name)
@@ -307,12 +340,26 @@ class ModuleEncoder:
         self._decorate_all(made, op, ("type", "sym_name", "initializer"))
         return made
 
+    def _untyped_variable(self, op: Operation) -> int:
+        assert isinstance(op, UntypedGlobalVariableOp)
+        t, held = op.type, op.data_type
+        operands = [int(t.storage_class.data)]
+        if held is not None:
+            operands.append(self.type(held, op))
+            if t.storage_class.data in BLOCK_CLASSES:
+                self.types.decorate_block(held)
+        if op.initializer is not None:
+            operands.append(self.operand(op.initializer, op))
+        made = self.declarations.emit("OpUntypedVariableKHR", self.type(t, op), operands)
+        self._decorate_all(made, op, ("type", "sym_name", "initializer", "data_type"))
+        return made
+
     def _decorate_all(self, target: int, op: Operation, but: Sequence[str]) -> None:
         """Properties and attributes that are decorations."""
         for name, attribute in (op.properties | op.attributes).items():
             if name == "linkage_attributes":
                 self._linkage(target, attribute, op)
-            elif name not in but:
+            elif name not in but and name != "entry_name":
                 self.decorations.add_attribute(target, name, attribute, op)
 
     def _linkage(self, target: int, attribute: Attribute, op: Operation) -> None:
@@ -340,7 +387,9 @@ class ModuleEncoder:
         symbols = constituents.data if isinstance(constituents, ArrayAttr) else ()
         ids = [self._referenced(s, op) for s in symbols]
         type_id = self.type(op.properties["type"], op)
-        return self.declarations.emit("OpSpecConstantComposite", type_id, ids)
+        made = self.declarations.emit("OpSpecConstantComposite", type_id, ids)
+        self._decorate_all(made, op, ("sym_name", "type", "constituents"))
+        return made
 
     # Sections.
 
@@ -380,12 +429,14 @@ class ModuleEncoder:
         function = self.symbol(name, op)
         listed = [s.string_value() for s in op.interface.data]
         interface = dict.fromkeys(listed + self._used_variables(name, version))
+        given = op.attributes.get("entry_name")
+        called = given.data if isinstance(given, StringAttr) else name
         self._add(
             Section.ENTRY_POINTS,
             "OpEntryPoint",
             op.execution_model.data,
             function,
-            *string_words(name),
+            *string_words(called),
             *(self.symbol(s, op) for s in interface),
         )
 
@@ -399,12 +450,8 @@ class ModuleEncoder:
                     waiting.append(name)
         found: list[str] = []
         for name, op in self._symbols.items():
-            if name in reached and isinstance(op, GlobalVariableOp):
-                t = op.properties["type"]
-                of_stage = isinstance(t, PointerType) and t.storage_class.data in (
-                    StorageClass.Input,
-                    StorageClass.Output,
-                )
+            if name in reached and isinstance(op, ModuleVariable):
+                of_stage = op.storage_class in (StorageClass.Input, StorageClass.Output)
                 if of_stage or version >= INTERFACE_OF_ALL:
                     found.append(name)
         return found

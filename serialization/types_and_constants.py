@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     IntegerType,
+    NoneType,
     Signedness,
     SymbolRefAttr,
     VectorType,
@@ -39,6 +40,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 from xdsl_spirv.dialects.spirv.constants import constituent_types
 from xdsl_spirv.dialects.spirv.enums import Decoration, FPEncoding, StorageClass
+from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawType
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -47,7 +49,9 @@ from xdsl_spirv.dialects.spirv.types import (
     PointerType,
     RuntimeArrayType,
     StructType,
+    UntypedPointerType,
 )
+from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.serialization.decorations import Decorations
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.grammar import grammar
@@ -130,11 +134,11 @@ class Declarations:
         self._words.add(Section.GLOBALS, opcode, (pointer, storage_class))
         return pointer
 
-    def point(self, pointer: int, storage_class: int, pointee: int) -> None:
+    def point(self, pointer: int, storage_class: int, pointee: int, stride: int) -> None:
         """Declares a forward pointer."""
         operands = (storage_class, pointee)
         self.emit("OpTypePointer", None, operands, pointer)
-        self._declared["OpTypePointer", None, None, *operands] = pointer
+        self._declared["OpTypePointer", None, stride, *operands] = pointer
 
 
 class TypeTable:
@@ -151,12 +155,16 @@ class TypeTable:
         self._size_id = size_id
         self._by_identity: dict[int, tuple[int, Attribute]] = {}
         self._by_attribute: dict[Attribute, int] = {}
-        self._forward: dict[tuple[str, int], int] = {}
-        """Pointers to a struct that is not declared yet, by its name and their storage class."""
+        self._forward: dict[tuple[str, int, int], int] = {}
+        """Pointers to a struct not declared yet, by its name, their storage class and stride."""
+        self.name: Callable[[int, str], None] | None = None
+        """Gives an id a name, if names are wanted."""
         self._makers: dict[type[Attribute], Callable[..., int]] = {
+            NoneType: self._nothing,
             IntegerType: self._integer,
             VectorType: self._vector,
             PointerType: self._pointer,
+            UntypedPointerType: self._untyped_pointer,
             ArrayType: self._array,
             RuntimeArrayType: self._runtime_array,
             MatrixType: self._matrix,
@@ -174,6 +182,8 @@ class TypeTable:
         made = self._by_attribute.get(attribute)
         if made is None:
             maker = self._makers.get(type(attribute))
+            if maker is None and isinstance(attribute, DeclaredType):
+                maker = self._declared
             if maker is None:
                 raise SPIRVEncodeError(
                     f"the type {attribute} has no SPIR-V form; convert it to a type of the spirv "
@@ -184,6 +194,13 @@ class TypeTable:
         # The attribute is kept, so that its identity is not given to another one.
         self._by_identity[id(attribute)] = (made, attribute)
         return made
+
+    def carried(self, carrier: Callable[[RawType, Operation | None], int]) -> None:
+        """How to declare a type that the dialect does not model."""
+        self._makers[RawType] = carrier
+
+    def _nothing(self, t: Attribute, op: Operation | None) -> int:
+        return self.void()
 
     def void(self) -> int:
         return self._declare("OpTypeVoid", ())
@@ -215,16 +232,26 @@ class TypeTable:
     def _pointer(self, t: PointerType, op: Operation | None) -> int:
         storage_class = int(t.storage_class.data)
         if isinstance(t.pointee, StructType) and t.pointee.is_reference:
-            return self._pointer_to_enclosing(t.pointee.identifier.data, storage_class)
+            key = (t.pointee.identifier.data, storage_class, t.stride.data)
+            return self._pointer_to_enclosing(*key)
         pointee = self.id(t.pointee, op)
-        return self._declare("OpTypePointer", (storage_class, pointee))
+        return self._strided("OpTypePointer", (storage_class, pointee), t.stride.data)
 
-    def _pointer_to_enclosing(self, struct: str, storage_class: int) -> int:
+    def _untyped_pointer(self, t: UntypedPointerType, op: Operation | None) -> int:
+        return self._declare("OpTypeUntypedPointerKHR", (int(t.storage_class.data),))
+
+    def _declared(self, t: DeclaredType, op: Operation | None) -> int:
+        """A type that is nothing but its operands, each of them an id."""
+        return self._declare(t.INSTRUCTION, [self._size_id(a, op) for a in t.declaration])
+
+    def _pointer_to_enclosing(self, struct: str, storage_class: int, stride: int) -> int:
         """A pointer to the struct that is being declared, which comes after it."""
-        known = self._forward.get((struct, storage_class))
+        known = self._forward.get((struct, storage_class, stride))
         if known is None:
             known = self._declarations.forward_pointer(storage_class)
-            self._forward[struct, storage_class] = known
+            self._forward[struct, storage_class, stride] = known
+            if stride:
+                self._decorations.add(known, Decoration.ArrayStride, stride)
         return known
 
     def _function(self, t: FunctionType, op: Operation | None) -> int:
@@ -262,9 +289,10 @@ class TypeTable:
         made, new = self._declarations.declare("OpTypeStruct", None, members, apart=notes)
         if new:
             self._decorate_struct(made, t)
-        for storage_class in [s for n, s in self._forward if n == t.identifier.data]:
-            pointer = self._forward.pop((t.identifier.data, storage_class))
-            self._declarations.point(pointer, storage_class, made)
+            if self.name is not None and t.identifier.data:
+                self.name(made, t.identifier.data)
+        for key in [k for k in self._forward if k[0] == t.identifier.data]:
+            self._declarations.point(self._forward.pop(key), key[1], made, key[2])
         return made
 
     def _decorate_struct(self, struct: int, t: StructType) -> None:
@@ -308,6 +336,10 @@ class ConstantTable:
             return self.integer(attribute.value.data)
         if isinstance(attribute, SymbolRefAttr):
             return self._symbol_id(attribute.string_value(), op)
+        if isinstance(attribute, ConstantRefAttr):
+            return self.id(attribute.value, attribute.type, op)
+        if isinstance(attribute, ArrayAttr):
+            return self.id(attribute, ArrayType(len(attribute), I32), op)
         return self._types.id(attribute, op)
 
     def id(self, value: Attribute, t: Attribute, op: Operation | None) -> int:

@@ -28,9 +28,12 @@ from xdsl_spirv.dialects.spirv import (
     logic,
     memory,
     module,
+    pointer,
     rotate,
     structure,
     types,
+    types_declared,
+    untyped_pointer,
 )
 
 FAMILIES = (
@@ -53,6 +56,8 @@ FAMILIES = (
     cooperative_matrix,
     dot_product,
     rotate,
+    pointer,
+    untyped_pointer,
 )
 
 OPERATIONS: list[type[Operation]] = [op for family in FAMILIES for op in family.OPERATIONS]
@@ -60,6 +65,7 @@ OPERATIONS: list[type[Operation]] = [op for family in FAMILIES for op in family.
 ATTRIBUTES: list[type[Attribute]] = [
     *attributes.ATTRIBUTES,
     *types.ATTRIBUTES,
+    *types_declared.ATTRIBUTES,
     *abi.ATTRIBUTES,
 ]
 

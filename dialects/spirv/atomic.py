@@ -1,7 +1,8 @@
 """
 Atomics (SPIR-V 3.42.18): indivisible reads and writes, with a scope and semantics.
 
-`spirv.AtomicIAdd <Device> <AcquireRelease|UniformMemory> %pointer, %value : !spirv.ptr<i32, ...>`
+`spirv.AtomicIAdd <Device> <AcquireRelease|UniformMemory> %pointer, %value : !spirv.ptr<i32, ...>`;
+the type of the values follows an untyped pointer's: `!spirv.untyped_ptr<StorageBuffer>, i32`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_numeric,
 )
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
-from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects.spirv.pointers import POINTER
+from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
 _PREDICATES: dict[str, Predicate] = {
     "integer": is_integer,
@@ -65,14 +67,19 @@ class AtomicOperation(SPIRVOp, ABC):
         parser.parse_punctuation(":")
         at = parser.pos
         type_ = parser.parse_type()
-        if not isinstance(type_, PointerType):
+        if isinstance(type_, PointerType):
+            pointee = type_.pointee
+        elif isinstance(type_, UntypedPointerType):
+            parser.parse_punctuation(",")
+            pointee = parser.parse_type()
+        else:
             parser.raise_error("expected a pointer type", at, parser.pos)
-        types = (type_, *(type_.pointee for _ in range(cls.VALUES)))
+        types = (type_, *(pointee for _ in range(cls.VALUES)))
         return cls.create(
             operands=[parser.resolve_operand(o, t) for o, t in zip(unresolved, types, strict=True)],
             properties=properties,
             attributes=attributes,
-            result_types=[type_.pointee] if cls.RESULT else [],
+            result_types=[pointee] if cls.RESULT else [],
         )
 
     def print(self, printer: Printer) -> None:
@@ -88,11 +95,20 @@ class AtomicOperation(SPIRVOp, ABC):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.operands[0].type)
+        if isinstance(self.operands[0].type, UntypedPointerType):
+            printer.print_string(", ")
+            printer.print_attribute(self._value_type)
+
+    @property
+    def _value_type(self) -> Attribute:
+        """The pointee, or what the values say where the pointer is untyped."""
+        type_ = self.operands[0].type
+        if isinstance(type_, PointerType):
+            return type_.pointee
+        return (*self.results, *self.operands[1:])[0].type
 
     def verify_(self) -> None:
-        type_ = self.operands[0].type
-        assert isinstance(type_, PointerType)  # the operand's constraint
-        pointee = type_.pointee
+        type_, pointee = self.operands[0].type, self._value_type
         if not _PREDICATES[self.COMPONENT](pointee):
             raise VerifyException(
                 f"{self.name} works on {self.COMPONENT} scalars, not through {type_}"
@@ -108,7 +124,7 @@ class AtomicUpdate(AtomicOperation, ABC):
     """Replaces the value in memory by an operation on it, and gives the old one."""
 
     semantics = prop_def(MemorySemanticsAttr)
-    pointer = operand_def(PointerType)
+    pointer = operand_def(POINTER)
     value = operand_def()
     result = result_def()
 
@@ -129,7 +145,7 @@ class AtomicStep(AtomicOperation, ABC):
 
     VALUES: ClassVar[int] = 0
     semantics = prop_def(MemorySemanticsAttr)
-    pointer = operand_def(PointerType)
+    pointer = operand_def(POINTER)
     result = result_def()
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
@@ -158,7 +174,7 @@ class AtomicCompare(AtomicOperation, ABC):
     }
     equal_semantics = prop_def(MemorySemanticsAttr)
     unequal_semantics = prop_def(MemorySemanticsAttr)
-    pointer = operand_def(PointerType)
+    pointer = operand_def(POINTER)
     value = operand_def()
     comparator = operand_def()
     result = result_def()
@@ -192,7 +208,7 @@ class AtomicStoreOp(AtomicOperation):
     RESULT: ClassVar[bool] = False
     COMPONENT: ClassVar[str] = "numerical"
     semantics = prop_def(MemorySemanticsAttr)
-    pointer = operand_def(PointerType)
+    pointer = operand_def(POINTER)
     value = operand_def()
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):

@@ -323,6 +323,62 @@ class FPRoundingModeAttr(EnumerationAttr[enums.FPRoundingMode]):
     ENUM = enums.FPRoundingMode
 
 
+@irdl_attr_definition
+class CooperativeMatrixReduceAttr(EnumerationAttr[enums.CooperativeMatrixReduce]):
+    """Cooperative Matrix Reduce of SPV_NV_cooperative_matrix2."""
+
+    name = "spirv.coop_matrix_reduce_nv"
+    ENUM = enums.CooperativeMatrixReduce
+
+
+@irdl_attr_definition
+class TensorAddressingOperandsAttr(EnumerationAttr[enums.TensorAddressingOperands]):
+    """Tensor Addressing Operands of SPV_NV_cooperative_matrix2, without their parameters."""
+
+    name = "spirv.tensor_addressing_operands_nv"
+    ENUM = enums.TensorAddressingOperands
+
+
+@irdl_attr_definition
+class TensorClampModeAttr(EnumerationAttr[enums.TensorClampMode]):
+    """Tensor Clamp Mode of SPV_NV_tensor_addressing."""
+
+    name = "spirv.tensor_clamp_mode_nv"
+    ENUM = enums.TensorClampMode
+
+
+@irdl_attr_definition
+class CooperativeVectorMatrixLayoutAttr(EnumerationAttr[enums.CooperativeVectorMatrixLayout]):
+    """Cooperative Vector Matrix Layout of SPV_NV_cooperative_vector."""
+
+    name = "spirv.coop_vector_matrix_layout_nv"
+    ENUM = enums.CooperativeVectorMatrixLayout
+
+
+@irdl_attr_definition
+class ComponentTypeAttr(EnumerationAttr[enums.ComponentType]):
+    """Component Type of SPV_NV_cooperative_vector: how memory or a register is interpreted."""
+
+    name = "spirv.component_type_nv"
+    ENUM = enums.ComponentType
+
+
+@irdl_attr_definition
+class RawAccessChainOperandsAttr(EnumerationAttr[enums.RawAccessChainOperands]):
+    """Raw Access Chain Operands of SPV_NV_raw_access_chains."""
+
+    name = "spirv.raw_access_chain_operands_nv"
+    ENUM = enums.RawAccessChainOperands
+
+
+@irdl_attr_definition
+class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands]):
+    """Tensor Operands of SPV_ARM_tensors, without their parameters."""
+
+    name = "spirv.tensor_operands_arm"
+    ENUM = enums.TensorOperands
+
+
 ATTRIBUTES: list[type[Attribute]] = [
     ScopeAttr,
     StorageClassAttr,
@@ -346,5 +402,12 @@ ATTRIBUTES: list[type[Attribute]] = [
     BuiltInAttr,
     LinkageTypeAttr,
     FPRoundingModeAttr,
+    CooperativeMatrixReduceAttr,
+    TensorAddressingOperandsAttr,
+    TensorClampModeAttr,
+    CooperativeVectorMatrixLayoutAttr,
+    ComponentTypeAttr,
+    RawAccessChainOperandsAttr,
+    TensorOperandsAttr,
 ]
 """Every enumeration attribute."""

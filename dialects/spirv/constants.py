@@ -12,6 +12,7 @@ it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
@@ -54,6 +55,7 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     known,
 )
+from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 
 def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
@@ -72,6 +74,8 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
             return [composite.column_type] * composite.columns.data
         case StructType():
             return composite.member_types
+        case CooperativeVectorType():
+            return [composite.element_type] * (known(composite.length) or 1)
         case CooperativeMatrixType():
             return [composite.element_type]
         case _:
@@ -234,8 +238,17 @@ class UndefOp(SPIRVOp):
         super().__init__(result_types=[result_type])
 
 
+class ConstantSymbol(SPIRVOp, ABC):
+    """A constant of the module that other operations refer to by its name."""
+
+    @property
+    @abstractmethod
+    def constant_type(self) -> Attribute:
+        """The type of the constant."""
+
+
 @irdl_op_definition
-class SpecConstantOp(SPIRVOp):
+class SpecConstantOp(ConstantSymbol):
     """OpSpecConstant(True, False): `spirv.SpecConstant @m spec_id(5) = 16 : i32`."""
 
     name = "spirv.SpecConstant"
@@ -265,6 +278,10 @@ class SpecConstantOp(SPIRVOp):
         """The type of the constant."""
         value = self.default_value
         return value.get_type() if isinstance(value, TypedAttribute) else value
+
+    @property
+    def constant_type(self) -> Attribute:
+        return self.type
 
     @classmethod
     def parse(cls, parser: Parser) -> SpecConstantOp:
@@ -307,7 +324,7 @@ class SpecConstantOp(SPIRVOp):
 
 
 @irdl_op_definition
-class SpecConstantCompositeOp(SPIRVOp):
+class SpecConstantCompositeOp(ConstantSymbol):
     """
     OpSpecConstantComposite: `spirv.SpecConstantComposite @v (@x, @y) : vector<2xi32>`.
 
@@ -328,6 +345,10 @@ class SpecConstantCompositeOp(SPIRVOp):
                 "constituents": ArrayAttr([SymbolRefAttr(name) for name in constituents]),
             }
         )
+
+    @property
+    def constant_type(self) -> Attribute:
+        return self.type
 
     @classmethod
     def parse(cls, parser: Parser) -> SpecConstantCompositeOp:
@@ -373,12 +394,12 @@ def type_of_constant(user: Operation, symbol: SymbolRefAttr) -> Attribute:
     Raises VerifyException if there is none.
     """
     constant = find_symbol(user, symbol)
-    if not isinstance(constant, SpecConstantOp | SpecConstantCompositeOp):
+    if not isinstance(constant, ConstantSymbol):
         raise VerifyException(
             f"{symbol} is not a specialization constant of the module: "
             f"declare spirv.SpecConstant {symbol} beside it"
         )
-    return constant.type
+    return constant.constant_type
 
 
 def verify_lengths(user: Operation, type: Attribute) -> None:

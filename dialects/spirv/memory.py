@@ -2,7 +2,10 @@
 Variables of functions, loads, stores, copies, and pointers into composites.
 
 A pointer's pointee follows from its chain: the verifier walks the base's type along the indexes.
-Beyond MLIR: InBoundsAccessChain, ArrayLength and CopyObject exist.
+Beyond MLIR: InBoundsAccessChain, ArrayLength and CopyObject exist. MLIR writes storage class and
+pointee of the pointer that is loaded or stored through; a pointer that these do not determine (an
+untyped one, or one with a stride) is written by its type,
+`spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, VectorType, i32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -35,7 +38,6 @@ from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, StorageClassA
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import (
     CONSTANT_INSTRUCTIONS,
-    constant_integer,
     verify_lengths,
 )
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, StorageClass
@@ -48,41 +50,22 @@ from xdsl_spirv.dialects.spirv.memory_operands import (
     ReadsMemory,
     WritesMemory,
 )
+from xdsl_spirv.dialects.spirv.pointers import (
+    POINTER,
+    chain_type,
+    is_plain,
+    parse_storage_class,
+    pointer_type,
+    print_pointer,
+    verify_chain,
+    verify_fixed_size,
+)
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp
 from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    CooperativeMatrixType,
-    MatrixType,
     PointerType,
     RuntimeArrayType,
     StructType,
-    known,
 )
-
-
-def pointer_type(value: SSAValue) -> PointerType:
-    """The type of a pointer operand; raises VerifyException for anything else."""
-    if not isinstance(value.type, PointerType):
-        raise VerifyException(f"expected a !spirv.ptr, got {value.type}")
-    return value.type
-
-
-def _print_pointer(printer: Printer, pointer: SSAValue) -> None:
-    """` "StorageBuffer" %p`."""
-    storage_class = pointer_type(pointer).storage_class
-    printer.print_string(f' "{storage_class.spell(storage_class.data)}" ')
-    printer.print_operand(pointer)
-
-
-def _verify_fixed_size(type: Attribute, what: str) -> None:
-    """What is loaded or copied as a whole has a size known without the buffer."""
-    if isinstance(type, RuntimeArrayType) or (
-        isinstance(type, StructType)
-        and any(isinstance(member, RuntimeArrayType) for member in type.member_types)
-    ):
-        raise VerifyException(
-            f"{what} {type}, which has no fixed size: go to an element with spirv.AccessChain"
-        )
 
 
 @irdl_op_definition
@@ -159,19 +142,25 @@ class LoadOp(SPIRVOp):
     """OpLoad: `spirv.Load "StorageBuffer" %p ["Aligned", 4] : f32`."""
 
     name = "spirv.Load"
-    pointer = operand_def(PointerType)
+    pointer = operand_def(POINTER)
     memory_access = opt_prop_def(MemoryAccessAttr)
     alignment = opt_prop_def(IntegerAttr)
     memory_scope = opt_prop_def(SCOPE)
     result = result_def()
     traits = traits_def(ReadsMemory())
 
-    def __init__(self, pointer: SSAValue | Operation, memory: MemoryOperand | None = None):
+    def __init__(
+        self,
+        pointer: SSAValue | Operation,
+        memory: MemoryOperand | None = None,
+        result_type: Attribute | None = None,
+    ):
+        """`result_type` is needed where the pointer is untyped."""
         pointer = SSAValue.get(pointer)
         super().__init__(
             operands=[pointer],
             properties=(memory or MemoryOperand()).properties(),
-            result_types=[pointer_type(pointer).pointee],
+            result_types=[result_type or pointer_type(pointer).pointee],
         )
 
     @property
@@ -181,30 +170,41 @@ class LoadOp(SPIRVOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
-        storage_class = StorageClassAttr.parse_quoted(parser)
+        storage_class = parse_storage_class(parser)
         operand = parser.parse_unresolved_operand()
         memory = MemoryOperand.parse_optional(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        type = PointerType(parser.parse_type(), storage_class)
-        op = cls(parser.resolve_operand(operand, type), memory)
+        type = parser.parse_type()
+        if storage_class is None:
+            pointer = parser.resolve_operand(operand, type)
+            parser.parse_punctuation("->")
+            type = parser.parse_type()
+        else:
+            pointer = parser.resolve_operand(operand, PointerType(type, storage_class))
+        op = cls(pointer, memory, type)
         op.attributes |= attributes
         return op
 
     def print(self, printer: Printer) -> None:
-        _print_pointer(printer, self.pointer)
+        plain = is_plain(self.pointer)
+        print_pointer(printer, self.pointer, plain=plain)
         self.memory.print(printer)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
+        if not plain:
+            printer.print_attribute(self.pointer.type)
+            printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
 
     def verify_(self) -> None:
-        type = pointer_type(self.pointer)
-        if self.result.type != type.pointee:
-            raise VerifyException(
-                f"a load through a pointer to {type.pointee} cannot give {self.result.type}"
-            )
-        _verify_fixed_size(type.pointee, "cannot load")
+        if isinstance(self.pointer.type, PointerType):
+            pointee = self.pointer.type.pointee
+            if self.result.type != pointee:
+                raise VerifyException(
+                    f"a load through a pointer to {pointee} cannot give {self.result.type}"
+                )
+        verify_fixed_size(self.result.type, "cannot load")
         self.memory.verify(MAKE_AVAILABLE, "a load")
 
 
@@ -213,7 +213,7 @@ class StoreOp(SPIRVOp):
     """OpStore: `spirv.Store "StorageBuffer" %p, %v ["Aligned", 4] : f32`."""
 
     name = "spirv.Store"
-    pointer = operand_def(PointerType)
+    pointer = operand_def(POINTER)
     object = operand_def()
     memory_access = opt_prop_def(MemoryAccessAttr)
     alignment = opt_prop_def(IntegerAttr)
@@ -237,7 +237,7 @@ class StoreOp(SPIRVOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
-        storage_class = StorageClassAttr.parse_quoted(parser)
+        storage_class = parse_storage_class(parser)
         pointer = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         value = parser.parse_unresolved_operand()
@@ -245,30 +245,37 @@ class StoreOp(SPIRVOp):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type = parser.parse_type()
-        op = cls(
-            parser.resolve_operand(pointer, PointerType(type, storage_class)),
-            parser.resolve_operand(value, type),
-            memory,
-        )
+        if storage_class is None:
+            to: Attribute = type
+            parser.parse_punctuation(",")
+            type = parser.parse_type()
+        else:
+            to = PointerType(type, storage_class)
+        op = cls(parser.resolve_operand(pointer, to), parser.resolve_operand(value, type), memory)
         op.attributes |= attributes
         return op
 
     def print(self, printer: Printer) -> None:
-        _print_pointer(printer, self.pointer)
+        plain = is_plain(self.pointer)
+        print_pointer(printer, self.pointer, plain=plain)
         printer.print_string(", ")
         printer.print_operand(self.object)
         self.memory.print(printer)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
+        if not plain:
+            printer.print_attribute(self.pointer.type)
+            printer.print_string(", ")
         printer.print_attribute(self.object.type)
 
     def verify_(self) -> None:
-        type = pointer_type(self.pointer)
-        if self.object.type != type.pointee:
-            raise VerifyException(
-                f"a value of type {self.object.type} cannot be stored "
-                f"through a pointer to {type.pointee}"
-            )
+        if isinstance(self.pointer.type, PointerType):
+            pointee = self.pointer.type.pointee
+            if self.object.type != pointee:
+                raise VerifyException(
+                    f"a value of type {self.object.type} cannot be stored "
+                    f"through a pointer to {pointee}"
+                )
         self.memory.verify(MAKE_VISIBLE, "a store")
 
 
@@ -282,8 +289,8 @@ class CopyMemoryOp(SPIRVOp):
 
     name = "spirv.CopyMemory"
     FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
-    target = operand_def(PointerType)
-    source = operand_def(PointerType)
+    target = operand_def(POINTER)
+    source = operand_def(POINTER)
     memory_access = opt_prop_def(MemoryAccessAttr)
     alignment = opt_prop_def(IntegerAttr)
     memory_scope = opt_prop_def(SCOPE)
@@ -319,10 +326,10 @@ class CopyMemoryOp(SPIRVOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> CopyMemoryOp:
-        to_storage = StorageClassAttr.parse_quoted(parser)
+        to_storage = parse_storage_class(parser)
         target = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
-        from_storage = StorageClassAttr.parse_quoted(parser)
+        from_storage = parse_storage_class(parser)
         source = parser.parse_unresolved_operand()
         memory = MemoryOperand.parse_optional(parser)
         source_memory = MemoryOperand()
@@ -330,10 +337,15 @@ class CopyMemoryOp(SPIRVOp):
             source_memory = MemoryOperand.parse_optional(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        type = parser.parse_type()
+        to: Attribute = parser.parse_type()
+        if to_storage is None or from_storage is None:
+            parser.parse_punctuation(",")
+            of: Attribute = parser.parse_type()
+        else:
+            to, of = PointerType(to, to_storage), PointerType(to, from_storage)
         op = cls(
-            parser.resolve_operand(target, PointerType(type, to_storage)),
-            parser.resolve_operand(source, PointerType(type, from_storage)),
+            parser.resolve_operand(target, to),
+            parser.resolve_operand(source, of),
             memory,
             source_memory,
         )
@@ -341,75 +353,39 @@ class CopyMemoryOp(SPIRVOp):
         return op
 
     def print(self, printer: Printer) -> None:
-        _print_pointer(printer, self.target)
+        plain = is_plain(self.target) and is_plain(self.source)
+        print_pointer(printer, self.target, plain=plain)
         printer.print_string(",")
-        _print_pointer(printer, self.source)
+        print_pointer(printer, self.source, plain=plain)
         self.memory.print(printer)
         if self.source_memory.access is not None:
             printer.print_string(",")
             self.source_memory.print(printer)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
-        printer.print_attribute(pointer_type(self.target).pointee)
+        if plain:
+            printer.print_attribute(pointer_type(self.target).pointee)
+        else:
+            printer.print_list((self.target.type, self.source.type), printer.print_attribute)
 
     def verify_(self) -> None:
-        target, source = pointer_type(self.target), pointer_type(self.source)
-        if target.pointee != source.pointee:
+        pointers = (self.target.type, self.source.type)
+        pointees = [t.pointee for t in pointers if isinstance(t, PointerType)]
+        if not pointees:
             raise VerifyException(
-                f"cannot copy {source.pointee} to {target.pointee}: the types must be the same"
+                "one side of a copy must have a typed pointer, which says how much is copied: "
+                "use spirv.CopyMemorySized"
             )
-        _verify_fixed_size(target.pointee, "cannot copy")
+        if pointees[0] != pointees[-1]:
+            raise VerifyException(
+                f"cannot copy {pointees[1]} to {pointees[0]}: the types must be the same"
+            )
+        verify_fixed_size(pointees[0], "cannot copy")
         two = self.source_memory.access is not None
         if two and self.memory.access is None:
             raise VerifyException("the source has a memory operand: give the target one too")
         self.memory.verify(MAKE_VISIBLE if two else MemoryAccess.None_, "the target of a copy")
         self.source_memory.verify(MAKE_AVAILABLE, "the source of a copy")
-
-
-def constituent_type(composite: Attribute, index: SSAValue) -> Attribute:
-    """The type that `index` selects in `composite`; raises VerifyException if it selects none."""
-    match composite:
-        case VectorType() | ArrayType() | RuntimeArrayType() | CooperativeMatrixType():
-            return composite.element_type
-        case MatrixType():
-            return composite.column_type
-        case StructType():
-            member = constant_integer(index)
-            count = len(composite.member_types)
-            if member is None:
-                raise VerifyException(
-                    f"an index into {composite} must be a spirv.Constant: "
-                    "a struct's members differ in type"
-                )
-            if not 0 <= member < count:
-                raise VerifyException(f"{composite} has no member {member}, only {count} of them")
-            return composite.member_types[member]
-        case _:
-            raise VerifyException(
-                f"{composite} is not a composite: there are more indexes than it has levels"
-            )
-
-
-def chain_type(base: PointerType, indexes: Sequence[SSAValue]) -> PointerType:
-    """The type of a chain's result; raises VerifyException if the indexes do not fit the base."""
-    type = base.pointee
-    for index in indexes:
-        if not isinstance(index.type, IntegerType):
-            raise VerifyException(f"an index must be an integer, not {index.type}")
-        value = constant_integer(index)
-        length = known(type.length) if isinstance(type, ArrayType) else None
-        if value is not None and length is not None and not 0 <= value < length:
-            raise VerifyException(f"index {value} is outside of {type}")
-        type = constituent_type(type, index)
-    return PointerType(type, base.storage_class)
-
-
-def _verify_chain(base: SSAValue, indexes: Sequence[SSAValue], result: SSAValue) -> None:
-    expected = chain_type(pointer_type(base), indexes)
-    if result.type != expected:
-        raise VerifyException(
-            f"the indexes lead to {expected}, but the result is declared {result.type}"
-        )
 
 
 class AccessChain(SPIRVOp, ABC):
@@ -438,7 +414,7 @@ class AccessChain(SPIRVOp, ABC):
         )
 
     def verify_(self) -> None:
-        _verify_chain(self.base, self.indexes, self.result)
+        verify_chain(self.base, self.indexes, self.result)
 
 
 class PtrAccessChain(SPIRVOp, ABC):
@@ -469,7 +445,7 @@ class PtrAccessChain(SPIRVOp, ABC):
         )
 
     def verify_(self) -> None:
-        _verify_chain(self.base, self.indexes, self.result)
+        verify_chain(self.base, self.indexes, self.result)
 
 
 @irdl_op_definition

@@ -24,7 +24,9 @@ IN_A_MODULE = frozenset(
     f"spirv.{name}"
     for name in (
         "Constant ConstantNull Undef SpecConstant SpecConstantComposite SpecConstantOperation "
-        "mlir.referenceof GlobalVariable func EntryPoint ExecutionMode"
+        "mlir.referenceof RawGlobal GlobalVariable func EntryPoint ExecutionMode "
+        "KHR.UntypedGlobalVariable EXT.ConstantCompositeReplicate "
+        "EXT.SpecConstantCompositeReplicate KHR.ConstantData KHR.SpecConstantData"
     ).split()
 )
 """What may stand directly in a module."""

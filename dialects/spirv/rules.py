@@ -44,15 +44,17 @@ from xdsl_spirv.dialects.spirv.types import (
     MatrixType,
     PointerType,
     Size,
+    UntypedPointerType,
     known,
 )
+from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 
 def element_of(type_: Attribute) -> Attribute:
-    """The scalar that a vector or a (cooperative) matrix is made of; itself for a scalar."""
+    """The scalar that a (cooperative) vector or matrix is made of; itself for a scalar."""
     if isinstance(type_, MatrixType):
         type_ = type_.column_type
-    if isinstance(type_, VectorType | CooperativeMatrixType):
+    if isinstance(type_, VectorType | CooperativeMatrixType | CooperativeVectorType):
         return type_.element_type
     return type_
 
@@ -227,7 +229,9 @@ def cm_08_one_constituent(result: Attribute, count: int) -> None:
 
 
 def cm_10_pointee(pointer: Attribute) -> None:
-    """CM-10: a load's or store's pointer has a scalar or vector pointee."""
+    """CM-10: a load's or store's pointer has a scalar or vector pointee, or is untyped."""
+    if isinstance(pointer, UntypedPointerType):
+        return
     if not isinstance(pointer, PointerType):
         refuse(
             "CM-10",

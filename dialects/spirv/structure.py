@@ -6,7 +6,9 @@ The verifier checks what needs more than one operation: symbols, and the interfa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -18,8 +20,9 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.irdl import (
+    BaseAttr,
     irdl_op_definition,
     lazy_traits_def,
     opt_prop_def,
@@ -40,8 +43,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import (
-    SpecConstantCompositeOp,
-    SpecConstantOp,
+    ConstantSymbol,
     find_symbol,
     verify_lengths,
 )
@@ -49,10 +51,13 @@ from xdsl_spirv.dialects.spirv.enums import BuiltIn, ExecutionMode, ExecutionMod
 from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rules import cm_07_storage
-from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
 NOT_IN_A_MODULE = (StorageClass.Generic, StorageClass.Function)
 """The storage classes that a variable of a module cannot have."""
+
+KNOWS_ITS_DATA = (StorageClass.Private, StorageClass.Workgroup)
+"""Storage that a module allocates itself, so that it must know how much."""
 
 
 @irdl_op_definition
@@ -60,7 +65,7 @@ class EntryPointOp(SPIRVOp):
     """
     OpEntryPoint: `spirv.EntryPoint "GLCompute" @main, @id, @buffer`.
 
-    The name of the entry point is the function's.
+    The name of the entry point is the function's, unless the attribute `entry_name` says another.
     """
 
     name = "spirv.EntryPoint"
@@ -101,20 +106,26 @@ class EntryPointOp(SPIRVOp):
         function = find_symbol(self, self.fn)
         if not isinstance(function, FuncOp):
             raise VerifyException(f"{self.fn} is not a spirv.func of this module")
-        if function.function_type.inputs.data or function.function_type.outputs.data:
+        given = function.function_type.inputs.data or function.function_type.outputs.data
+        if given and self.execution_model.data != ExecutionModel.Kernel:
             raise VerifyException(
                 f"the entry point {self.fn} must take and give nothing: "
                 "use global variables for its inputs and outputs"
             )
         for name in self.interface:
-            if not isinstance(find_symbol(self, name), GlobalVariableOp):
+            if not isinstance(find_symbol(self, name), ModuleVariable):
                 raise VerifyException(f"{name} is not a spirv.GlobalVariable of this module")
 
     def _verify_unique(self) -> None:
         key = {("execution_model", self.execution_model), ("fn", self.fn)}
+        name = self.attributes.get("entry_name")
         earlier = self.prev_op
         while earlier is not None:
-            if isinstance(earlier, EntryPointOp) and earlier.properties.items() >= key:
+            if (
+                isinstance(earlier, EntryPointOp)
+                and earlier.properties.items() >= key
+                and earlier.attributes.get("entry_name") == name
+            ):
                 raise VerifyException(
                     f"two entry points have the model {self.execution_model.data.name} "
                     f"and the name {self.fn.root_reference.data}"
@@ -124,20 +135,29 @@ class EntryPointOp(SPIRVOp):
 
 @irdl_op_definition
 class ExecutionModeOp(SPIRVOp):
-    """OpExecutionMode: `spirv.ExecutionMode @main "LocalSize", 32, 1, 1`."""
+    """
+    OpExecutionMode: `spirv.ExecutionMode @main "LocalSize", 32, 1, 1`.
+
+    What OpExecutionModeId takes ids for may be a specialization constant's `@name`, or a type:
+    `spirv.ExecutionMode @main "LocalSizeId", @x, 1, 1`.
+    """
 
     name = "spirv.ExecutionMode"
     fn = prop_def(FlatSymbolRefAttrConstr)
     execution_mode = prop_def(ExecutionModeAttr)
-    values = prop_def(ArrayAttr[IntegerAttr])
+    values = prop_def(ArrayAttr[IntegerAttr | SymbolRefAttr | TypeAttribute])
     traits = lazy_traits_def(lambda: (HasParent(ModuleOp, BuiltinModuleOp),))
 
-    def __init__(self, fn: str, execution_mode: ExecutionMode, values: Sequence[int] = ()):
+    def __init__(
+        self, fn: str, execution_mode: ExecutionMode, values: Sequence[int | Attribute] = ()
+    ):
         super().__init__(
             properties={
                 "fn": SymbolRefAttr(fn),
                 "execution_mode": ExecutionModeAttr(execution_mode),
-                "values": ArrayAttr([IntegerAttr(value, i32) for value in values]),
+                "values": ArrayAttr(
+                    [IntegerAttr(v, i32) if isinstance(v, int) else v for v in values]
+                ),
             }
         )
 
@@ -145,9 +165,12 @@ class ExecutionModeOp(SPIRVOp):
     def parse(cls, parser: Parser) -> ExecutionModeOp:
         fn = parser.parse_symbol_name().data
         mode = ExecutionModeAttr.parse_quoted(parser)
-        values: list[int] = []
+        values: list[Attribute] = []
         while parser.parse_optional_punctuation(","):
-            values.append(parse_integer(parser).value.data)
+            if symbol := parser.parse_optional_symbol_name():
+                values.append(SymbolRefAttr(symbol))
+            else:
+                values.append(parser.parse_optional_type() or parse_integer(parser))
         op = cls(fn, mode, values)
         op.attributes |= parser.parse_optional_attr_dict()
         return op
@@ -157,7 +180,11 @@ class ExecutionModeOp(SPIRVOp):
         printer.print_attribute(self.fn)
         printer.print_string(f' "{self.execution_mode.spell(self.execution_mode.data)}"')
         for value in self.values:
-            printer.print_string(f", {value.value.data}")
+            printer.print_string(", ")
+            if isinstance(value, IntegerAttr):
+                printer.print_int(value.value.data)
+            else:
+                printer.print_attribute(value)
         printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
@@ -172,19 +199,10 @@ class ExecutionModeOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
-class GlobalVariableOp(SPIRVOp):
-    """
-    OpVariable of a module, with the decorations that say what it is bound to.
+class ModuleVariable(SPIRVOp, ABC):
+    """A variable of a module, with the decorations that say what it is bound to."""
 
-    `spirv.GlobalVariable @x bind(0, 1) : !spirv.ptr<!spirv.struct<...>, StorageBuffer>`,
-    `spirv.GlobalVariable @id built_in("GlobalInvocationId") : !spirv.ptr<vector<3xi32>, Input>`,
-    `spirv.GlobalVariable @y initializer(@c) : !spirv.ptr<f32, Private>`.
-    """
-
-    name = "spirv.GlobalVariable"
     sym_name = prop_def(SymbolNameConstraint())
-    type = prop_def(PointerType)
     initializer = opt_prop_def(FlatSymbolRefAttrConstr)
     interface_location = opt_prop_def(IntegerAttr, prop_name="location")
     binding = opt_prop_def(IntegerAttr)
@@ -192,6 +210,100 @@ class GlobalVariableOp(SPIRVOp):
     built_in = opt_prop_def(StringAttr)
     linkage_attributes = opt_prop_def(LinkageAttributesAttr)
     traits = lazy_traits_def(lambda: (SymbolOpInterface(), HasParent(ModuleOp, BuiltinModuleOp)))
+
+    @property
+    @abstractmethod
+    def pointer_type(self) -> PointerType | UntypedPointerType:
+        """The type of the variable's address."""
+
+    @property
+    @abstractmethod
+    def object_type(self) -> Attribute | None:
+        """The type of what the variable holds; None where an untyped one does not say."""
+
+    @property
+    def storage_class(self) -> StorageClass:
+        """The storage class of the variable."""
+        return self.pointer_type.storage_class.data
+
+    @classmethod
+    def _parse_placement(cls, parser: Parser) -> dict[str, Attribute]:
+        """`initializer(@c) bind(0, 1) built_in("LocalInvocationId")`, each if it is there."""
+        found: dict[str, Attribute] = {}
+        if parser.parse_optional_keyword("initializer"):
+            with parser.in_parens():
+                found["initializer"] = SymbolRefAttr(parser.parse_symbol_name())
+        if parser.parse_optional_keyword("bind"):
+            with parser.in_parens():
+                found["descriptor_set"] = parse_integer(parser)
+                parser.parse_punctuation(",")
+                found["binding"] = parse_integer(parser)
+        if parser.parse_optional_keyword("built_in"):
+            with parser.in_parens():
+                found["built_in"] = StringAttr(parser.parse_str_literal())
+        return found
+
+    def _print_placement(self, printer: Printer, *hidden: str) -> None:
+        """What `_parse_placement` reads, then the other properties but the hidden ones."""
+        unseen = {"sym_name", "type", "initializer", "built_in", *hidden}
+        if self.initializer is not None:
+            printer.print_string(" initializer(")
+            printer.print_attribute(self.initializer)
+            printer.print_string(")")
+        if self.descriptor_set is not None and self.binding is not None:
+            unseen |= {"descriptor_set", "binding"}
+            numbers = (self.descriptor_set.value.data, self.binding.value.data)
+            printer.print_string(f" bind({numbers[0]}, {numbers[1]})")
+        if self.built_in is not None:
+            printer.print_string(f' built_in("{self.built_in.data}")')
+        shown = {k: v for k, v in self.properties.items() if k not in unseen} | self.attributes
+        printer.print_op_attributes(shown)
+        printer.print_string(" : ")
+        printer.print_attribute(self.pointer_type)
+
+    def verify_(self) -> None:
+        held = self.object_type
+        if held is not None:
+            cm_07_storage(held, self.storage_class)
+            verify_lengths(self, held)
+        if self.storage_class in NOT_IN_A_MODULE:
+            raise VerifyException(
+                f"a global variable cannot be in {self.storage_class.name}: "
+                "use spirv.Variable in a function"
+            )
+        if self.built_in is not None and self.built_in.data not in BuiltIn.__members__:
+            raise VerifyException(f"{self.built_in.data!r} is not a built-in variable of SPIR-V")
+        if self.initializer is None or self.parent_op() is None:
+            return
+        source = find_symbol(self, self.initializer)
+        if isinstance(source, ModuleVariable):
+            given: Attribute = source.pointer_type
+        elif isinstance(source, ConstantSymbol):
+            given = source.constant_type
+        else:
+            raise VerifyException(
+                f"the initializer {self.initializer} must be a specialization constant or another "
+                "global variable of the module"
+            )
+        if given != held:
+            raise VerifyException(
+                f"the initializer {self.initializer} has type {given}, "
+                f"but the variable holds {held}"
+            )
+
+
+@irdl_op_definition
+class GlobalVariableOp(ModuleVariable):
+    """
+    OpVariable of a module.
+
+    `spirv.GlobalVariable @x bind(0, 1) : !spirv.ptr<!spirv.struct<...>, StorageBuffer>`,
+    `spirv.GlobalVariable @id built_in("GlobalInvocationId") : !spirv.ptr<vector<3xi32>, Input>`,
+    `spirv.GlobalVariable @y initializer(@c) : !spirv.ptr<f32, Private>`.
+    """
+
+    name = "spirv.GlobalVariable"
+    type = prop_def(PointerType)
 
     def __init__(
         self,
@@ -214,79 +326,108 @@ class GlobalVariableOp(SPIRVOp):
         )
 
     @property
-    def storage_class(self) -> StorageClass:
-        """The storage class of the variable."""
-        return self.type.storage_class.data
+    def pointer_type(self) -> PointerType:
+        return self.type
+
+    @property
+    def object_type(self) -> Attribute:
+        return self.type.pointee
 
     @classmethod
     def parse(cls, parser: Parser) -> GlobalVariableOp:
         name = parser.parse_symbol_name().data
-        initializer = bind = built_in = None
-        if parser.parse_optional_keyword("initializer"):
-            with parser.in_parens():
-                initializer = parser.parse_symbol_name().data
-        if parser.parse_optional_keyword("bind"):
-            with parser.in_parens():
-                descriptor_set = parse_integer(parser).value.data
-                parser.parse_punctuation(",")
-                bind = (descriptor_set, parse_integer(parser).value.data)
-        if parser.parse_optional_keyword("built_in"):
-            with parser.in_parens():
-                built_in = parser.parse_str_literal()
+        properties = cls._parse_placement(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         start = parser.pos
         type = parser.parse_type()
         if not isinstance(type, PointerType):
             parser.raise_error(f"expected a !spirv.ptr, got {type}", start, parser.pos)
-        op = cls(name, type, bind, None, initializer)
-        if built_in is not None:
-            op.built_in = StringAttr(built_in)
+        op = cls(name, type)
+        op.properties |= properties
         set_attributes(op, attributes)
         return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
-        hidden = {"sym_name", "type", "initializer", "built_in"}
-        if self.initializer is not None:
-            printer.print_string(" initializer(")
-            printer.print_attribute(self.initializer)
-            printer.print_string(")")
-        if self.descriptor_set is not None and self.binding is not None:
-            hidden |= {"descriptor_set", "binding"}
-            numbers = (self.descriptor_set.value.data, self.binding.value.data)
-            printer.print_string(f" bind({numbers[0]}, {numbers[1]})")
-        if self.built_in is not None:
-            printer.print_string(f' built_in("{self.built_in.data}")')
-        shown = {k: v for k, v in self.properties.items() if k not in hidden} | self.attributes
-        printer.print_op_attributes(shown)
-        printer.print_string(" : ")
-        printer.print_attribute(self.type)
+        self._print_placement(printer)
+
+
+@irdl_op_definition
+class UntypedGlobalVariableOp(ModuleVariable):
+    """
+    OpUntypedVariableKHR of a module: the type of the data, then as spirv.GlobalVariable.
+
+    `spirv.KHR.UntypedGlobalVariable @x !spirv.struct<...> bind(0, 1) :
+    !spirv.untyped_ptr<StorageBuffer>`. SPV_KHR_untyped_pointers.
+    """
+
+    name = "spirv.KHR.UntypedGlobalVariable"
+    INSTRUCTION: ClassVar[str | None] = "OpUntypedVariableKHR"
+    type = prop_def(UntypedPointerType)
+    data_type = opt_prop_def(TypeAttribute)
+
+    def __init__(
+        self,
+        sym_name: str,
+        type: UntypedPointerType,
+        data_type: TypeAttribute | None = None,
+        bind: tuple[int, int] | None = None,
+        initializer: str | None = None,
+    ):
+        """`bind` is the descriptor set and the binding."""
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(sym_name),
+                "type": type,
+                "data_type": data_type,
+                "descriptor_set": None if bind is None else IntegerAttr(bind[0], i32),
+                "binding": None if bind is None else IntegerAttr(bind[1], i32),
+                "initializer": None if initializer is None else SymbolRefAttr(initializer),
+            }
+        )
+
+    @property
+    def pointer_type(self) -> UntypedPointerType:
+        return self.type
+
+    @property
+    def object_type(self) -> Attribute | None:
+        return self.data_type
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UntypedGlobalVariableOp:
+        name = parser.parse_symbol_name().data
+        data_type = parser.parse_optional_type()
+        properties = cls._parse_placement(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start = parser.pos
+        type = parser.parse_type()
+        if not isinstance(type, UntypedPointerType):
+            parser.raise_error(f"expected a !spirv.untyped_ptr, got {type}", start, parser.pos)
+        op = cls(name, type, data_type)
+        op.properties |= properties
+        set_attributes(op, attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        if self.data_type is not None:
+            printer.print_string(" ")
+            printer.print_attribute(self.data_type)
+        self._print_placement(printer, "data_type")
 
     def verify_(self) -> None:
-        cm_07_storage(self.type.pointee, self.storage_class)
-        verify_lengths(self, self.type.pointee)
-        if self.storage_class in NOT_IN_A_MODULE:
+        super().verify_()
+        if self.data_type is None and self.storage_class in KNOWS_ITS_DATA:
             raise VerifyException(
-                f"a global variable cannot be in {self.storage_class.name}: "
-                "use spirv.Variable in a function"
+                f"an untyped variable in {self.storage_class.name} states the type of its data"
             )
-        if self.built_in is not None and self.built_in.data not in BuiltIn.__members__:
-            raise VerifyException(f"{self.built_in.data!r} is not a built-in variable of SPIR-V")
-        if self.initializer is None or self.parent_op() is None:
-            return
-        source = find_symbol(self, self.initializer)
-        if not isinstance(source, SpecConstantOp | SpecConstantCompositeOp | GlobalVariableOp):
-            raise VerifyException(
-                f"the initializer {self.initializer} must be a specialization constant or another "
-                "global variable of the module"
-            )
-        if source.type != self.type.pointee:
-            raise VerifyException(
-                f"the initializer {self.initializer} has type {source.type}, "
-                f"but the variable holds {self.type.pointee}"
-            )
+        if self.data_type is None and self.initializer is not None:
+            raise VerifyException("a variable with an initializer states the type of its data")
 
 
 @irdl_op_definition
@@ -295,14 +436,18 @@ class AddressOfOp(SPIRVOp):
 
     name = "spirv.mlir.addressof"
     variable = prop_def(FlatSymbolRefAttrConstr)
-    result = result_def(PointerType)
+    result = result_def(BaseAttr(PointerType) | BaseAttr(UntypedPointerType))
     traits = traits_def(Pure())
     assembly_format = "$variable attr-dict `:` type($result)"
 
-    def __init__(self, variable: str | GlobalVariableOp, result_type: PointerType | None = None):
+    def __init__(
+        self,
+        variable: str | ModuleVariable,
+        result_type: PointerType | UntypedPointerType | None = None,
+    ):
         """`result_type` is needed where only the variable's name is given."""
-        if isinstance(variable, GlobalVariableOp):
-            result_type = variable.type
+        if isinstance(variable, ModuleVariable):
+            result_type = variable.pointer_type
             variable = variable.sym_name.data
         if result_type is None:
             raise ValueError("spirv.mlir.addressof: a variable's name alone needs a result_type")
@@ -314,11 +459,11 @@ class AddressOfOp(SPIRVOp):
         if self.parent_op() is None:
             return
         variable = find_symbol(self, self.variable)
-        if not isinstance(variable, GlobalVariableOp):
+        if not isinstance(variable, ModuleVariable):
             raise VerifyException(f"{self.variable} is not a spirv.GlobalVariable of this module")
-        if variable.type != self.result.type:
+        if variable.pointer_type != self.result.type:
             raise VerifyException(
-                f"{self.variable} has type {variable.type}, "
+                f"{self.variable} has type {variable.pointer_type}, "
                 f"but the result is declared {self.result.type}"
             )
 
@@ -332,5 +477,6 @@ OPERATIONS: list[type[Operation]] = [
     EntryPointOp,
     ExecutionModeOp,
     GlobalVariableOp,
+    UntypedGlobalVariableOp,
     AddressOfOp,
 ]

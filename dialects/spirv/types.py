@@ -84,7 +84,7 @@ class LocatedAttribute(ParametrizedAttribute, ABC):
             parser.raise_error(str(error), start, parser.pos)
 
 
-def _parse_dimension(parser: AttrParser) -> Size:
+def parse_dimension(parser: AttrParser) -> Size:
     """`16x` or `@rows x`, the delimiter included."""
     symbol = parser.parse_optional_symbol_name()
     dim: Size = (
@@ -96,7 +96,7 @@ def _parse_dimension(parser: AttrParser) -> Size:
     return dim
 
 
-def _print_dimension(printer: Printer, dim: Size) -> None:
+def print_dimension(printer: Printer, dim: Size) -> None:
     if isinstance(dim, IntAttr):
         printer.print_string(f"{dim.data}x")
     else:
@@ -120,28 +120,62 @@ def _print_stride(printer: Printer, stride: IntAttr) -> None:
 
 @irdl_attr_definition
 class PointerType(LocatedAttribute, TypeAttribute):
-    """OpTypePointer: `!spirv.ptr<f32, StorageBuffer>`."""
+    """
+    OpTypePointer: `!spirv.ptr<f32, StorageBuffer>`.
+
+    `!spirv.ptr<f32, PhysicalStorageBuffer, stride=4>` has an ArrayStride in bytes, the distance
+    that spirv.PtrAccessChain steps by; 0 where undecorated.
+    """
 
     name = "spirv.ptr"
     pointee: Attribute
     storage_class: StorageClassAttr
+    stride: IntAttr
 
-    def __init__(self, pointee: Attribute, storage_class: StorageClass | StorageClassAttr):
+    def __init__(
+        self,
+        pointee: Attribute,
+        storage_class: StorageClass | StorageClassAttr,
+        stride: int = 0,
+    ):
         if isinstance(storage_class, StorageClass):
             storage_class = StorageClassAttr(storage_class)
-        super().__init__(pointee, storage_class)
+        super().__init__(pointee, storage_class, IntAttr(stride))
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             pointee = parser.parse_type()
             parser.parse_punctuation(",")
-            return pointee, StorageClassAttr(StorageClassAttr.parse_enumerant(parser))
+            storage_class = StorageClassAttr(StorageClassAttr.parse_enumerant(parser))
+            return pointee, storage_class, _parse_stride(parser)
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.pointee)
             printer.print_string(f", {self.storage_class.spell(self.storage_class.data)}")
+            _print_stride(printer, self.stride)
+
+
+@irdl_attr_definition
+class UntypedPointerType(LocatedAttribute, TypeAttribute):
+    """OpTypeUntypedPointerKHR: `!spirv.untyped_ptr<StorageBuffer>`."""
+
+    name = "spirv.untyped_ptr"
+    storage_class: StorageClassAttr
+
+    def __init__(self, storage_class: StorageClass | StorageClassAttr):
+        if isinstance(storage_class, StorageClass):
+            storage_class = StorageClassAttr(storage_class)
+        super().__init__(storage_class)
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return [StorageClassAttr(StorageClassAttr.parse_enumerant(parser))]
+
+    def print_parameters(self, printer: Printer) -> None:
+        self.storage_class.print_parameter(printer)
 
 
 @irdl_attr_definition
@@ -159,7 +193,7 @@ class ArrayType(LocatedAttribute, TypeAttribute):
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            length = _parse_dimension(parser)
+            length = parse_dimension(parser)
             return length, parser.parse_type(), _parse_stride(parser)
 
     def print_parameters(self, printer: Printer) -> None:
@@ -167,7 +201,7 @@ class ArrayType(LocatedAttribute, TypeAttribute):
             if isinstance(self.length, IntAttr):
                 printer.print_string(f"{self.length.data} x ")
             else:
-                _print_dimension(printer, self.length)
+                print_dimension(printer, self.length)
             printer.print_attribute(self.element_type)
             _print_stride(printer, self.stride)
 
@@ -447,7 +481,8 @@ def _resolve(type: Attribute, struct: StructType) -> Attribute:
         same = type.is_reference and type.identifier == struct.identifier
         return struct if same else type
     if isinstance(type, PointerType):
-        return PointerType(_resolve(type.pointee, struct), type.storage_class)
+        pointee = _resolve(type.pointee, struct)
+        return PointerType(pointee, type.storage_class, type.stride.data)
     if isinstance(type, ArrayType):
         return ArrayType(type.length, _resolve(type.element_type, struct), type.stride.data)
     if isinstance(type, RuntimeArrayType):
@@ -493,7 +528,7 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            rows, columns = _parse_dimension(parser), _parse_dimension(parser)
+            rows, columns = parse_dimension(parser), parse_dimension(parser)
             element_type = parser.parse_type()
             parser.parse_punctuation(",")
             symbol = parser.parse_optional_symbol_name()
@@ -508,8 +543,8 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            _print_dimension(printer, self.rows)
-            _print_dimension(printer, self.columns)
+            print_dimension(printer, self.rows)
+            print_dimension(printer, self.columns)
             printer.print_attribute(self.element_type)
             printer.print_string(", ")
             if isinstance(self.scope, ScopeAttr):
@@ -528,6 +563,7 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
 
 ATTRIBUTES: list[type[Attribute]] = [
     PointerType,
+    UntypedPointerType,
     ArrayType,
     RuntimeArrayType,
     MatrixType,

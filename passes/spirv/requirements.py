@@ -30,10 +30,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute, TypedAttribute
 
 from xdsl_spirv.dialects.spirv import dot_product
+from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, MemoryModelAttr
 from xdsl_spirv.dialects.spirv.base import instruction_of
 from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.pointer import TwoPointers, storage_class
 from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.structure import ModuleVariable
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -41,7 +44,9 @@ from xdsl_spirv.dialects.spirv.types import (
     PointerType,
     RuntimeArrayType,
     StructType,
+    UntypedPointerType,
 )
+from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.serialization.decorations import decoration_of
 from xdsl_spirv.serialization.grammar import Requirements, Version, grammar
 
@@ -117,11 +122,15 @@ POINTER_MAKERS = frozenset(
     {
         "spirv.AccessChain",
         "spirv.InBoundsAccessChain",
+        "spirv.NV.RawAccessChain",
         "spirv.Variable",
         "spirv.mlir.addressof",
     }
 )
 """Operations that give a pointer under logical addressing; any other gives a variable pointer."""
+
+LAYOUTS = ("base_type", "data_type", "structure")
+"""Properties that say which type the data behind an untyped pointer has."""
 
 PASSES_SPEAK = ("abi", "target_env", "resource_limits")
 """Attributes with these words in their name speak to passes, not to the module's reader."""
@@ -173,7 +182,12 @@ class Requirement:
             return
         self._types.add((type_, computed))
         if isinstance(type_, PointerType):
-            self._pointer(type_)
+            self.pointer(type_)
+        elif isinstance(type_, UntypedPointerType):
+            self.add(Need.of(grammar().instruction("OpTypeUntypedPointerKHR")), str(type_))
+            self.enumerant(type_.storage_class)
+        elif isinstance(type_, DeclaredType):
+            self._declared(type_)
         elif isinstance(type_, CooperativeMatrixType):
             self._cooperative_matrix(type_)
         elif isinstance(type_, VectorType):
@@ -184,6 +198,13 @@ class Requirement:
             self._scalar(type_, computed=computed)
         else:
             self._aggregate(type_, computed=computed)
+
+    def _declared(self, type_: DeclaredType) -> None:
+        """What the type's instruction needs, and the parts of its declaration."""
+        self.add(Need.of(grammar().instruction(type_.INSTRUCTION)), str(type_))
+        for part in type_.declaration:
+            if isinstance(part, EnumerationAttr | TypeAttribute):
+                self.attribute(part)
 
     def _aggregate(self, type_: Attribute, *, computed: bool) -> None:
         """Every type and enumerant within an aggregate, a function type, an image."""
@@ -217,7 +238,8 @@ class Requirement:
         self.type(component, computed=True)
         self.attribute(type_.scope)
 
-    def _pointer(self, type_: PointerType) -> None:
+    def pointer(self, type_: PointerType) -> None:
+        """The storage class, what data of 8 and 16 bits needs in it, and the pointee."""
         self.enumerant(type_.storage_class)
         storage = type_.storage_class.data
         explicit = storage is StorageClass.Workgroup and has_layout(type_.pointee)
@@ -286,9 +308,11 @@ def _operation(op: Operation, found: Requirement) -> None:
         fitting = _fitting(op, entry.capabilities)
         found.add(Need(fitting, entry.extensions, entry.version), op.name)
     for field, attribute in op.properties.items():
-        if not any(word in field for word in PASSES_SPEAK):
+        if field in LAYOUTS and isinstance(attribute, TypeAttribute):
+            _addressed(op, attribute, found)
+        elif not any(word in field for word in PASSES_SPEAK):
             found.attribute(attribute)
-        if op.name == "spirv.GlobalVariable":
+        if isinstance(op, ModuleVariable) or isinstance(attribute, LinkageAttributesAttr):
             _decoration(field, attribute, found)
     for field, attribute in op.attributes.items():
         _decoration(field, attribute, found)
@@ -301,6 +325,18 @@ def _operation(op: Operation, found: Requirement) -> None:
                 found.type(argument.type, computed=True)
     for special in SPECIAL:
         special(op, found)
+
+
+def _addressed(op: Operation, type_: Attribute, found: Requirement) -> None:
+    """The type of data behind an untyped pointer counts as if the pointer were typed."""
+    pointer = op.properties.get("type") or next(
+        (v.type for v in (*op.operands, *op.results) if isinstance(v.type, UntypedPointerType)),
+        None,
+    )
+    if isinstance(pointer, UntypedPointerType):
+        found.pointer(PointerType(type_, pointer.storage_class))
+    else:
+        found.type(type_, computed=True)
 
 
 def _decoration(field: str, attribute: Attribute, found: Requirement) -> None:
@@ -357,6 +393,14 @@ def _variable_pointers(op: Operation, found: Requirement) -> None:
                 found.capability(POINTER_CAPABILITIES[storage], f"{op.name} of {value.type}")
 
 
+def _pointer_comparisons(op: Operation, found: Requirement) -> None:
+    """Pointers are compared where they may vary, by storage class (SPIR-V 2.16.1)."""
+    if isinstance(op, TwoPointers):
+        storage = storage_class(op.operand_1.type).data
+        if storage in POINTER_CAPABILITIES:
+            found.capability(POINTER_CAPABILITIES[storage], f"{op.name} in {storage.name}")
+
+
 def _dot_products(op: Operation, found: Requirement) -> None:
     """DOT-03 to DOT-05: the capability for the operands' type."""
     if not isinstance(op, dot_product.IntegerDotOperation):
@@ -393,6 +437,7 @@ def _specialization_constant(op: Operation, found: Requirement) -> None:
 
 SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (
     _variable_pointers,
+    _pointer_comparisons,
     _dot_products,
     _bfloat16_dot,
     _wide_atomics,

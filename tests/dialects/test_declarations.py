@@ -37,6 +37,7 @@ BY_HAND = {
     "spirv.func",
     "spirv.FunctionCall",
     "spirv.GlobalVariable",
+    "spirv.KHR.UntypedGlobalVariable",
     "spirv.SpecConstant",
     "spirv.SpecConstantComposite",
     "spirv.SpecConstantOperation",

@@ -14,6 +14,7 @@ HANDWRITTEN = {
     "spirv.EntryPoint",
     "spirv.ExecutionMode",
     "spirv.GlobalVariable",
+    "spirv.KHR.UntypedGlobalVariable",
     "spirv.Constant",
     "spirv.ConstantNull",
     "spirv.Undef",

@@ -1,0 +1,313 @@
+"""
+Pointers compared, subtracted and formed from bytes; copies and sizes of what they point to.
+
+None of these is MLIR's. Both operands' types are written, since one of two compared pointers may be
+untyped.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import (
+    MemoryAccessAttr,
+    RawAccessChainOperandsAttr,
+    StorageClassAttr,
+)
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constants import constant_integer
+from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.enums import (
+    MemoryAccess,
+    RawAccessChainOperands,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.memory_operands import (
+    MAKE_AVAILABLE,
+    MAKE_VISIBLE,
+    SCOPE,
+    CopiesMemory,
+    MemoryOperand,
+)
+from xdsl_spirv.dialects.spirv.pointers import POINTER
+from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
+
+
+def storage_class(pointer: Attribute) -> StorageClassAttr:
+    """The storage class of a pointer of either kind; raises VerifyException for another type."""
+    if not isinstance(pointer, PointerType | UntypedPointerType):
+        raise VerifyException(f"expected a pointer, got {pointer}")
+    return pointer.storage_class
+
+
+class TwoPointers(SPIRVOp, ABC):
+    """A relation of two pointers into one storage class."""
+
+    operand_1 = operand_def(POINTER)
+    operand_2 = operand_def(POINTER)
+
+    def check_pointers(self) -> None:
+        """One storage class, and one type unless a pointer is untyped; no physical pointers."""
+        types = (self.operand_1.type, self.operand_2.type)
+        classes = [storage_class(t) for t in types]
+        if classes[0] != classes[1]:
+            raise VerifyException(
+                f"{self.name} takes pointers into one storage class, not {types[0]} and {types[1]}"
+            )
+        if all(isinstance(t, PointerType) for t in types) and types[0] != types[1]:
+            raise VerifyException(
+                f"{self.name} takes pointers of one type, not {types[0]} and {types[1]}"
+            )
+        if classes[0].data is StorageClass.PhysicalStorageBuffer:
+            raise VerifyException(
+                f"{self.name} does not take physical pointers: compare the numbers that "
+                "spirv.ConvertPtrToU gives"
+            )
+
+
+class PointerComparison(TwoPointers, ABC):
+    """Whether two pointers are one."""
+
+    result = result_def(i1)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$operand_1 `,` $operand_2 attr-dict `:` type($operand_1) `,` type($operand_2)"
+    )
+
+    def __init__(self, operand_1: Value, operand_2: Value):
+        super().__init__(operands=[operand_1, operand_2], result_types=[i1])
+
+    def verify_(self) -> None:
+        self.check_pointers()
+
+
+@irdl_op_definition
+class PtrEqualOp(PointerComparison):
+    """OpPtrEqual: `spirv.PtrEqual %a, %b : !spirv.ptr<...>, !spirv.ptr<...>`."""
+
+    name = "spirv.PtrEqual"
+
+
+@irdl_op_definition
+class PtrNotEqualOp(PointerComparison):
+    """OpPtrNotEqual, the opposite of spirv.PtrEqual."""
+
+    name = "spirv.PtrNotEqual"
+
+
+@irdl_op_definition
+class PtrDiffOp(TwoPointers):
+    """
+    OpPtrDiff, the distance of two elements of one array, in elements.
+
+    `spirv.PtrDiff %a, %b : !spirv.ptr<...>, !spirv.ptr<...> -> i32`.
+    """
+
+    name = "spirv.PtrDiff"
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$operand_1 `,` $operand_2 attr-dict `:` type($operand_1) `,` type($operand_2) "
+        "`->` type($result)"
+    )
+
+    def __init__(self, operand_1: Value, operand_2: Value, result_type: Attribute):
+        super().__init__(operands=[operand_1, operand_2], result_types=[result_type])
+
+    def verify_(self) -> None:
+        self.check_pointers()
+        if not is_integer(self.result.type):
+            raise VerifyException(f"{self.name} gives an integer scalar, not {self.result.type}")
+        if not all(isinstance(o.type, PointerType) for o in self.operands):
+            raise VerifyException(
+                f"{self.name} counts elements, which untyped pointers do not have: subtract the "
+                "numbers that spirv.ConvertPtrToU gives"
+            )
+
+
+@irdl_op_definition
+class CopyMemorySizedOp(SPIRVOp):
+    """
+    OpCopyMemorySized: `spirv.CopyMemorySized %to, %from, %bytes ["Aligned", 4] : T1, T2, i32`.
+
+    Of two memory operands the first is the target's, as in spirv.CopyMemory.
+    """
+
+    name = "spirv.CopyMemorySized"
+    FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
+    target = operand_def(POINTER)
+    source = operand_def(POINTER)
+    size = operand_def()
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+    source_memory_access = opt_prop_def(MemoryAccessAttr)
+    source_alignment = opt_prop_def(IntegerAttr)
+    source_memory_scope = opt_prop_def(SCOPE)
+    traits = traits_def(CopiesMemory())
+
+    def __init__(
+        self,
+        target: Value,
+        source: Value,
+        size: Value,
+        memory: MemoryOperand | None = None,
+        source_memory: MemoryOperand | None = None,
+    ):
+        """`size` counts bytes."""
+        super().__init__(
+            operands=[target, source, size],
+            properties=(memory or MemoryOperand()).properties()
+            | (source_memory or MemoryOperand()).properties("source_"),
+        )
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The target's memory operand, or both sides'."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+    @property
+    def source_memory(self) -> MemoryOperand:
+        """The source's memory operand where it has one of its own."""
+        return MemoryOperand(
+            self.source_memory_access, self.source_alignment, self.source_memory_scope
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CopyMemorySizedOp:
+        start = parser.pos
+        operands = [parser.parse_unresolved_operand()]
+        for _ in range(2):
+            parser.parse_punctuation(",")
+            operands.append(parser.parse_unresolved_operand())
+        memory, source_memory = MemoryOperand.parse_optional(parser), MemoryOperand()
+        if parser.parse_optional_punctuation(","):
+            source_memory = MemoryOperand.parse_optional(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        op = cls(*parser.resolve_operands(operands, types, start), memory, source_memory)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        self.memory.print(printer)
+        if self.source_memory.access is not None:
+            printer.print_string(",")
+            self.source_memory.print(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+
+    def verify_(self) -> None:
+        if not is_integer(self.size.type):
+            raise VerifyException(f"{self.name}: the size is an integer, not {self.size.type}")
+        if constant_integer(self.size) == 0:
+            raise VerifyException(f"{self.name}: the size is at least 1 byte")
+        two = self.source_memory.access is not None
+        if two and self.memory.access is None:
+            raise VerifyException("the source has a memory operand: give the target one too")
+        self.memory.verify(MAKE_VISIBLE if two else MemoryAccess.None_, "the target of a copy")
+        self.source_memory.verify(MAKE_AVAILABLE, "the source of a copy")
+
+
+@irdl_op_definition
+class SizeOfOp(SPIRVOp):
+    """OpSizeOf, the bytes of a pointee: `spirv.SizeOf %p : !spirv.ptr<f32, Function> -> i32`."""
+
+    name = "spirv.SizeOf"
+    pointer = operand_def(PointerType)
+    result = result_def(IntegerType(32))
+    traits = traits_def(Pure())
+    assembly_format = "$pointer attr-dict `:` type($pointer) `->` type($result)"
+
+    def __init__(self, pointer: Value):
+        super().__init__(operands=[pointer], result_types=[IntegerType(32)])
+
+
+@irdl_op_definition
+class RawAccessChainNVOp(SPIRVOp):
+    """
+    OpRawAccessChainNV, a pointer `element * stride + offset` bytes beyond the base.
+
+    `spirv.NV.RawAccessChain %base[%stride, %element, %offset], <RobustnessPerElementNV> :
+    !spirv.ptr<...>, i32, i32, i32 -> !spirv.ptr<...>`. SPV_NV_raw_access_chains.
+    """
+
+    name = "spirv.NV.RawAccessChain"
+    FIELDS: ClassVar[Mapping[str, str]] = {"raw_access_chain_operands": "robustness"}
+    base = operand_def(PointerType)
+    byte_stride = operand_def()
+    element_index = operand_def()
+    byte_offset = operand_def()
+    robustness = opt_prop_def(RawAccessChainOperandsAttr)
+    result = result_def(PointerType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$base `[` $byte_stride `,` $element_index `,` $byte_offset `]` (`,` $robustness^)? "
+        "attr-dict "
+        "`:` type($base) `,` type($byte_stride) `,` type($element_index) `,` type($byte_offset) "
+        "`->` type($result)"
+    )
+
+    def __init__(
+        self,
+        base: Value,
+        byte_stride: Value,
+        element_index: Value,
+        byte_offset: Value,
+        result_type: PointerType,
+        robustness: RawAccessChainOperands | None = None,
+    ):
+        given = None if robustness is None else RawAccessChainOperandsAttr(robustness)
+        super().__init__(
+            operands=[base, byte_stride, element_index, byte_offset],
+            properties={"robustness": given},
+            result_types=[result_type],
+        )
+
+    def verify_(self) -> None:
+        for operand in self.operands[1:]:
+            if operand.type != IntegerType(32):
+                raise VerifyException(f"{self.name} counts in 32-bit integers, not {operand.type}")
+        if storage_class(self.base.type) != storage_class(self.result.type):
+            raise VerifyException(
+                f"{self.name} stays in one storage class, not {self.base.type} to "
+                f"{self.result.type}"
+            )
+        if self.robustness is None:
+            return
+        bits = RawAccessChainOperands
+        element = self.robustness.data & bits.RobustnessPerElementNV
+        if element and self.robustness.data & bits.RobustnessPerComponentNV:
+            raise VerifyException(f"{self.name} is robust per component or per element, not both")
+        if element and constant_integer(SSAValue.get(self.byte_stride)) == 0:
+            raise VerifyException(f"{self.name}: RobustnessPerElementNV needs a stride above 0")
+
+
+OPERATIONS: list[type[Operation]] = [
+    PtrEqualOp,
+    PtrNotEqualOp,
+    PtrDiffOp,
+    CopyMemorySizedOp,
+    SizeOfOp,
+    RawAccessChainNVOp,
+]

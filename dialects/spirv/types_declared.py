@@ -1,0 +1,359 @@
+"""
+Types of extensions that are nothing but the operands of their declaration.
+
+Each names its instruction and lists that instruction's operands in the grammar's order; encoding it
+and deducing its capabilities need nothing else. A number, enumerant or Boolean that SPIR-V takes
+from a constant instruction may be a specialization constant's `@name`, as in the other types.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FlatSymbolRefAttrConstr,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    SymbolRefAttr,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.irdl import AnyOf, BaseAttr, irdl_attr_definition, param_def
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr, TensorClampModeAttr
+from xdsl_spirv.dialects.spirv.enums import Scope, TensorClampMode
+from xdsl_spirv.dialects.spirv.rules_types import is_integer
+from xdsl_spirv.dialects.spirv.types import (
+    SIZE,
+    FloatType,
+    LocatedAttribute,
+    Size,
+    known,
+    parse_dimension,
+    print_dimension,
+    size,
+)
+
+TENSOR_RANKS = range(1, 6)
+"""SPV_NV_tensor_addressing: a tensor layout or view has one to five dimensions."""
+
+DYNAMIC = -1
+"""A dimension of a tensor of ARM whose extent the type does not state."""
+
+
+class DeclaredType(LocatedAttribute, TypeAttribute, ABC):
+    """A type that its declaration's operands make up."""
+
+    INSTRUCTION: ClassVar[str]
+
+    @property
+    def declaration(self) -> Sequence[Attribute]:
+        """The operands of `INSTRUCTION` without its result, in the grammar's order."""
+        return self.parameters
+
+
+def _is_number(type_: Attribute) -> bool:
+    return is_integer(type_) or isinstance(type_, FloatType)
+
+
+def _parse_scope(parser: AttrParser) -> ScopeAttr | SymbolRefAttr:
+    symbol = parser.parse_optional_symbol_name()
+    if symbol is not None:
+        return SymbolRefAttr(symbol)
+    return ScopeAttr(ScopeAttr.parse_enumerant(parser))
+
+
+def _parse_size(parser: AttrParser) -> Size:
+    """`2` or `@dim`."""
+    symbol = parser.parse_optional_symbol_name()
+    if symbol is not None:
+        return SymbolRefAttr(symbol)
+    return IntAttr(parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+
+def _print_operand(printer: Printer, operand: Attribute) -> None:
+    """A number, an enumerant, a Boolean or a symbol as the types' syntax has it."""
+    if isinstance(operand, IntAttr):
+        printer.print_int(operand.data)
+    elif isinstance(operand, ScopeAttr | TensorClampModeAttr):
+        printer.print_string(operand.spell(operand.data))
+    elif isinstance(operand, IntegerAttr):
+        printer.print_string("true" if operand.value.data else "false")
+    else:
+        printer.print_attribute(operand)
+
+
+@irdl_attr_definition
+class CooperativeVectorType(DeclaredType):
+    """
+    OpTypeCooperativeVectorNV: `!spirv.coopvec<16 x f16>`, `!spirv.coopvec<@n x f16>`.
+
+    SPV_EXT_long_vector calls the same instruction OpTypeVectorIdEXT.
+    """
+
+    name = "spirv.coopvec"
+    INSTRUCTION: ClassVar[str] = "OpTypeCooperativeVectorNV"
+    element_type: Attribute
+    length: Size = param_def(SIZE)
+
+    def __init__(self, length: int | str | Size, element_type: Attribute):
+        super().__init__(element_type, size(length))
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            length = parse_dimension(parser)
+            return parser.parse_type(), length
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            if isinstance(self.length, IntAttr):
+                printer.print_string(f"{self.length.data} x ")
+            else:
+                print_dimension(printer, self.length)
+            printer.print_attribute(self.element_type)
+
+    def verify(self) -> None:
+        if not _is_number(self.element_type) and self.element_type != i1:
+            raise VerifyException(
+                f"a cooperative vector has scalar components, not {self.element_type}"
+            )
+        if known(self.length) == 0:
+            raise VerifyException("a cooperative vector has at least one component")
+
+
+@irdl_attr_definition
+class CooperativeMatrixNVType(DeclaredType):
+    """OpTypeCooperativeMatrixNV: `!spirv.NV.coopmatrix<16x16xf16, Subgroup>`."""
+
+    name = "spirv.NV.coopmatrix"
+    INSTRUCTION: ClassVar[str] = "OpTypeCooperativeMatrixNV"
+    element_type: Attribute
+    scope: ScopeAttr | SymbolRefAttr = param_def(
+        AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
+    )
+    rows: Size = param_def(SIZE)
+    columns: Size = param_def(SIZE)
+
+    def __init__(
+        self,
+        rows: int | str | Size,
+        columns: int | str | Size,
+        element_type: Attribute,
+        scope: Scope | ScopeAttr | SymbolRefAttr,
+    ):
+        if isinstance(scope, Scope):
+            scope = ScopeAttr(scope)
+        super().__init__(element_type, scope, size(rows), size(columns))
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            rows, columns = parse_dimension(parser), parse_dimension(parser)
+            element_type = parser.parse_type()
+            parser.parse_punctuation(",")
+            return element_type, _parse_scope(parser), rows, columns
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            print_dimension(printer, self.rows)
+            print_dimension(printer, self.columns)
+            printer.print_attribute(self.element_type)
+            printer.print_string(", ")
+            _print_operand(printer, self.scope)
+
+    def verify(self) -> None:
+        if not _is_number(self.element_type):
+            raise VerifyException(
+                f"a cooperative matrix's component is a scalar number, not {self.element_type}"
+            )
+
+
+ClampMode: TypeAlias = TensorClampModeAttr | SymbolRefAttr
+
+
+@irdl_attr_definition
+class TensorLayoutType(DeclaredType):
+    """
+    OpTypeTensorLayoutNV: `!spirv.NV.tensor_layout<2, Undefined>`.
+
+    Dimensions, and what an element outside of the tensor is.
+    """
+
+    name = "spirv.NV.tensor_layout"
+    INSTRUCTION: ClassVar[str] = "OpTypeTensorLayoutNV"
+    rank: Size = param_def(SIZE)
+    clamp_mode: ClampMode = param_def(
+        AnyOf((BaseAttr(TensorClampModeAttr), FlatSymbolRefAttrConstr))
+    )
+
+    def __init__(
+        self,
+        rank: int | str | Size,
+        clamp_mode: TensorClampMode | ClampMode = TensorClampMode.Undefined,
+    ):
+        if isinstance(clamp_mode, TensorClampMode):
+            clamp_mode = TensorClampModeAttr(clamp_mode)
+        super().__init__(size(rank), clamp_mode)
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            rank = _parse_size(parser)
+            parser.parse_punctuation(",")
+            symbol = parser.parse_optional_symbol_name()
+            if symbol is not None:
+                return rank, SymbolRefAttr(symbol)
+            return rank, TensorClampModeAttr(TensorClampModeAttr.parse_enumerant(parser))
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_list(self.parameters, lambda p: _print_operand(printer, p))
+
+    def verify(self) -> None:
+        _check_rank(self.rank)
+
+
+def _check_rank(rank: Size) -> None:
+    number = known(rank)
+    if number is not None and number not in TENSOR_RANKS:
+        raise VerifyException(
+            f"a tensor layout or view has {TENSOR_RANKS[0]} to {TENSOR_RANKS[-1]} dimensions, "
+            f"not {number}"
+        )
+
+
+@irdl_attr_definition
+class TensorViewType(DeclaredType):
+    """
+    OpTypeTensorViewNV: `!spirv.NV.tensor_view<2, false, 1, 0>`.
+
+    Dimensions, whether the view has sizes of its own, and the permutation of the dimensions.
+    """
+
+    name = "spirv.NV.tensor_view"
+    INSTRUCTION: ClassVar[str] = "OpTypeTensorViewNV"
+    rank: Size = param_def(SIZE)
+    has_dimensions: IntegerAttr | SymbolRefAttr = param_def(
+        AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
+    )
+    permutation: ArrayAttr[Size]
+
+    def __init__(
+        self,
+        rank: int | str | Size,
+        has_dimensions: bool | SymbolRefAttr | IntegerAttr,
+        permutation: Sequence[int | str | Size],
+    ):
+        if isinstance(has_dimensions, bool):
+            has_dimensions = IntegerAttr(int(has_dimensions), i1)
+        order = ArrayAttr([size(dimension) for dimension in permutation])
+        super().__init__(size(rank), has_dimensions, order)
+
+    @property
+    def declaration(self) -> Sequence[Attribute]:
+        return self.rank, self.has_dimensions, *self.permutation
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            rank = _parse_size(parser)
+            parser.parse_punctuation(",")
+            symbol = parser.parse_optional_symbol_name()
+            has: Attribute = (
+                IntegerAttr(int(parser.parse_boolean()), i1)
+                if symbol is None
+                else SymbolRefAttr(symbol)
+            )
+            order: list[Size] = []
+            while parser.parse_optional_punctuation(","):
+                order.append(_parse_size(parser))
+            return rank, has, ArrayAttr(order)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_list(self.declaration, lambda p: _print_operand(printer, p))
+
+    def verify(self) -> None:
+        _check_rank(self.rank)
+        if isinstance(self.has_dimensions, IntegerAttr) and self.has_dimensions.type != i1:
+            raise VerifyException("whether a tensor view has dimensions is a Boolean")
+        rank, order = known(self.rank), [known(p) for p in self.permutation]
+        if rank is None or None in order:
+            return
+        if sorted(p for p in order if p is not None) != list(range(rank)):
+            raise VerifyException(
+                f"a tensor view of {rank} dimensions permutes each of 0 to {rank - 1} once, "
+                f"not {order}"
+            )
+
+
+@irdl_attr_definition
+class TensorArmType(DeclaredType):
+    """
+    OpTypeTensorARM as MLIR writes it: `!spirv.arm.tensor<1x16xf32>`, `<?x?xf32>`, `<*xf32>`.
+
+    Either every extent is known or none; of `*` not even the rank is.
+    """
+
+    name = "spirv.arm.tensor"
+    INSTRUCTION: ClassVar[str] = "OpTypeTensorARM"
+    element_type: Attribute
+    shape: ArrayAttr[IntAttr]
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute):
+        """An extent of `DYNAMIC` is unknown; no shape at all is one of unknown rank."""
+        super().__init__(element_type, ArrayAttr([IntAttr(extent) for extent in shape]))
+
+    @property
+    def declaration(self) -> Sequence[Attribute]:
+        extents = [extent.data for extent in self.shape]
+        if not extents:
+            return [self.element_type]
+        rank = IntAttr(len(extents))
+        if DYNAMIC in extents:
+            return self.element_type, rank
+        return self.element_type, rank, ArrayAttr([IntegerAttr(e, i32) for e in extents])
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            if parser.parse_optional_punctuation("*"):
+                parser.parse_shape_delimiter()
+                return parser.parse_type(), ArrayAttr[IntAttr]([])
+            shape, element_type = parser.parse_ranked_shape()
+            return element_type, ArrayAttr([IntAttr(extent) for extent in shape])
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            if not self.shape.data:
+                printer.print_string("*x")
+            for extent in self.shape:
+                printer.print_string("?x" if extent.data == DYNAMIC else f"{extent.data}x")
+            printer.print_attribute(self.element_type)
+
+    def verify(self) -> None:
+        if not isinstance(self.element_type, IntegerType | FloatType):
+            raise VerifyException(f"a tensor has scalar elements, not {self.element_type}")
+        extents = [extent.data for extent in self.shape]
+        if DYNAMIC in extents and set(extents) != {DYNAMIC}:
+            raise VerifyException("a tensor states all of its extents or none: write ? for each")
+        if any(extent == 0 or extent < DYNAMIC for extent in extents):
+            raise VerifyException(f"a tensor's extents are at least 1, not {extents}")
+
+
+ATTRIBUTES: list[type[Attribute]] = [
+    CooperativeVectorType,
+    CooperativeMatrixNVType,
+    TensorLayoutType,
+    TensorViewType,
+    TensorArmType,
+]

@@ -1,0 +1,370 @@
+"""
+SPV_KHR_untyped_pointers: pointers that do not say what they point to.
+
+An access states the type instead: an access chain by the type that its indexes walk, a load or a
+store by the value's (`spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`, memory.py). None
+of these is MLIR's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    IntegerType,
+    SymbolRefAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AnyOf,
+    BaseAttr,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryAllocEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.pointer import storage_class
+from xdsl_spirv.dialects.spirv.pointers import POINTER, chain_type
+from xdsl_spirv.dialects.spirv.types import (
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+    UntypedPointerType,
+)
+
+NUMBER = AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
+"""A number that SPIR-V takes from a constant instruction."""
+
+
+@irdl_op_definition
+class UntypedVariableOp(SPIRVOp):
+    """
+    OpUntypedVariableKHR in a function.
+
+    `spirv.KHR.UntypedVariable init(%c : f32) f32 : !spirv.untyped_ptr<Function>`.
+    """
+
+    name = "spirv.KHR.UntypedVariable"
+    storage_class = prop_def(StorageClassAttr)
+    data_type = prop_def(TypeAttribute)
+    initializer = opt_operand_def()
+    result = result_def(UntypedPointerType)
+    traits = traits_def(MemoryAllocEffect())
+
+    def __init__(
+        self,
+        data_type: TypeAttribute,
+        initializer: Value | None = None,
+        result_type: UntypedPointerType | None = None,
+    ):
+        result_type = result_type or UntypedPointerType(StorageClass.Function)
+        super().__init__(
+            operands=[initializer],
+            properties={"storage_class": result_type.storage_class, "data_type": data_type},
+            result_types=[result_type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UntypedVariableOp:
+        initializer = None
+        if parser.parse_optional_keyword("init"):
+            with parser.in_parens():
+                operand = parser.parse_unresolved_operand()
+                parser.parse_punctuation(":")
+                initializer = parser.resolve_operand(operand, parser.parse_type())
+        data_type = parser.parse_type()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start = parser.pos
+        type = parser.parse_type()
+        if not isinstance(type, UntypedPointerType):
+            parser.raise_error(f"expected a !spirv.untyped_ptr, got {type}", start, parser.pos)
+        op = cls(data_type, initializer, type)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        if self.initializer is not None:
+            printer.print_string(" init(")
+            printer.print_operand(self.initializer)
+            printer.print_string(" : ")
+            printer.print_attribute(self.initializer.type)
+            printer.print_string(")")
+        printer.print_string(" ")
+        printer.print_attribute(self.data_type)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        if self.storage_class != storage_class(self.result.type):
+            raise VerifyException(
+                f"the variable is in {self.storage_class.data.name}, its pointer is "
+                f"{self.result.type}: they must agree"
+            )
+        if self.storage_class.data is not StorageClass.Function:
+            raise VerifyException(
+                f"{self.name} is for the storage class Function: declare a "
+                f"spirv.KHR.UntypedGlobalVariable for {self.storage_class.data.name}"
+            )
+        if self.initializer is not None and self.initializer.type != self.data_type:
+            raise VerifyException(
+                f"an initializer of type {self.initializer.type} cannot fill {self.data_type}"
+            )
+
+
+def _verify_untyped_chain(op: Operation, base_type: Attribute, indexes: Sequence[SSAValue]) -> None:
+    """The indexes select a part of `base_type`; the storage class stays."""
+    base, result = op.operands[0], op.results[0]
+    if storage_class(base.type) != storage_class(result.type):
+        raise VerifyException(
+            f"{op.name} stays in one storage class, not {base.type} to {result.type}"
+        )
+    chain_type(PointerType(base_type, storage_class(base.type)), indexes)
+
+
+class UntypedAccessChain(SPIRVOp, ABC):
+    """A pointer to a part of the object of type `base_type` that the base points to."""
+
+    base_type = prop_def(TypeAttribute)
+    base = operand_def(POINTER)
+    indexes = var_operand_def(IntegerType)
+    result = result_def(UntypedPointerType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$base_type `,` $base `[` $indexes `]` attr-dict `:` "
+        "type($base) (`,` type($indexes)^)? `->` type($result)"
+    )
+
+    def __init__(self, base_type: TypeAttribute, base: Value, indexes: Sequence[Value]):
+        base = SSAValue.get(base)
+        super().__init__(
+            operands=[base, [SSAValue.get(index) for index in indexes]],
+            properties={"base_type": base_type},
+            result_types=[UntypedPointerType(storage_class(base.type))],
+        )
+
+    def verify_(self) -> None:
+        _verify_untyped_chain(self, self.base_type, self.indexes)
+
+
+class UntypedPtrAccessChain(SPIRVOp, ABC):
+    """Of element `element` of the array of `base_type` whose element 0 the base points to."""
+
+    base_type = prop_def(TypeAttribute)
+    base = operand_def(POINTER)
+    element = operand_def(IntegerType)
+    indexes = var_operand_def(IntegerType)
+    result = result_def(UntypedPointerType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$base_type `,` $base `[` $element ($indexes^)? `]` attr-dict `:` "
+        "type($base) `,` type($element) (`,` type($indexes)^)? `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        base_type: TypeAttribute,
+        base: Value,
+        element: Value,
+        indexes: Sequence[Value] = (),
+    ):
+        base = SSAValue.get(base)
+        super().__init__(
+            operands=[base, element, [SSAValue.get(index) for index in indexes]],
+            properties={"base_type": base_type},
+            result_types=[UntypedPointerType(storage_class(base.type))],
+        )
+
+    def verify_(self) -> None:
+        _verify_untyped_chain(self, self.base_type, self.indexes)
+
+
+@irdl_op_definition
+class UntypedAccessChainOp(UntypedAccessChain):
+    """
+    OpUntypedAccessChainKHR.
+
+    `spirv.KHR.UntypedAccessChain !spirv.rtarray<f32>, %p[%i] : !spirv.untyped_ptr<...>, i32 -> ...`
+    """
+
+    name = "spirv.KHR.UntypedAccessChain"
+
+
+@irdl_op_definition
+class UntypedInBoundsAccessChainOp(UntypedAccessChain):
+    """OpUntypedInBoundsAccessChainKHR: one that is known to stay inside the object."""
+
+    name = "spirv.KHR.UntypedInBoundsAccessChain"
+
+
+@irdl_op_definition
+class UntypedPtrAccessChainOp(UntypedPtrAccessChain):
+    """
+    OpUntypedPtrAccessChainKHR.
+
+    `spirv.KHR.UntypedPtrAccessChain T, %p[%e %i] : !spirv.untyped_ptr<...>, i32, i32 -> ...`.
+    """
+
+    name = "spirv.KHR.UntypedPtrAccessChain"
+
+
+@irdl_op_definition
+class UntypedInBoundsPtrAccessChainOp(UntypedPtrAccessChain):
+    """OpUntypedInBoundsPtrAccessChainKHR: one that is known to stay inside the array."""
+
+    name = "spirv.KHR.UntypedInBoundsPtrAccessChain"
+
+
+@irdl_op_definition
+class UntypedArrayLengthOp(SPIRVOp):
+    """
+    OpUntypedArrayLengthKHR, of the runtime array at the end of a struct of the stated type.
+
+    `spirv.KHR.UntypedArrayLength !spirv.struct<...>, %p[1] : !spirv.untyped_ptr<...> -> i32`.
+    """
+
+    name = "spirv.KHR.UntypedArrayLength"
+    structure = prop_def(TypeAttribute)
+    pointer = operand_def(POINTER)
+    array_member = prop_def(IntegerAttr.constr(i32))
+    result = result_def(IntegerType(32))
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$structure `,` $pointer `[` $array_member `]` attr-dict `:` "
+        "type($pointer) `->` type($result)"
+    )
+
+    def __init__(self, structure: StructType, pointer: Value, array_member: int):
+        super().__init__(
+            operands=[pointer],
+            properties={
+                "structure": structure,
+                "array_member": IntegerAttr(array_member, i32),
+            },
+            result_types=[i32],
+        )
+
+    def verify_(self) -> None:
+        if not isinstance(self.structure, StructType):
+            raise VerifyException(f"{self.name} walks a struct, not {self.structure}")
+        members, member = self.structure.member_types, self.array_member.value.data
+        if member != len(members) - 1 or not isinstance(members[member], RuntimeArrayType):
+            raise VerifyException(
+                f"member {member} of {self.structure} is not a runtime array at the struct's end"
+            )
+
+
+@irdl_op_definition
+class UntypedPrefetchOp(SPIRVOp):
+    """
+    OpUntypedPrefetchKHR: bring bytes into a cache.
+
+    `spirv.KHR.UntypedPrefetch %p, %bytes rw(0) locality(3) cache_type(1) : !spirv.untyped_ptr<...>,
+    i32`; the three hints may be left out, from the last on.
+    """
+
+    name = "spirv.KHR.UntypedPrefetch"
+    FIELDS: ClassVar[Mapping[str, str]] = {"pointer_type": "pointer"}
+    HINTS: ClassVar[tuple[str, ...]] = ("rw", "locality", "cache_type")
+    pointer = operand_def(UntypedPointerType)
+    num_bytes = operand_def()
+    rw = opt_prop_def(NUMBER)
+    locality = opt_prop_def(NUMBER)
+    cache_type = opt_prop_def(NUMBER)
+
+    def __init__(
+        self,
+        pointer: Value,
+        num_bytes: Value,
+        rw: int | None = None,
+        locality: int | None = None,
+        cache_type: int | None = None,
+    ):
+        hints = dict(zip(self.HINTS, (rw, locality, cache_type), strict=True))
+        super().__init__(
+            operands=[pointer, num_bytes],
+            properties={
+                name: None if value is None else IntegerAttr(value, i32)
+                for name, value in hints.items()
+            },
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> UntypedPrefetchOp:
+        start = parser.pos
+        operands = [parser.parse_unresolved_operand()]
+        parser.parse_punctuation(",")
+        operands.append(parser.parse_unresolved_operand())
+        hints: dict[str, Attribute] = {}
+        for name in cls.HINTS:
+            if parser.parse_optional_keyword(name):
+                with parser.in_parens():
+                    symbol = parser.parse_optional_symbol_name()
+                    hints[name] = (
+                        IntegerAttr(parser.parse_integer(allow_boolean=False), i32)
+                        if symbol is None
+                        else SymbolRefAttr(symbol)
+                    )
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        values = parser.resolve_operands(operands, types, start)
+        return cls.create(operands=values, properties=hints, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        for name in self.HINTS:
+            hint = self.properties.get(name)
+            if hint is None:
+                continue
+            printer.print_string(f" {name}(")
+            if isinstance(hint, IntegerAttr):
+                printer.print_int(hint.value.data)
+            else:
+                printer.print_attribute(hint)
+            printer.print_string(")")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+
+    def verify_(self) -> None:
+        if storage_class(self.pointer.type).data is not StorageClass.CrossWorkgroup:
+            raise VerifyException(
+                f"{self.name} is for CrossWorkgroup memory, not {self.pointer.type}"
+            )
+        if not is_integer(self.num_bytes.type):
+            raise VerifyException(f"{self.name}: bytes are an integer, not {self.num_bytes.type}")
+        given = [name in self.properties for name in self.HINTS]
+        if given != sorted(given, reverse=True):
+            raise VerifyException(f"{self.name}: a hint needs those before it: rw, then locality")
+
+
+OPERATIONS: list[type[Operation]] = [
+    UntypedVariableOp,
+    UntypedAccessChainOp,
+    UntypedInBoundsAccessChainOp,
+    UntypedPtrAccessChainOp,
+    UntypedInBoundsPtrAccessChainOp,
+    UntypedArrayLengthOp,
+    UntypedPrefetchOp,
+]
