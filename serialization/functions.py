@@ -31,6 +31,7 @@ from xdsl_spirv.dialects.spirv.control_flow import (
 )
 from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
 from xdsl_spirv.serialization.decorations import Decorations
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.grammar import grammar
@@ -164,6 +165,7 @@ class FunctionEncoder:
             SelectionOp: self._selection,
             LoopOp: self._loop,
             VariableOp: self._variable,
+            UntypedVariableOp: self._variable,
         }
         table = grammar()
         self._op_line = table.instruction("OpLine").opcode
