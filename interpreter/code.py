@@ -157,6 +157,30 @@ class Compiler:
             merger(self.unit.form(value.type)) if self.escapes(value) else None for value in values
         ]
 
+    def code(self, arguments: Slots, body: Function) -> Code:
+        """The function, compiled."""
+        return Code(self, arguments, body)
+
+    def reader(self, slots: Slots) -> Callable[[Env], Any]:
+        """How to read slots for an assigner of this compiler."""
+        return lambda env: [env[slot] for slot in slots]
+
+    def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
+        """How to put what a reader read into other slots."""
+        return assigner(slots, merges)
+
+    def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
+        """The closure that ends a block, counted where the options bound the steps."""
+        steps = self.unit.steps
+        if steps is None:
+            return terminate
+
+        def counted(env: Env) -> Any:
+            steps.take(op)
+            return terminate(env)
+
+        return counted
+
     def release(self, values: Sequence[SSAValue]) -> None:
         """Give the slots of dead values to later ones."""
         for value in values:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from xdsl.ir import Block, Region, SSAValue
 
-from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Steps, assigner
+from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Steps
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, merger
 from xdsl_spirv.interpreter.semantics import TABLE
@@ -42,7 +42,7 @@ class Flow:
         self.compiler = compiler
         self.results = tuple(compiler.new_slot() for _ in results)
         merges = [merger(compiler.unit.form(result.type)) for result in results]
-        self.assign_results = assigner(self.results, merges)
+        self.assign_results = compiler.assigner(self.results, merges)
         order = block_order(region)
         self.numbers = {block: number for number, block in enumerate(order)}
         for block in order[1:]:
@@ -63,16 +63,16 @@ class Flow:
             name = "an empty block" if op is None else op.name
             raise InterpreterError(f"{name} ends a block but is no branch", op)
         steps.ops.append(op)
-        return semantics.stage(op, self)
+        return self.compiler.terminator(op, semantics.stage(op, self))
 
     def edge(
         self, target: Block, operands: Sequence[SSAValue]
-    ) -> tuple[int, Callable[[Env], list[Any]], Callable[[Env, list[Any]], None]]:
+    ) -> tuple[int, Callable[[Env], Any], Callable[[Env, Any], None]]:
         """The target's number, how to read the branch's operands, and how to assign them."""
         sources = self.compiler.slots(operands)
         slots = self.compiler.slots(target.args)
-        assign = assigner(slots, self.compiler.merges(target.args))
-        return self.numbers[target], (lambda env: [env[slot] for slot in sources]), assign
+        assign = self.compiler.assigner(slots, self.compiler.merges(target.args))
+        return self.numbers[target], self.compiler.reader(sources), assign
 
     def run(self, env: Env) -> None:
         """

@@ -44,6 +44,8 @@ def run(unit: Unit, function: Operation, arguments: Sequence[Any]) -> None:
         for first in range(0, geometry.workgroups, chunk):
             wave = Wave(geometry, first, min(first + chunk, geometry.workgroups))
             wave.globals = unit.wave_globals(wave)
+            if unit.checker is not None:
+                unit.checker.start(wave)
             code(wave, arguments)
 
 

@@ -101,33 +101,35 @@ class Chain:
 
 Loader: TypeAlias = Callable[[Pointer, Mask], Any]
 Storer: TypeAlias = Callable[[Pointer, Any, Mask], None]
+PlainLoader: TypeAlias = Callable[[Pointer, Plain, Mask], Array]
+PlainStorer: TypeAlias = Callable[[Pointer, Plain, Array, Mask], None]
 
 
-def loader(type: Attribute, layout: Layout) -> Loader:
-    """How to read a whole value of a type: one gather, or one for each member."""
+def loader(type: Attribute, layout: Layout, load: PlainLoader = memory.load) -> Loader:
+    """How to read a whole value of a type: one gather by `load`, or one for each member."""
     form = layout.unit.form(type)
     if isinstance(form, Plain) and _is_packed(type, layout):
-        return lambda pointer, mask: memory.load(pointer, form, mask)
-    parts = [(offset, loader(part, layout)) for offset, part in _parts(type, layout)]
+        return lambda pointer, mask: load(pointer, form, mask)
+    parts = [(offset, loader(part, layout, load)) for offset, part in _parts(type, layout)]
 
     def load_parts(pointer: Pointer, mask: Mask) -> Any:
-        values = [load(pointer.plus_bytes(offset), mask) for offset, load in parts]
+        values = [read(pointer.plus_bytes(offset), mask) for offset, read in parts]
         return np.stack(values, axis=3) if isinstance(form, Plain) else tuple(values)
 
     return load_parts
 
 
-def storer(type: Attribute, layout: Layout) -> Storer:
-    """How to write a whole value of a type."""
+def storer(type: Attribute, layout: Layout, store: PlainStorer = memory.store) -> Storer:
+    """How to write a whole value of a type, by `store`."""
     form = layout.unit.form(type)
     if isinstance(form, Plain) and _is_packed(type, layout):
-        return lambda pointer, value, mask: memory.store(pointer, form, value, mask)
-    parts = [(offset, storer(part, layout)) for offset, part in _parts(type, layout)]
+        return lambda pointer, value, mask: store(pointer, form, value, mask)
+    parts = [(offset, storer(part, layout, store)) for offset, part in _parts(type, layout)]
 
     def store_parts(pointer: Pointer, value: Any, mask: Mask) -> None:
-        for number, (offset, store) in enumerate(parts):
+        for number, (offset, write) in enumerate(parts):
             part = value[:, :, :, number] if isinstance(form, Plain) else value[number]
-            store(pointer.plus_bytes(offset), part, mask)
+            write(pointer.plus_bytes(offset), part, mask)
 
     return store_parts
 

@@ -30,10 +30,11 @@ UNWRITTEN = 0xFF
 
 class Memory:
     """
-    One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages.
+    One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages;
+    `shadow` is what the checks know of it.
     """
 
-    __slots__ = ("data", "label", "rows", "views", "wave")
+    __slots__ = ("data", "label", "rows", "shadow", "views", "wave")
 
     def __init__(
         self, data: Array, rows: Rows = "shared", wave: Wave | None = None, label: str = ""
@@ -43,6 +44,7 @@ class Memory:
         self.wave = wave
         self.label = label
         self.views: dict[DType, Array] = {}
+        self.shadow: Any = None
 
     @classmethod
     def of_array(cls, array: Array, label: str = "") -> Memory:
@@ -170,10 +172,15 @@ class Access:
         view = memory.view(self.dtype)
         self.length = view.shape[1]
         items = pointer.items(self.dtype.itemsize)
+        items = self.settle(items, mask, what)
+        self.items = items if self.count == 1 else items[..., None] + np.arange(self.count)
+
+    def settle(self, items: Array, mask: Mask, what: str) -> Array:
+        """The elements' numbers, 0 in lanes that are not active, all of them checked."""
         if mask is not None:
             items = np.where(mask, items, 0)
-        check_items(memory, items, self.count, self.length, what)
-        self.items = items if self.count == 1 else items[..., None] + np.arange(self.count)
+        check_items(self.memory, items, self.count, self.length, what)
+        return items
 
     def in_rows(self) -> Array:
         """The elements' numbers in the whole memory."""
@@ -199,32 +206,44 @@ class Access:
         flat = np.ascontiguousarray(value).reshape(*value.shape[:3], -1).view(self.dtype)
         return flat[..., 0] if self.count == 1 else flat
 
+    def gather(self, view: Array) -> Array:
+        """The elements of a view (rows, elements) of the memory's bytes, or of as many others."""
+        items = self.items
+        if self.memory.rows == "workgroup" and items.shape[0] == 1:
+            return view.take(items.reshape(-1), axis=1).reshape(view.shape[0], *items.shape[1:])
+        return view.reshape(-1).take(self.in_rows())
+
+    def load(self) -> Array:
+        """The value at each lane's address."""
+        return self.give(self.gather(self.memory.view(self.dtype)))
+
+    def store(self, value: Array, mask: Mask) -> None:
+        """Write the value at each active lane's address, in the order of the lanes."""
+        self.put(self.memory.view(self.dtype), self.take(value), mask)
+
+    def put(self, view: Array, value: Array, mask: Mask) -> None:
+        """Write elements of a view (rows, elements) of the memory's bytes, or of as many others."""
+        items = self.in_rows()
+        tail = items.shape[3:]
+        lead = np.broadcast_shapes(items.shape[:3], value.shape[:3])
+        if mask is not None:
+            lead = np.broadcast_shapes(lead, mask.shape)
+            selected = np.broadcast_to(mask, lead)
+            items = np.broadcast_to(items, lead + tail)[selected]
+            value = np.broadcast_to(value, lead + tail)[selected]
+        elif lead != items.shape[:3]:
+            items = np.broadcast_to(items, lead + tail)
+        view.reshape(-1)[items] = value
+
 
 def load(pointer: Pointer, form: Plain, mask: Mask) -> Array:
     """The plain, tightly packed value at each lane's address."""
-    access = Access(pointer, form, mask, "a load")
-    view, items = access.memory.view(access.dtype), access.items
-    if access.memory.rows == "workgroup" and items.shape[0] == 1:
-        found = view.take(items.reshape(-1), axis=1).reshape(view.shape[0], *items.shape[1:])
-    else:
-        found = view.reshape(-1).take(access.in_rows())
-    return access.give(found)
+    return Access(pointer, form, mask, "a load").load()
 
 
 def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-    """Write the value at each active lane's address, in the order of the lanes."""
-    access = Access(pointer, form, mask, "a store")
-    items, value = access.in_rows(), access.take(value)
-    tail = items.shape[3:]
-    lead = np.broadcast_shapes(items.shape[:3], value.shape[:3])
-    if mask is not None:
-        lead = np.broadcast_shapes(lead, mask.shape)
-        selected = np.broadcast_to(mask, lead)
-        items = np.broadcast_to(items, lead + tail)[selected]
-        value = np.broadcast_to(value, lead + tail)[selected]
-    elif lead != items.shape[:3]:
-        items = np.broadcast_to(items, lead + tail)
-    access.memory.view(access.dtype).reshape(-1)[items] = value
+    """Write the value at each active lane's address."""
+    Access(pointer, form, mask, "a store").store(value, mask)
 
 
 def leaders(pointer: Pointer, mask: Mask, axes: tuple[int, ...]) -> Pointer:
@@ -276,7 +295,7 @@ class Tiles:
         if mask is not None:
             starts = np.where(mask.any(axis=2, keepdims=True), starts, 0)
         if self.stride.size > 1:
-            items = self._items(starts)
+            items = self.items(starts)
             check_items(memory, items, 1, view.shape[1], "a cooperative load")
             if memory.rows == "workgroup":
                 items = items + memory.row_starts(view.shape[1])[..., None]
@@ -296,7 +315,7 @@ class Tiles:
         memory = self.memory
         raw = raw_dtype(dtype)
         view = memory.view(raw)
-        items = self._items(self.starts)
+        items = self.items(self.starts)
         value = value.view(raw)
         if mask is not None:
             chosen = mask.any(axis=2)
@@ -317,7 +336,8 @@ class Tiles:
             items, value = items[chosen], value[chosen]
         view.reshape(-1)[items] = value
 
-    def _items(self, starts: Array) -> Array:
+    def items(self, starts: Array) -> Array:
+        """(w, s, lines, width): the number of every element of the tiles."""
         lines = np.arange(self.lines)[:, None] * self.stride.reshape(*self.stride.shape[:2], 1, 1)
         return starts[..., None] + (lines + np.arange(self.width))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.errors import InterpreterError
 
 Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
@@ -47,13 +48,17 @@ class Options:
     The subgroup's size and the choices among what the specifications leave open.
 
     `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's; `component_mapping`
-    is CM-18's; `memory` bounds the workgroups that are in flight together.
+    is CM-18's; `memory` bounds the workgroups that are in flight together; `max_steps` bounds the
+    blocks that a launch executes. `checks` says what to look for (docs/checks.md): nothing, unless
+    given.
     """
 
     subgroup_size: int = 32
     bfloat16_rounding: Rounding = "nearest-even"
     component_mapping: Mapping = "row-major"
     memory: MemoryBudget = field(default_factory=MemoryBudget)
+    max_steps: int | None = None
+    checks: Checks | None = None
 
     def __post_init__(self) -> None:
         size = self.subgroup_size

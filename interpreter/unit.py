@@ -28,8 +28,10 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
 from xdsl_spirv.interpreter.numbers import scalar_dtype
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.steps import Steps
 
 if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks.checker import Checker
     from xdsl_spirv.interpreter.code import Code
     from xdsl_spirv.interpreter.wave import Geometry, Wave
 
@@ -43,7 +45,7 @@ class Unit:
 
     `specialized` holds the value of every specialization constant by symbol; `geometry` is the
     launch's. `global_slot` numbers the module's variables in a wave's `globals`, and `creators`
-    makes each of them for a new wave.
+    makes each of them for a new wave. `checker` looks on where the options ask for checks.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -56,6 +58,8 @@ class Unit:
         self.global_slots: dict[str, int] = {}
         self.creators: list[Callable[[Wave], Value]] = []
         self.workgroup_bytes = 0
+        self.checker: Checker | None = None
+        self.steps = Steps.of(options.max_steps)
         self._forms: dict[Attribute, Form] = {}
         self._codes: dict[str, Code] = {}
         for op in module.regions[0].block.ops:

@@ -25,13 +25,14 @@ Path: TypeAlias = tuple[Any, ...]
 
 
 class Variable:
-    """A variable of one wave. `value` is None until the first store."""
+    """A variable of one wave; `shadow` says which parts of its value are undefined, if checked."""
 
-    __slots__ = ("form", "value")
+    __slots__ = ("form", "shadow", "value")
 
     def __init__(self, form: Form, value: Any = None):
         self.form = form
         self.value = value
+        self.shadow: Any = None
 
 
 class VariablePointer:

@@ -15,7 +15,7 @@ from xdsl.dialects import cf, gpu, scf
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Slots, Step, Steps, assigner
+from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Slots, Step, Steps
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.flow import RETURN, Flow, Leaving
 from xdsl_spirv.interpreter.forms import Mask, Merge, merger
@@ -35,7 +35,7 @@ def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAVal
 def define_results(compiler: Compiler, op: Operation) -> Callable[[Env, Sequence[Any]], None]:
     """Give an operation's results their slots; how to assign them."""
     slots = tuple(compiler.define(r, compiler.escapes(r)) for r in op.results)
-    return assigner(slots, compiler.merges(op.results))
+    return compiler.assigner(slots, compiler.merges(op.results))
 
 
 def mergers(compiler: Compiler, values: Sequence[SSAValue]) -> list[Merge]:
@@ -282,7 +282,7 @@ def choose(flow: Flow, condition: SSAValue, yes: Target, no: Target) -> Callable
     return call
 
 
-Arm = tuple[Callable[[Env, list[Any]], None], list[Any], Mask]
+Arm = tuple[Callable[[Env, Any], None], Any, Mask]
 
 
 def assign_parted(env: Env, wave: Wave, arms: Sequence[Arm]) -> None:

@@ -35,14 +35,14 @@ def construct(op: ops.LoopOp | ops.SelectionOp, compiler: Compiler) -> Step | No
         return None
     flow = Flow(compiler, op.body, op.results)
     assign = define_results(compiler, op)
-    run, sources = flow.run, flow.results
-    if not sources:
+    run, read = flow.run, compiler.reader(flow.results)
+    if not flow.results:
         return run
 
     def step(env: Env) -> None:
         run(env)
         if not env[WAVE].nobody:
-            assign(env, [env[source] for source in sources])
+            assign(env, read(env))
 
     return step
 
@@ -50,10 +50,11 @@ def construct(op: ops.LoopOp | ops.SelectionOp, compiler: Compiler) -> Step | No
 @terminator(ops.MergeOp)
 def merge(op: ops.MergeOp, flow: Flow) -> Callable[[Env], Leaving]:
     """Leave the region with its results."""
-    sources, assign = flow.compiler.slots(op.arguments), flow.assign_results
+    read = flow.compiler.reader(flow.compiler.slots(op.arguments))
+    assign = flow.assign_results
 
     def call(env: Env) -> Leaving:
-        assign(env, [env[source] for source in sources])
+        assign(env, read(env))
         return LEAVE
 
     return call
@@ -171,6 +172,6 @@ def compile_function(op: Operation, unit: Unit) -> Code:
     region = op.regions[0]
     if not region.blocks:
         raise InterpreterError("a function without a body cannot be executed", op)
-    compiler = Compiler(unit)
+    compiler = Compiler(unit) if unit.checker is None else unit.checker.compiler(unit, op)
     arguments = tuple(compiler.keep(argument) for argument in region.blocks[0].args)
-    return Code(compiler, arguments, Flow(compiler, region).run)
+    return compiler.code(arguments, Flow(compiler, region).run)

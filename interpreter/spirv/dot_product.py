@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.semantics import Function, value
 from xdsl_spirv.interpreter.unit import Unit
 
 
-def _components(vector: Array, form: Plain, sign: bool) -> list[Array]:
+def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
     """A vector's components, or a packed scalar's bytes from the least significant (DOT-14)."""
     if not form.shape:
         vector = np.ascontiguousarray(vector)[..., None].view(np.int8)
@@ -49,8 +49,8 @@ def _dot(op: ops.IntegerDotOperation, unit: Unit) -> Function:
 
     def call(vector_1: Array, vector_2: Array) -> Array:
         pairs = zip(
-            _components(vector_1, forms[0], first_sign),
-            _components(vector_2, forms[1], second_sign),
+            components(vector_1, forms[0], first_sign),
+            components(vector_2, forms[1], second_sign),
             strict=True,
         )
         total = None

@@ -173,7 +173,7 @@ def ballot_highest(op: ops.GroupNonUniformBallotFindMSBOp, unit: Unit) -> Functi
 Source = Callable[[Array, Array], Array]
 """Which member a member reads: from its number and its second operand."""
 
-_SOURCES: dict[type[Operation], Source] = {
+SOURCES: dict[type[Operation], Source] = {
     ops.GroupNonUniformBroadcastOp: lambda member, chosen: chosen,
     ops.GroupNonUniformShuffleOp: lambda member, chosen: chosen,
     ops.GroupNonUniformShuffleXorOp: lambda member, mask: member ^ mask,
@@ -184,10 +184,10 @@ _SOURCES: dict[type[Operation], Source] = {
 }
 
 
-@action(*_SOURCES)
+@action(*SOURCES)
 def exchange(op: ops.GroupExchange, unit: Unit) -> Function:
     """Another invocation's value."""
-    group, source = _group(op), _SOURCES[type(op)]
+    group, source = _group(op), SOURCES[type(op)]
 
     def call(wave: Wave, value: Array, which: Array) -> Array:
         if value.shape[1] == 1 and value.shape[2] == 1:

@@ -5,7 +5,7 @@ A `spirv.module` at launch: specialization constants, variables, entry points, b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.spirv.structure import (
     GlobalVariableOp,
     ModuleOp,
 )
+from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.constants import constant_value, scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Form, Plain, zeros
@@ -32,6 +33,9 @@ from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer
 from xdsl_spirv.interpreter.wave import Geometry, Wave
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks.checker import Checker
 
 Buffers = MutableMapping[tuple[int, int], Array]
 SpecValues = Mapping[int, int | float | bool]
@@ -236,6 +240,8 @@ def run_entry(
     function = find_entry(module, entry)
     placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
     unit = Unit(module, options, placeholder)
+    if options.checks is not None:
+        unit.checker = make_checker(unit, options.checks)
     specialize(unit, spec_values)
     unit.geometry = geometry_of(grid, workgroup_size(unit, function), options)
     used = _used_variables(unit, function)
@@ -251,6 +257,13 @@ def run_entry(
             )
         unit.add_global(op.sym_name.data, made)
     run(unit, function, ())
+
+
+def make_checker(unit: Unit, checks: Checks) -> Checker:
+    """What looks on: loaded on demand, since it builds on the semantics."""
+    from xdsl_spirv.interpreter.checks.checker import Checker
+
+    return Checker(unit, checks)
 
 
 def _used_variables(unit: Unit, function: Operation) -> set[str]:

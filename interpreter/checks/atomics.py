@@ -1,0 +1,75 @@
+"""
+Checked atomics: bounds, alignment, defined addresses and operands; the race check's order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv import atomic as ops
+from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
+from xdsl_spirv.interpreter.checks.memory import CheckedAccess, PlainAccess, aligned
+from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane
+from xdsl_spirv.interpreter.checks.variables import address
+from xdsl_spirv.interpreter.forms import Plain
+from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.semantics import TABLE, Function
+from xdsl_spirv.interpreter.spirv.memory import has_bytes, pointer_type
+from xdsl_spirv.interpreter.wave import Wave
+
+ATOMICS = [op for op in TABLE if issubclass(op, ops.AtomicOperation)]
+
+
+@checked(*ATOMICS)
+def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """One access that other atomics of the location may meet."""
+    checker = compiler.checker
+    type = pointer_type(op.pointer)
+    if not has_bytes(type):
+        return lambda wave, values, shadows: (function(wave, *values), None)
+    form = compiler.unit.form(type.pointee)
+    assert isinstance(form, Plain)
+    forms = [compiler.unit.form(operand.type) for operand in op.operands]
+    place = list(op.operands).index(op.pointer)
+    plain = PlainAccess(checker, op, atomic=True)
+    writes = not isinstance(op, ops.AtomicLoadOp)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        for number, shadow in enumerate(shadows):
+            if shadow is None:
+                continue
+            if number == place:
+                address(compiler, op, shadow, wave.mask)
+            else:
+                lanes = by_lane(shadow, forms[number])
+                checker.find_undefined(op, "an operand of the atomic", lanes, wave.mask)
+        pointer: Pointer = aligned(checker, op, values[place], form.dtype.itemsize, "an atomic")
+        access = CheckedAccess(checker, op, pointer, form, wave.mask, "an atomic access")
+        access.note(wave.mask, write=writes, atomic=True)
+        values = [*values]
+        values[place] = pointer
+        mask = wave.mask
+        if access.outside is not None:
+            inside = ~access.outside
+            wave.mask = inside if mask is None else inside & mask
+            if not wave.mask.any():
+                wave.mask = mask
+                return np.zeros((1, 1, 1), form.dtype), None
+        undefined = checker.shadow_of(access.memory).undefined
+        shadow = None
+        if undefined is not None:
+            if not isinstance(op, ops.AtomicStoreOp):
+                plain.shadows.clear()
+                shadow = plain.read_shadow(access, undefined, wave.mask)
+                if shadow is not None and writes:
+                    checker.find_undefined(op, "what the atomic changes", shadow, wave.mask)
+                    shadow = None
+            if writes:
+                plain.write_shadow(access, undefined, None, wave.mask)
+        result = function(wave, *values)
+        wave.mask = mask
+        return result, shadow
+
+    return call

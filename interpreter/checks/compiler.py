@@ -1,0 +1,247 @@
+"""
+Compiling a function so that every step sees its operands' shadows.
+
+A value's slot is followed by its shadow's. What an operation's check does is found like its
+meaning, by exact class (`CHECKED`); the rest is values.py's general rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import constants, control_flow
+from xdsl_spirv.interpreter.checks.shadow import by_lane, filled, normal, shadow_form
+from xdsl_spirv.interpreter.code import (
+    RETURNED,
+    WAVE,
+    Code,
+    Compiler,
+    Env,
+    Slots,
+    Step,
+    Steps,
+)
+from xdsl_spirv.interpreter.forms import Mask, Merge, merger
+from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.steps import Steps as Budget
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import VariablePointer
+from xdsl_spirv.interpreter.wave import Wave
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks.checker import Checker
+
+Checked: TypeAlias = Callable[[Wave, list[Any], list[Any]], tuple[Any, Any]]
+"""(wave, operands, their shadows) -> (result, its shadow)."""
+
+CheckedStage: TypeAlias = Callable[[Any, "CheckedCompiler", Function], Checked]
+"""(operation, compiler, its unchecked second stage) -> the checked one."""
+
+CHECKED: dict[type[Operation], CheckedStage] = {}
+"""Operations whose check is not the general rule's. The modules of this package fill it."""
+
+
+def checked(*ops: type[Operation]) -> Callable[[CheckedStage], CheckedStage]:
+    """Register the check of some operations."""
+
+    def decorate(stage: CheckedStage) -> CheckedStage:
+        for op in ops:
+            CHECKED[op] = stage
+        return stage
+
+    return decorate
+
+
+class CheckedCode(Code):
+    """A compiled function that also takes and returns shadows."""
+
+    def call(self, wave: Wave, arguments: Sequence[Any], shadows: Sequence[Any]) -> tuple[Any, Any]:
+        """The returned value and its shadow."""
+        env = self.template.copy()
+        env[WAVE] = wave
+        for slot, argument, shadow in zip(self.arguments, arguments, shadows, strict=True):
+            env[slot], env[slot + 1] = argument, shadow
+        mask, partial = wave.mask, wave.partial
+        self.body(env)
+        wave.mask, wave.partial, wave.nobody = mask, partial, False
+        return env[RETURNED], env[RETURNED + 1]
+
+
+class CheckedCompiler(Compiler):
+    """Compiles one function with its checks."""
+
+    def __init__(self, unit: Unit, checker: Checker):
+        super().__init__(unit)
+        self.template = [None, None, None]
+        self.checker = checker
+        if unit.steps is None:
+            from xdsl_spirv.interpreter.checks.checker import BLOCKS
+
+            unit.steps = Budget(BLOCKS)
+
+    def new_slot(self, initial: Any = None) -> int:
+        """The first of a pair of slots."""
+        self.template += [initial, None]
+        return len(self.template) - 2
+
+    def code(self, arguments: Slots, body: Function) -> Code:
+        """The function, compiled."""
+        return CheckedCode(self, arguments, body)
+
+    def reader(self, slots: Slots) -> Callable[[Env], Any]:
+        """Values and shadows."""
+        return lambda env: [(env[slot], env[slot + 1]) for slot in slots]
+
+    def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
+        """`assign(env, what a reader read)`, merged where the region has parted its lanes."""
+        targets = list(zip(slots, merges, strict=True))
+
+        def assign(env: Env, pairs: Sequence[tuple[Any, Any]]) -> None:
+            wave: Wave = env[WAVE]
+            partial = wave.partial
+            for (slot, merge), (value, shadow) in zip(targets, pairs, strict=True):
+                if partial and merge is not None and env[slot] is not None:
+                    shadow = merge_shadows(merge, wave.mask, value, shadow, env[slot + 1])
+                    value = merge(wave.mask, value, env[slot])
+                env[slot], env[slot + 1] = value, shadow
+
+        return assign
+
+    def _compile(self, op: Operation, kind: str, stage: Callable[..., Any], steps: Steps) -> None:
+        if kind == "constant":
+            super()._compile(op, kind, stage, steps)
+            if isinstance(op, constants.UndefOp) and self.checker.checks.undefined:
+                number = self.checker.origin(op, "UNDEF-02", "an undefined value by name")
+                shadow = filled(shadow_form(self.unit.form(op.result.type)), number)
+                self.template[self.slot(op.result) + 1] = shadow
+            return
+        if kind == "control":
+            super()._compile(op, kind, stage, steps)
+            if isinstance(op, constants.SpecConstantOperationOp):
+                slot = self.slot(op.result) + 1
+                steps.add(lambda env: env.__setitem__(slot, None), op)
+            return
+        function = stage(op, self.unit)
+        arguments = self.slots(op.operands)
+        check = stage_of(op, kind)(op, self, function)
+        results = tuple(self.define(result, self.escapes(result)) for result in op.results)
+        steps.add(self._step(op, check, arguments, results), op)
+
+    def _step(self, op: Operation, check: Checked, arguments: Slots, results: Slots) -> Step:
+        pairs = [(slot, slot + 1) for slot in arguments]
+        checker = self.checker
+
+        def run(env: Env) -> tuple[Any, Any]:
+            values = [env[slot] for slot, _ in pairs]
+            return check(env[WAVE], values, [env[slot] for _, slot in pairs])
+
+        if not results:
+
+            def effect(env: Env) -> None:
+                run(env)
+
+            return effect
+        (result,) = results
+        form = self.unit.form(op.results[0].type)
+        count = None if checker.counters is None else checker.counters.stage(op, form)
+        if count is not None:
+            uncounted = run
+
+            def run(env: Env) -> tuple[Any, Any]:
+                value, shadow = uncounted(env)
+                found = count([env[slot] for slot, _ in pairs], value)
+                checker.counters.count(op, form, env[WAVE].mask, found)  # pyright: ignore
+                return value, shadow
+
+        merges = self.merges(op.results)
+        if merges[0] is None:
+
+            def single(env: Env) -> None:
+                env[result], env[result + 1] = run(env)
+
+            return single
+        assign = self.assigner(results, merges)
+        return lambda env: assign(env, (run(env),))
+
+    def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
+        """The closure that ends a block: what decides is defined, and who is parted is kept."""
+        terminate = super().terminator(op, terminate)
+        if isinstance(op, control_flow.ReturnValueOp):
+            return self._return_value(op, terminate)
+        if not isinstance(op, control_flow.BranchConditionalOp | control_flow.SwitchOp):
+            return terminate
+        checker = self.checker
+        decides = op.operands[0]
+        slot, form = self.slot(decides) + 1, self.unit.form(decides.type)
+        undefined = checker.checks.undefined
+
+        def call(env: Env) -> Any:
+            shadow = env[slot]
+            if undefined and shadow is not None:
+                mask = env[WAVE].mask
+                checker.find_undefined(op, "what decides the branch", by_lane(shadow, form), mask)
+            leaving = terminate(env)
+            if not isinstance(leaving, int):
+                checker.parted(op, [mask for _, mask in leaving])
+            return leaving
+
+        return call
+
+    def _return_value(
+        self, op: control_flow.ReturnValueOp, terminate: Callable[[Env], Any]
+    ) -> Callable[[Env], Any]:
+        slot = self.slot(op.value) + 1
+        merge = merger(self.unit.form(op.value.type))
+
+        def call(env: Env) -> Any:
+            wave: Wave = env[WAVE]
+            shadow = env[slot]
+            if env[RETURNED] is not None:
+                shadow = merge_shadows(
+                    merge, wave.active(), env[slot - 1], shadow, env[RETURNED + 1]
+                )
+            env[RETURNED + 1] = shadow
+            return terminate(env)
+
+        return call
+
+
+def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> Any:
+    """The shadow of a value that is merged by `merge`; pointers have one number for each lane."""
+    if new is None and old is None:
+        return None
+    new = nothing_like(old) if new is None else new
+    old = nothing_like(new) if old is None else old
+    if isinstance(value, Pointer | VariablePointer):
+        return normal(np.where(mask, new, old))
+    return normal(merge(mask, new, old))
+
+
+def nothing_like(shadow: Any) -> Any:
+    """A shadow without undefined parts that broadcasts with another."""
+    if isinstance(shadow, tuple):
+        return tuple(nothing_like(part) for part in shadow)  # pyright: ignore
+    return np.uint8(0)
+
+
+def stage_of(op: Operation, kind: str) -> CheckedStage:
+    """What checks an operation."""
+    if not _LOADED:
+        for name in ("values", "variables", "groups", "matrices", "atomics", "synchronization"):
+            import_module(f"xdsl_spirv.interpreter.checks.{name}")
+        _LOADED.append(True)
+    found = CHECKED.get(type(op))
+    if found is not None:
+        return found
+    from xdsl_spirv.interpreter.checks.values import general
+
+    return general(kind)
+
+
+_LOADED: list[bool] = []

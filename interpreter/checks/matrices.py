@@ -1,0 +1,397 @@
+"""
+Checked cooperative loads, stores and multiplications.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv import cooperative_matrix as ops
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.checks import races
+from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
+from xdsl_spirv.interpreter.checks.memory import aligned, check_aligned_operand, step_of
+from xdsl_spirv.interpreter.checks.scopes import full_scope, uniform
+from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, by_lane, merge_parts, normal
+from xdsl_spirv.interpreter.checks.variables import BUFFERS, address
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.memory import Memory, Pointer, Tiles, leaders
+from xdsl_spirv.interpreter.numbers import F64, Array, raw_dtype
+from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.spirv.cooperative_matrix import Placement, matrix_form
+from xdsl_spirv.interpreter.spirv.memory import pointer_type
+from xdsl_spirv.interpreter.wave import Wave
+
+
+class Matrices:
+    """The tiles that one load or store touches, checked; `store` says which it is."""
+
+    def __init__(self, op: Any, compiler: CheckedCompiler, type: Any, store: bool):
+        self.op = op
+        self.checker = compiler.checker
+        self.compiler = compiler
+        self.form = matrix_form(type, compiler.unit)
+        self.place = Placement(op, self.form, compiler.unit)
+        self.store = store
+        self.what = "a cooperative store" if store else "a cooperative load"
+        line_bytes = self.place.lines[1] * self.place.size
+        # Vulkan: the lesser of 16 bytes and the natural alignment of a row (or column).
+        self.alignment = min(16, line_bytes & -line_bytes)
+        self.line_bytes = line_bytes
+
+    def check_operands(
+        self, wave: Wave, pointer: Pointer, stride: Array | None, shadows: list[Any]
+    ) -> Pointer:
+        """CM-27, CM-12, alignment; the pointer, with aligned addresses."""
+        checker, op = self.checker, self.op
+        if checker.checks.rules:
+            if wave.mask is not checker.existing:
+                full_scope(checker, op, self.form)
+            uniform(checker, op, "CM-27", "the pointer", pointer, self.form)
+            if stride is not None:
+                uniform(checker, op, "CM-27", "the Stride", stride, self.form)
+                self._check_stride(stride, wave.mask)
+        for number, shadow in enumerate(shadows):
+            if shadow is not None:
+                form = checker.form(op, number)
+                if op.operands[number] is op.pointer:
+                    address(self.compiler, op, shadow, wave.mask)
+                elif op.operands[number] is op.stride:
+                    checker.find_undefined(op, "the Stride", by_lane(shadow, form), wave.mask)
+        check_aligned_operand(checker, op, pointer, "alignment")
+        pointer = aligned(checker, op, pointer, self.place.size, self.what)
+        if checker.checks.alignment:
+            self._check_alignment(pointer, stride, wave.mask)
+        return pointer
+
+    def _check_stride(self, stride: Array, mask: Mask) -> None:
+        wrong = stride < (1 if self.store else 0)
+        if mask is not None:
+            wrong = wrong & mask
+        if wrong.any():
+            self.checker.find(
+                "rules",
+                "CM-12",
+                self.op,
+                f"the Stride of {self.what} is {'not positive' if self.store else 'negative'}",
+                where=wrong,
+                values={"Stride": stride},
+                remedy="give the elements from one row (or column) to the next",
+            )
+
+    def _check_alignment(self, pointer: Pointer, stride: Array | None, mask: Mask) -> None:
+        unit = self.alignment
+        if pointer.scale % unit or pointer.base % unit:
+            bytes = pointer.index * pointer.scale + pointer.base
+            self._misaligned(bytes % unit != 0, "the pointer", {"address": bytes}, mask)
+        if stride is not None:
+            bytes = stride.astype(np.int64) * self.place.pointee_bytes
+            self._misaligned(bytes % unit != 0, "the Stride", {"Stride in bytes": bytes}, mask)
+
+    def _misaligned(self, wrong: Array, name: str, values: dict[str, Array], mask: Mask) -> None:
+        if mask is not None:
+            wrong = wrong & mask
+        if wrong.any():
+            self.checker.find(
+                "alignment",
+                "ALIGN-03",
+                self.op,
+                f"{name} of {self.what} is not aligned to {self.alignment} bytes, which Vulkan "
+                f"requires for rows (or columns) of {self.line_bytes} bytes",
+                where=wrong,
+                values=values,
+                remedy="pad rows so that each begins at a multiple of that",
+            )
+
+    def tiles(self, wave: Wave, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
+        """
+        The tiles, and where (w, s, lines, width) they lie outside the memory; None where nowhere.
+        """
+        try:
+            tiles = self.place.tiles(wave, pointer, stride)
+        except InterpreterError:
+            # A negative Stride was reported; what it would reach is not.
+            tiles = self.place.tiles(wave, pointer, np.zeros((1, 1, 1), np.int32))
+        view = pointer.memory.view(raw_dtype(self.form.dtype))
+        extent = (tiles.lines - 1) * int(tiles.stride.max()) + tiles.width
+        starts = tiles.starts
+        if wave.mask is not None:
+            starts = np.where(wave.mask.any(axis=2, keepdims=True), starts, 0)
+        if not starts.size or int(starts.view(np.uint64).max()) <= view.shape[1] - extent:
+            return tiles, None
+        items = tiles.items(starts)
+        outside = items.view(np.uint64) >= view.shape[1]
+        if not outside.any():
+            return tiles, None
+        if self.checker.checks.bounds:
+            self._report_outside(tiles, outside, view.shape[1], starts)
+        return tiles, outside
+
+    def _report_outside(self, tiles: Tiles, outside: Array, length: int, starts: Array) -> None:
+        lines = np.flatnonzero(outside.any(axis=(0, 1, 3)))
+        places = np.flatnonzero(outside.any(axis=(0, 1, 2)))
+        rows, columns = (lines, places) if self.place.by_rows else (places, lines)
+        self.checker.find(
+            "bounds",
+            "BOUNDS-04",
+            self.op,
+            f"{self.what} outside {tiles.memory.label or 'its memory'}: rows {_span(rows)}, "
+            f"columns {_span(columns)} of the {self.form.rows}x{self.form.columns} tile",
+            where=outside.any(axis=(2, 3))[..., None],
+            values={
+                "first element": starts,
+                "Stride": np.broadcast_to(tiles.stride, (1, 1, 1))
+                if tiles.stride.size == 1
+                else tiles.stride,
+                "elements there are": np.full((1, 1, 1), length),
+            },
+            remedy="pad the buffer, or leave out the tiles at the edge",
+        )
+
+    def note(self, wave: Wave, pointer: Pointer, tiles: Tiles, outside: Any) -> None:
+        """Give the access to the race check."""
+        order = self.checker.races
+        if order is None:
+            return
+        shadow = self.checker.shadow_of(pointer.memory)
+        if shadow.tracked is False:
+            return
+        size = self.place.size
+        if tiles.stride.size == 1 and outside is None:
+            start = leaders(pointer, wave.mask, self.place.axes)
+            step = int(tiles.stride.item()) * size
+            unit = step_of(start, step, self.line_bytes)
+        else:
+            unit = size
+        history = shadow.history(order, unit)
+        if history is None:
+            return
+        mask = wave.mask
+        if outside is not None:
+            fine = ~outside.any(axis=(2, 3))[..., None]
+            mask = fine if mask is None else mask & fine
+        per = unit // size
+        if per > 1:
+            tiles = Tiles(
+                tiles.memory,
+                tiles.starts // per,
+                tiles.stride // per,
+                (tiles.lines, tiles.width // per),
+            )
+        items = tiles.items(tiles.starts)
+        order.note(
+            history,
+            races.Access(self.op, items, unit, mask, write=self.store, scope=self.form.scope),
+        )
+
+
+def _span(numbers: Array) -> str:
+    low, high = int(numbers[0]), int(numbers[-1])
+    if high - low + 1 != len(numbers):
+        return ", ".join(map(str, numbers.tolist()))
+    return f"{low} to {high}" if high > low else str(low)
+
+
+def _safe(tiles: Tiles, outside: Array, memory: Memory, dtype: numbers.DType) -> Array:
+    """The tiles' elements, 0 outside the memory."""
+    view = memory.view(raw_dtype(dtype))
+    items = np.where(outside, 0, tiles.items(tiles.starts))
+    if memory.rows == "workgroup":
+        items = items + memory.row_starts(view.shape[1])[..., None]
+    found = view.reshape(-1).take(items)
+    return np.where(outside, 0, found).astype(view.dtype).view(dtype)
+
+
+@checked(ops.CooperativeMatrixLoadOp)
+def load(op: ops.CooperativeMatrixLoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
+    """One matrix for each scope instance, and which of its components were never written."""
+    matrices = Matrices(op, compiler, op.result.type, store=False)
+    form, place, checker = matrices.form, matrices.place, compiler.checker
+    octets = raw_dtype(form.dtype)
+
+    def shadow_of(wave: Wave, memory: Memory, tiles: Tiles, outside: Any) -> Shadow:
+        undefined = checker.shadow_of(memory).undefined
+        shadow = None
+        if undefined is not None and outside is None:
+            found = Tiles(undefined, tiles.starts, tiles.stride, (tiles.lines, tiles.width)).load(
+                octets, wave.mask
+            )
+            if found.any():
+                parts = np.ascontiguousarray(found)[..., None].view(np.uint8).max(axis=-1)
+                message = f"{memory.label or 'memory'} was read before it was written"
+                number = checker.origin(op, "UNDEF-01", message)
+                shadow = np.where(parts == UNWRITTEN, np.uint8(number), parts)
+        if outside is not None and checker.checks.undefined:
+            number = checker.origin(op, "UNDEF-07", "a load outside its memory")
+            shadow = np.where(outside, np.uint8(number), np.uint8(0))
+        if shadow is None:
+            return None
+        return normal(shadow if place.by_rows else shadow.swapaxes(2, 3))
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        pointer, stride = values[0], values[1] if len(values) > 1 else None
+        pointer = matrices.check_operands(wave, pointer, stride, shadows)
+        tiles, outside = matrices.tiles(wave, pointer, stride)
+        if outside is None:
+            lines = tiles.load(form.dtype, wave.mask)
+        else:
+            lines = _safe(tiles, outside, pointer.memory, form.dtype)
+        matrices.note(wave, pointer, tiles, outside)
+        matrix = lines if place.by_rows else lines.swapaxes(2, 3)
+        shadow = shadow_of(wave, pointer.memory, tiles, outside)
+        return matrix.astype(form.carrier, copy=False), shadow
+
+    return call
+
+
+@checked(ops.CooperativeMatrixStoreOp)
+def store(
+    op: ops.CooperativeMatrixStoreOp, compiler: CheckedCompiler, function: Function
+) -> Checked:
+    """Every scope instance's matrix to its place, and the shadow with it."""
+    matrices = Matrices(op, compiler, op.object.type, store=True)
+    form, place, checker = matrices.form, matrices.place, compiler.checker
+    visible = pointer_type(op.pointer).storage_class.data in BUFFERS
+    octets = raw_dtype(form.dtype)
+
+    def write_shadow(wave: Wave, memory: Memory, tiles: Tiles, shadow: Shadow) -> None:
+        undefined = checker.shadow_of(memory).undefined
+        if undefined is None:
+            return
+        target = Tiles(undefined, tiles.starts, tiles.stride, (tiles.lines, tiles.width))
+        if shadow is None:
+            target.store(octets, np.zeros((1, 1, 1, 1), octets), wave.mask)
+            return
+        lines = shadow if place.by_rows else shadow.swapaxes(2, 3)
+        wide = np.repeat(lines[..., None], form.dtype.itemsize, axis=-1)
+        target.store(octets, np.ascontiguousarray(wide).view(octets)[..., 0], wave.mask)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        pointer, matrix, stride = values[0], values[1], values[2] if len(values) > 2 else None
+        pointer = matrices.check_operands(wave, pointer, stride, shadows)
+        if visible and shadows[1] is not None:
+            what = f"the matrix stored to {pointer.memory.label or 'a buffer'}"
+            checker.find_undefined(op, what, by_lane(shadows[1], form), wave.mask)
+        tiles, outside = matrices.tiles(wave, pointer, stride)
+        lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
+        lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False))
+        matrices.note(wave, pointer, tiles, outside)
+        if outside is not None:
+            # Only the tiles that lie inside as a whole are written.
+            kept = ~outside.any(axis=(2, 3))[..., None]
+            mask = wave.mask
+            wave.mask = np.broadcast_to(kept if mask is None else kept & mask, wave.shape)
+            tiles.store(form.dtype, lines, wave.mask)
+            write_shadow(wave, pointer.memory, tiles, shadows[1])
+            wave.mask = mask
+            return None, None
+        tiles.store(form.dtype, lines, wave.mask)
+        write_shadow(wave, pointer.memory, tiles, shadows[1])
+        if checker.checks.overlap:
+            _check_overlap(matrices, wave, tiles, lines)
+        return None, None
+
+    return call
+
+
+def _check_overlap(matrices: Matrices, wave: Wave, tiles: Tiles, lines: Array) -> None:
+    """Elements that are not what was stored were overwritten by another row or another tile."""
+    dtype = matrices.form.dtype
+    found = tiles.load(dtype, wave.mask)
+    different = (found.view(raw_dtype(dtype)) != lines.view(raw_dtype(dtype))).any(axis=(2, 3))
+    where = different[..., None]
+    if wave.mask is not None:
+        where = where & wave.mask
+    if not where.any():
+        return
+    stride = int(tiles.stride.flat[0])
+    within = tiles.lines > 1 and stride < tiles.width
+    matrices.checker.find(
+        "overlap",
+        "OVERLAP-02" if within else "OVERLAP-01",
+        matrices.op,
+        f"rows of {tiles.width} elements overlap at a Stride of {stride}"
+        if within
+        else f"tiles of {tiles.memory.label or 'memory'} overlap in one store with other values",
+        where=where,
+        values={"first element": tiles.starts},
+        remedy="store tiles at places that are a tile apart",
+    )
+
+
+@checked(ops.CooperativeMatrixMulAddOp)
+def multiply_add(
+    op: ops.CooperativeMatrixMulAddOp, compiler: CheckedCompiler, function: Function
+) -> Checked:
+    """CM-27, CM-24; an undefined component of A spoils its row, of B its column."""
+    checker = compiler.checker
+    a, b, result = (matrix_form(v.type, compiler.unit) for v in (op.a, op.b, op.result))
+    exact = _inner_overflow(op, compiler) if checker.checks.rules else None
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if checker.checks.rules and wave.mask is not checker.existing:
+            full_scope(checker, op, result)
+        if exact is not None:
+            exact(wave, values)
+        total = function(*values)
+        parts: list[Any] = []
+        shape = (result.rows, result.columns)
+        if shadows[0] is not None:
+            spoiled = shadows[0].max(axis=3, keepdims=True)
+            parts.append(np.broadcast_to(spoiled, (*spoiled.shape[:2], *shape)))
+        if shadows[1] is not None:
+            spoiled = shadows[1].max(axis=2, keepdims=True)
+            parts.append(np.broadcast_to(spoiled, (*spoiled.shape[:2], *shape)))
+        if shadows[2] is not None:
+            parts.append(shadows[2])
+        return total, normal(merge_parts(parts)) if parts else None
+
+    del a, b
+    return call
+
+
+def _inner_overflow(op: ops.CooperativeMatrixMulAddOp, compiler: CheckedCompiler) -> Any:
+    flags = CooperativeMatrixOperands
+    bits = flags(0) if op.matrix_operands is None else op.matrix_operands.data
+    if not bits & flags.SaturatingAccumulationKHR:
+        return None
+    checker = compiler.checker
+    form = matrix_form(op.result.type, compiler.unit)
+    signs = (
+        bool(bits & flags.MatrixASignedComponentsKHR),
+        bool(bits & flags.MatrixBSignedComponentsKHR),
+    )
+    result_sign = bool(bits & flags.MatrixResultSignedComponentsKHR)
+    width = form.dtype.itemsize * 8
+    high = float(2 ** (width - result_sign))
+    low = -high if result_sign else 0.0
+
+    def call(wave: Wave, values: list[Any]) -> None:
+        wide = [
+            (v if sign else numbers.unsigned(v)).astype(F64)
+            for v, sign in zip(values, signs, strict=False)
+        ]
+        product = np.matmul(*wide)
+        outside = (product >= high) | (product < low)
+        where = outside.any(axis=(2, 3))[..., None]
+        if wave.mask is not None:
+            where = where & wave.mask
+        if where.any():
+            row, column = (int(n) for n in np.argwhere(outside)[0][2:])
+            worst = product[..., row, column][..., None]
+            checker.find(
+                "rules",
+                "CM-24",
+                op,
+                f"A*B overflows {width} bits before the saturating addition, at row {row}, column "
+                f"{column}",
+                where=where,
+                values={"A*B there": worst},
+                remedy="accumulate in a wider type",
+            )
+
+    return call

@@ -1,0 +1,281 @@
+"""
+Checked loads and stores: bounds, alignment, overlapping stores, shadow bytes, and races.
+
+A memory has one shadow byte for each of its bytes where it starts undefined (Workgroup memory); a
+buffer is defined. The shadow is a memory itself, read and written by the same accesses.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.checks import races
+from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, normal
+from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.memory import Memory, Pointer
+from xdsl_spirv.interpreter.numbers import Array
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks.checker import Checker
+
+
+class MemoryShadow:
+    """What the checks know of a memory."""
+
+    def __init__(self, memory: Memory, undefined: bool):
+        self.memory = memory
+        self.undefined: Memory | None = None
+        self.granules: races.Granules | None = None
+        self.tracked: bool | None = None
+        if undefined:
+            data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
+            self.undefined = Memory(data, memory.rows, memory.wave)
+
+    def history(self, order: races.Races, unit: int) -> races.Granules | None:
+        """Who accessed the memory, None if that cannot matter; made at the first access."""
+        if self.tracked is None:
+            self.tracked = self.memory.rows != "lane" and order.tracks(self.memory.label)
+        if not self.tracked:
+            return None
+        if self.granules is None:
+            self.granules = races.Granules(self.memory, unit)
+        return self.granules
+
+
+def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: str) -> Pointer:
+    """
+    The pointer, with addresses rounded down where they are no multiple of `size`, which is
+    reported.
+    """
+    if pointer.scale % size == 0 and pointer.base % size == 0:
+        return pointer
+    address = pointer.index * pointer.scale + pointer.base
+    wrong = _active(address % size != 0, checker.wave.mask)
+    if not wrong.any():
+        return pointer
+    if checker.checks.alignment:
+        checker.find(
+            "alignment",
+            "ALIGN-01",
+            op,
+            f"{what} at an address that is no multiple of its {size} bytes",
+            where=wrong,
+            values={"address": address},
+            remedy="check the offsets and strides of the types, and the indexes",
+        )
+    return Pointer(pointer.memory, address // size, size)
+
+
+def check_aligned_operand(checker: Checker, op: Any, pointer: Pointer, name: str) -> None:
+    """The memory operand Aligned promises that every address is a multiple of its number."""
+    attribute = op.properties.get(name)
+    if attribute is None or not checker.checks.alignment:
+        return
+    size = attribute.value.data
+    if pointer.scale % size == 0 and pointer.base % size == 0:
+        return
+    address = pointer.index * pointer.scale + pointer.base
+    wrong = _active(address % size != 0, checker.wave.mask)
+    if wrong.any():
+        checker.find(
+            "alignment",
+            "ALIGN-02",
+            op,
+            f"the memory operand says Aligned {size}, but the address is no multiple of that",
+            where=wrong,
+            values={"address": address},
+            remedy="state the alignment that the addresses have",
+        )
+
+
+def _active(where: Array, mask: Mask) -> Array:
+    return where if mask is None else where & mask
+
+
+class CheckedAccess(memory.Access):
+    """An access whose lanes outside the memory are reported and left out."""
+
+    def __init__(
+        self, checker: Checker, op: Operation, pointer: Pointer, form: Plain, mask: Mask, what: str
+    ):
+        self.checker = checker
+        self.op = op
+        self.outside: Array | None = None
+        pointer = aligned(checker, op, pointer, form.dtype.itemsize, what)
+        super().__init__(pointer, form, mask, what)
+
+    def settle(self, items: Array, mask: Mask, what: str) -> Array:
+        """The elements' numbers, 0 in lanes that are not active or outside."""
+        if not self.checker.checks.bounds:
+            return super().settle(items, mask, what)
+        if mask is not None:
+            items = np.where(mask, items, 0)
+        limit = self.length - self.count
+        if items.size and int(items.view(np.uint64).max()) > limit:
+            outside = self.outside = items.view(np.uint64) > limit
+            self.checker.find(
+                "bounds",
+                "BOUNDS-01",
+                self.op,
+                f"{what} outside {self.memory.label or 'its memory'}",
+                where=self.outside,
+                values={
+                    f"element of {self.dtype.itemsize} bytes": items,
+                    "elements there are": np.full((1, 1, 1), self.length),
+                },
+                remedy="check the index against the number of elements, or make the buffer larger",
+            )
+            if limit < 0:
+                return super().settle(items, mask, what)
+            items = np.where(outside, 0, items)
+        return items
+
+    def note(self, mask: Mask, *, write: bool, atomic: bool = False) -> None:
+        """Give the access to the race check."""
+        order = self.checker.races
+        if order is None:
+            return
+        unit = self.dtype.itemsize
+        history = self.checker.shadow_of(self.memory).history(order, unit)
+        if history is not None:
+            if self.outside is not None:
+                mask = ~self.outside if mask is None else mask & ~self.outside
+            order.note(
+                history,
+                races.Access(self.op, self.items, unit, mask, write=write, atomic=atomic),
+            )
+
+
+class PlainAccess:
+    """
+    The checked loads and stores of one instruction, for plain values; `layout.loader` and `storer`
+    put larger ones together of them.
+    """
+
+    def __init__(self, checker: Checker, op: Operation, atomic: bool = False):
+        self.checker = checker
+        self.op = op
+        self.atomic = atomic
+        self.name = f"an access by {op.name}"
+        self.shadows: list[Any] = []
+
+    def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
+        """The value; lanes outside read 0. Its shadow is appended to `shadows`."""
+        checker = self.checker
+        access = CheckedAccess(checker, self.op, pointer, form, mask, "a load")
+        found = access.load()
+        access.note(mask, write=False, atomic=self.atomic)
+        undefined = checker.shadow_of(access.memory).undefined
+        shadow = None if undefined is None else self.read_shadow(access, undefined, mask)
+        outside = access.outside
+        if outside is not None:
+            tail = (1,) * len(form.shape)
+            found = np.where(outside.reshape(outside.shape + tail), 0, found).astype(found.dtype)
+            if checker.checks.undefined:
+                number = checker.origin(self.op, "UNDEF-07", "a load outside its memory")
+                lost = np.where(outside, np.uint8(number), np.uint8(0))
+                lost = np.broadcast_to(
+                    lost.reshape(lost.shape + tail), lost.shape + tuple(form.shape)
+                )
+                shadow = lost if shadow is None else np.maximum(shadow, lost)
+        self.shadows.append((shadow, found.shape))
+        return found
+
+    def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
+        """In the place of `load`: the shadow of the part that was loaded in its turn."""
+        shadow, shape = self.shadows.pop(0)
+        return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
+
+    def to_store(self, pointer: Pointer, form: Plain, shadow: Array, mask: Mask) -> None:
+        """In the place of `store`: keep the shadow of a part that will be stored in its turn."""
+        self.shadows.append(shadow)
+
+    def read_shadow(self, access: CheckedAccess, undefined: Memory, mask: Mask) -> Shadow:
+        """The shadow of what an access reads."""
+        octets = np.ascontiguousarray(access.gather(undefined.view(access.dtype)))
+        octets = octets.view(np.uint8)
+        if not octets.any():
+            return None
+        form = access.form
+        lead = access.items.shape[:3]
+        if access.memory.rows == "workgroup" and lead[0] == 1:
+            lead = (access.memory.data.shape[0], *lead[1:])
+        elif access.memory.rows != "shared":
+            lead = np.broadcast_shapes(lead, (access.memory.data.shape[0], 1, 1))
+        parts = octets.reshape(*lead, *form.shape, form.dtype.itemsize).max(axis=-1)
+        if mask is not None:
+            parts = np.where(mask.reshape(mask.shape + (1,) * len(form.shape)), parts, 0)
+        number = self.checker.origin(
+            self.op, "UNDEF-01", f"{access.memory.label or 'memory'} was read before it was written"
+        )
+        parts = np.where(parts == UNWRITTEN, np.uint8(number), parts)
+        return normal(parts.astype(np.uint8))
+
+    def store(self, pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
+        """Write the value in active lanes that are inside; the shadow is `shadows`' first."""
+        checker = self.checker
+        access = CheckedAccess(checker, self.op, pointer, form, mask, "a store")
+        access.note(mask, write=True, atomic=self.atomic)
+        if access.outside is not None:
+            mask = ~access.outside if mask is None else mask & ~access.outside
+        access.store(value, mask)
+        if checker.checks.overlap and not self.atomic:
+            self._check_overlap(access, value, mask)
+        undefined = checker.shadow_of(access.memory).undefined
+        shadow = self.shadows.pop(0) if self.shadows else None
+        if undefined is not None:
+            self.write_shadow(access, undefined, shadow, mask)
+
+    def write_shadow(
+        self, access: CheckedAccess, undefined: Memory, shadow: Shadow, mask: Mask
+    ) -> None:
+        """Let what an access writes have a shadow."""
+        form = access.form
+        if shadow is None:
+            octets = np.zeros((1, 1, 1) if access.count == 1 else (1, 1, 1, 1), access.dtype)
+        else:
+            wide = np.repeat(shadow[..., None], form.dtype.itemsize, axis=-1)
+            octets = np.ascontiguousarray(wide.reshape(*shadow.shape[:3], -1)).view(access.dtype)
+            octets = octets[..., 0] if access.count == 1 else octets
+        access.put(undefined.view(access.dtype), octets, mask)
+
+    def _check_overlap(self, access: CheckedAccess, value: Array, mask: Mask) -> None:
+        """Lanes whose value is not in memory now were overwritten by others."""
+        if access.items.shape[2] == 1 and value.shape[2] == 1:
+            return
+        found = access.gather(access.memory.view(access.dtype))
+        raw = access.take(value)
+        different = found != raw if found.dtype.kind != "V" else _bytes_differ(found, raw)
+        if different.ndim > 3:
+            different = different.any(axis=3)
+        different = _active(different, mask)
+        if different.any():
+            self.checker.find(
+                "overlap",
+                "OVERLAP-01",
+                self.op,
+                f"invocations write one place of {access.memory.label or 'memory'} with different "
+                "values",
+                where=different,
+                values={"element": access.items, "value": value},
+                remedy="let one invocation write each place, or use an atomic",
+            )
+
+
+def _bytes_differ(a: Array, b: Array) -> Array:
+    a, b = np.broadcast_arrays(a, b)
+    x, y = (np.ascontiguousarray(v).view(np.uint8).reshape(*v.shape, -1) for v in (a, b))
+    return (x != y).any(axis=-1)
+
+
+def step_of(pointer: Pointer, *strides: int) -> int:
+    """The largest number that divides a pointer's addresses and some strides."""
+    step = gcd(pointer.base, *strides)
+    if pointer.index.size == 1:
+        return gcd(step, int(pointer.index.item()) * pointer.scale) or 1
+    return gcd(step, pointer.scale) or 1

@@ -1,0 +1,111 @@
+"""
+Where a finding is: an instruction's text and line, an invocation's number, its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.interpreter.checks.report import Place
+from xdsl_spirv.interpreter.wave import Wave
+
+LINES: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
+"""Lines that whoever parsed a module knows."""
+
+
+def lines_of(module: Operation) -> dict[Operation, int]:
+    """The source line of each operation that has one."""
+    found: dict[Operation, int] = {}
+    for op in module.walk():
+        line = LINES.get(op) or _location_line(op)
+        if line:
+            found[op] = line
+    return found
+
+
+def _location_line(op: Operation) -> int:
+    where: Any = op.location
+    while not isinstance(where, FileLineColLoc):
+        if isinstance(where, NameLoc):
+            where = where.location
+        elif isinstance(where, FusedLoc) and getattr(where.locations, "data", None):
+            where = where.locations.data[0]  # pyright: ignore
+        else:
+            return 0
+    return where.line.data
+
+
+def function_of(op: Operation) -> str:
+    """The name of the function around an operation."""
+    parent = op.parent_op()
+    while parent is not None:
+        symbol = parent.properties.get("sym_name")
+        if symbol is not None:
+            return getattr(symbol, "data", str(symbol))
+        parent = parent.parent_op()
+    return ""
+
+
+def number_of(op: Operation) -> int:
+    """An operation's number among its function's, from 1."""
+    function = op
+    while function.parent_op() is not None and not function.properties.get("sym_name"):
+        parent = function.parent_op()
+        assert parent is not None
+        function = parent
+    for number, inner in enumerate(function.walk()):
+        if inner is op:
+            return number
+    return 0
+
+
+def name_of(value: SSAValue) -> str:
+    """A value's name, or the number of the operation that defines it."""
+    if value.name_hint:
+        return f"%{value.name_hint}"
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return f"#{number_of(owner)}"
+    return f"argument {owner.args.index(value)}"  # pyright: ignore
+
+
+def text_of(op: Operation) -> str:
+    """An operation in few words: its number in the function, results, name and operands."""
+    results = [f"%{result.name_hint}" for result in op.results if result.name_hint]
+    head = f"{', '.join(results)} = " if results else ""
+    operands = ", ".join(name_of(operand) for operand in op.operands)
+    symbol = op.properties.get("variable") or op.properties.get("callee")
+    text = f"#{number_of(op)}: {head}{op.name}"
+    return " ".join(filter(None, (text, str(symbol) if symbol else "", operands)))
+
+
+def place(wave: Wave, workgroup: int, subgroup: int, lane: int) -> Place:
+    """An invocation of a chunk."""
+    x, y, _ = wave.geometry.grid
+    linear = wave.first + int(workgroup)
+    ids = (linear % x, linear // x % y, linear // (x * y))
+    return Place(ids, int(subgroup) * wave.lanes + int(lane))
+
+
+def values_at(values: Mapping[str, Any], shown: Iterable[Any], shape: tuple[int, ...]) -> list[str]:
+    """Named values (w, s, l, ...) at some invocations."""
+    lines: list[str] = []
+    for name, value in values.items():
+        array = np.asarray(value)
+        full = np.broadcast_to(array, tuple(shape) + array.shape[3:])
+        texts = [_text(full[tuple(index)]) for index in shown]
+        lines.append(f"{name}: {texts[0] if len(set(texts)) == 1 else ', '.join(texts)}")
+    return lines
+
+
+def _text(value: Any) -> str:
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return str(array.item() if array.dtype.kind in "biuf" else array)
+    return str(array.tolist() if array.dtype.kind in "biuf" else array.astype(np.float32).tolist())

@@ -1,0 +1,212 @@
+"""
+Which checks are made, and what they found: records that print, compare and become JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from xdsl_spirv.interpreter.errors import InterpreterError
+
+CHECKS: dict[str, str] = {
+    "rules": "dynamic rules of the extensions: full scopes, uniform operands, strides, clusters",
+    "undefined": "undefined values that reach a branch, an address, a buffer or a uniform operand",
+    "bounds": "accesses outside buffers, arrays, vectors and matrices' memory",
+    "alignment": "addresses and strides that are not aligned as the access requires",
+    "overlap": "lanes or rows that write one address in one instruction with different values",
+    "barriers": "barriers that not all invocations of their scope reach together",
+    "races": "conflicting accesses that nothing orders",
+    "choices": "results that depend on what the specifications leave to the implementation",
+    "counters": "saturated, wrapped, infinite, NaN and subnormal results by instruction",
+}
+"""Every check's name and what it finds. All but `counters` find bugs."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An invocation, or a subgroup (`invocation` is then its first one's number)."""
+
+    workgroup: tuple[int, int, int]
+    invocation: int
+
+    def __str__(self) -> str:
+        x, y, z = self.workgroup
+        return f"({x}, {y}, {z}):{self.invocation}"
+
+
+@dataclass
+class Finding:
+    """
+    One bug: what rule is broken, by which instruction, in which invocations, with which values.
+
+    `rule` is a rule's id (docs/rules.md, docs/checks.md); `places` are the first few invocations of
+    `count`; `times` is how often the instruction ran and broke it; `line` is 0 if unknown.
+    """
+
+    check: str
+    rule: str
+    op: str
+    message: str
+    remedy: str = ""
+    function: str = ""
+    line: int = 0
+    text: str = ""
+    places: list[Place] = field(default_factory=list[Place])
+    count: int = 0
+    values: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+    times: int = 1
+
+    def __str__(self) -> str:
+        where = f"@{self.function}" if self.function else ""
+        if self.line:
+            where += f", line {self.line}"
+        lines = [f"{self.rule}: {self.message}", f"  at {self.text or self.op} in {where}"]
+        if self.places:
+            first = ", ".join(map(str, self.places))
+            more = f" and {self.count - len(self.places)} more" * (self.count > len(self.places))
+            lines.append(f"  in (workgroup):invocation {first}{more}")
+        lines += [f"  {value}" for value in self.values]
+        lines += [f"  {note}" for note in self.notes]
+        if self.times > 1:
+            lines.append(f"  {self.times} times")
+        if self.remedy:
+            lines.append(f"  {self.remedy}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """
+    What is not to be reported: every field that is given must equal the finding's.
+
+    `text` need only be contained in the instruction's text or a note: a variable's name, say.
+    """
+
+    rule: str = ""
+    check: str = ""
+    text: str = ""
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether a finding is allowed."""
+        texts = (finding.text, finding.message, *finding.notes, *finding.values)
+        return (
+            (not self.rule or self.rule == finding.rule)
+            and (not self.check or self.check == finding.check)
+            and (not self.text or any(self.text in text for text in texts))
+        )
+
+
+class CheckError(InterpreterError):
+    """The first finding, where `Checks.stop` asks for an error; `finding` is the record."""
+
+    def __init__(self, finding: Finding):
+        self.finding = finding
+        place = finding.text or finding.op
+        if finding.line:
+            place += f" (line {finding.line})"
+        super().__init__(f"{finding.rule}: {finding.message}", place, finding.remedy)
+
+
+class Report:
+    """The findings of one or more runs, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.allowed: list[Finding] = []
+        self.counters: dict[str, dict[str, int]] = {}
+        self._known: dict[tuple[str, str, Any], Finding] = {}
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def seen(self, check: str, rule: str, op: object) -> bool:
+        """Count another occurrence of a finding that was made; False if it was not."""
+        known = self._known.get((check, rule, op))
+        if known is None:
+            return False
+        known.times += 1
+        return True
+
+    def add(self, finding: Finding, op: object, allow: tuple[Allowed, ...] = ()) -> bool:
+        """Record a finding of `op`; whether it is not an allowed one."""
+        self._known[finding.check, finding.rule, op] = finding
+        if any(allowed.covers(finding) for allowed in allow):
+            self.allowed.append(finding)
+            return False
+        self.findings.append(finding)
+        return True
+
+    def __str__(self) -> str:
+        parts = [str(finding) for finding in self.findings]
+        for name, counts in self.counters.items():
+            parts.append(f"{name}: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+        allowed = f", {len(self.allowed)} allowed" if self.allowed else ""
+        count = len(self.findings)
+        parts.append(f"{count} finding{'s' * (count != 1)}{allowed}")
+        return "\n".join(parts)
+
+    def to_json(self) -> str:
+        """The findings and counters as JSON."""
+        record = {
+            "findings": [asdict(finding) for finding in self.findings],
+            "allowed": [asdict(finding) for finding in self.allowed],
+            "counters": self.counters,
+        }
+        return json.dumps(record, indent=2)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """
+    The checks to make, and the report that they fill; docs/checks.md describes each.
+
+    `allow` lists findings that are intended. With `stop` the first finding that is not allowed
+    raises `CheckError`.
+    """
+
+    rules: bool = False
+    undefined: bool = False
+    bounds: bool = False
+    alignment: bool = False
+    overlap: bool = False
+    barriers: bool = False
+    races: bool = False
+    choices: bool = False
+    counters: bool = False
+    stop: bool = False
+    allow: tuple[Allowed, ...] = ()
+    report: Report = field(default_factory=Report, compare=False)
+
+    @classmethod
+    def all(cls, *, stop: bool = False, allow: tuple[Allowed, ...] = ()) -> Checks:
+        """Every check that finds bugs: all but the counters."""
+        on: dict[str, Any] = {name: name != "counters" for name in CHECKS}
+        return cls(**on, stop=stop, allow=allow)
+
+    @classmethod
+    def of(cls, names: str, *, stop: bool = False, allow: tuple[Allowed, ...] = ()) -> Checks:
+        """
+        The checks of a list like `races,bounds`; `all` is all that find bugs.
+
+        Raises `InterpreterError` for an unknown name.
+        """
+        on = cls.all() if "all" in names.split(",") else cls()
+        chosen: dict[str, Any] = {f.name: getattr(on, f.name) for f in fields(on)}
+        chosen = {name: value for name, value in chosen.items() if name in CHECKS}
+        for name in filter(None, (part.strip() for part in names.split(","))):
+            if name != "all" and name not in CHECKS:
+                raise InterpreterError(
+                    f"there is no check {name!r}",
+                    "checks",
+                    f"use all, or some of {', '.join(CHECKS)}",
+                )
+            if name != "all":
+                chosen[name] = True
+        return cls(**chosen, stop=stop, allow=allow)

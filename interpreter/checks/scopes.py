@@ -1,0 +1,93 @@
+"""
+What all invocations of a scope must do together, and agree on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.interpreter.memory import Pointer, first_active
+from xdsl_spirv.interpreter.numbers import Array
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks.checker import Checker
+
+
+def axes_of(scope: Scope) -> tuple[int, ...]:
+    """The axes over which a scope extends."""
+    return (1, 2) if scope == Scope.Workgroup else (2,)
+
+
+def full_scope(
+    checker: Checker, op: Operation, form: CooperativeMatrix | Scope, rule: str = "CM-27"
+) -> None:
+    """All invocations of a scope instance execute an instruction together, or none does."""
+    scope = form.scope if isinstance(form, CooperativeMatrix) else form
+    axes = axes_of(scope)
+    missing = checker.missing(checker.wave.mask, axes)
+    if missing is None:
+        return
+    here = np.broadcast_to(checker.wave.active(), checker.wave.shape)
+    touched = missing.any(axis=axes, keepdims=True)
+    members = np.broadcast_to(touched, here.shape)
+    count = int((members & here).sum())
+    checker.find(
+        "barriers" if rule.startswith("BARRIER") else "rules",
+        rule,
+        op,
+        f"only part of the {scope.name.lower()} executes {op.name}: {count} invocations are here, "
+        f"{int(missing.sum())} are missing",
+        where=missing,
+        notes=lambda: ["(those that are missing)", *checker.who_parted(here & members, missing)],
+        remedy=f"let all invocations of the {scope.name.lower()} reach it, or none",
+    )
+
+
+def differing(checker: Checker, value: Array, axes: tuple[int, ...]) -> Array | None:
+    """Where active lanes hold another value than the first of their scope; None if nowhere."""
+    if all(value.shape[axis] == 1 for axis in axes):
+        return None
+    mask = checker.wave.mask
+    different = value != first_active(value, mask, axes)
+    if different.ndim > 3:
+        different = different.any(axis=tuple(range(3, different.ndim)))
+    if mask is not None:
+        different = different & mask
+    return different if different.any() else None
+
+
+def uniform(
+    checker: Checker,
+    op: Operation,
+    rule: str,
+    name: str,
+    value: Any,
+    scope: CooperativeMatrix | Scope,
+) -> None:
+    """An operand that all active invocations of a scope instance agree on."""
+    scope = scope.scope if isinstance(scope, CooperativeMatrix) else scope
+    axes = axes_of(scope)
+    shown = value
+    if isinstance(value, Pointer):
+        shown = value.index * value.scale + value.base
+        value = value.index
+    where = differing(checker, value, axes)
+    if where is None:
+        return
+    checker.find(
+        "rules",
+        rule,
+        op,
+        f"{name} differs between invocations of a {scope.name.lower()}",
+        where=where,
+        values={
+            f"{name} here": shown,
+            "in the first": first_active(shown, checker.wave.mask, axes),
+        },
+        remedy="compute it from values that are uniform over the scope, or broadcast it",
+    )

@@ -1,0 +1,146 @@
+"""
+Shadows: which parts of a value are undefined, and by which instruction.
+
+A shadow is None, or a uint8 array in the value's form (forms.py) whose last axes are all there; 0
+stands for a defined part. `UNWRITTEN` is memory that nothing wrote: a load puts its own number in
+its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Plain, zeros
+from xdsl_spirv.interpreter.numbers import Array
+
+Shadow: TypeAlias = Any
+"""None, a uint8 array, or a tuple of arrays and tuples."""
+
+U8 = np.dtype(np.uint8)
+
+UNWRITTEN = 255
+"""The shadow of memory that was never written."""
+
+LAST_ORIGIN = 254
+"""Instructions beyond this many share the last number."""
+
+
+def shadow_form(form: Form) -> Form:
+    """The form of the shadows of a form's values."""
+    if isinstance(form, Plain):
+        return Plain(U8, form.shape)
+    if isinstance(form, CooperativeMatrix):
+        return CooperativeMatrix(U8, form.rows, form.columns, form.scope)
+    if isinstance(form, Composite):
+        return Composite(tuple(shadow_form(member) for member in form.members))
+    return Plain(U8)
+
+
+def whole(shadow: Shadow, form: Form) -> Any:
+    """A shadow as arrays, also where nothing is undefined; `form` is the shadow's."""
+    if shadow is not None:
+        return shadow
+    return zeros(form)
+
+
+def filled(form: Form, number: int) -> Any:
+    """The shadow of a value without a defined part."""
+    if isinstance(form, Composite):
+        return tuple(filled(member, number) for member in form.members)
+    return zeros(form) + U8.type(number)
+
+
+def normal(shadow: Any) -> Shadow:
+    """None if nothing is undefined."""
+    return shadow if shadow is not None and is_undefined(shadow) else None
+
+
+def is_undefined(shadow: Any) -> bool:
+    """Whether any part is undefined."""
+    if isinstance(shadow, tuple):
+        return any(is_undefined(part) for part in shadow)  # pyright: ignore
+    return bool(shadow.any())
+
+
+def by_lane(shadow: Shadow, form: Form) -> Array:
+    """(w, s, l): the number of some undefined part of each lane's value, 0 without one."""
+    if isinstance(shadow, tuple):
+        assert isinstance(form, Composite)
+        parts = [by_lane(part, member) for part, member in zip(shadow, form.members, strict=True)]  # pyright: ignore
+        return largest(parts)
+    if isinstance(form, CooperativeMatrix):
+        return shadow.max(axis=(2, 3))[..., None]
+    tail = tuple(range(3, shadow.ndim))
+    return shadow.max(axis=tail) if tail else shadow
+
+
+def largest(parts: Sequence[Array]) -> Array:
+    """The elementwise maximum of arrays that broadcast."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = np.maximum(total, part)
+    return total
+
+
+def spread(lanes: Array, form: Form) -> Shadow:
+    """The shadow of values that are undefined as a whole in some lanes; `form` is the shadow's."""
+    if isinstance(form, Composite):
+        return tuple(spread(lanes, member) for member in form.members)
+    if isinstance(form, CooperativeMatrix):
+        axes = (1, 2) if form.scope == Scope.Workgroup else (2,)
+        matrices = lanes.max(axis=axes, keepdims=True)[..., None]
+        return np.broadcast_to(matrices, (*matrices.shape[:2], form.rows, form.columns))
+    assert isinstance(form, Plain)
+    full = lanes.reshape(lanes.shape + (1,) * len(form.shape))
+    return np.broadcast_to(full, lanes.shape + form.shape)
+
+
+def flat(shadow: Shadow, origin: Callable[[int], int]) -> list[int]:
+    """The origins in a shadow, once each."""
+    if isinstance(shadow, tuple):
+        return sorted({n for part in shadow for n in flat(part, origin)})  # pyright: ignore
+    return [origin(int(n)) for n in np.unique(shadow) if n]
+
+
+def same_shape(a: Form, b: Form) -> bool:
+    """Whether values of both forms have corresponding components."""
+    if isinstance(a, Plain) and isinstance(b, Plain):
+        return a.shape == b.shape
+    if isinstance(a, CooperativeMatrix) and isinstance(b, CooperativeMatrix):
+        return (a.rows, a.columns) == (b.rows, b.columns)
+    return False
+
+
+def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Shadow]], Shadow]:
+    """
+    A part of the result is undefined where the same part of an operand is, or any part of an
+    operand of another shape.
+    """
+    form = shadow_form(result)
+    same = [same_shape(operand, result) for operand in operands]
+
+    def call(shadows: Sequence[Shadow]) -> Shadow:
+        parts: list[Any] = []
+        for number, shadow in enumerate(shadows):
+            if shadow is None:
+                continue
+            if same[number]:
+                parts.append(shadow)
+            else:
+                parts.append(spread(by_lane(shadow, operands[number]), form))
+        if not parts:
+            return None
+        return merge_parts(parts)
+
+    return call
+
+
+def merge_parts(parts: Sequence[Any]) -> Any:
+    """The union of shadows of one form."""
+    if isinstance(parts[0], tuple):
+        return tuple(merge_parts(members) for members in zip(*parts, strict=True))
+    return largest(parts)

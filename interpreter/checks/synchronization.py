@@ -1,0 +1,34 @@
+"""
+Checked barriers: all invocations of the scope reach them together; they order accesses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl_spirv.dialects.spirv import barrier as ops
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
+from xdsl_spirv.interpreter.checks.scopes import full_scope
+from xdsl_spirv.interpreter.checks.shadow import Shadow
+from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.wave import Wave
+
+
+@checked(ops.ControlBarrierOp)
+def control_barrier(
+    op: ops.ControlBarrierOp, compiler: CheckedCompiler, function: Function
+) -> Checked:
+    """BARRIER-01."""
+    checker = compiler.checker
+    scope = op.execution_scope.data
+    known = scope in (Scope.Subgroup, Scope.Workgroup)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if known and checker.checks.barriers and wave.mask is not checker.existing:
+            full_scope(checker, op, scope, "BARRIER-01")
+        if checker.races is not None:
+            checker.races.barrier(op, wave.mask)
+        return None, None
+
+    return call

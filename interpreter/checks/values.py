@@ -1,0 +1,357 @@
+"""
+The general rule for instructions without a check of their own, and those that move values about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import arithmetic, composite, control_flow, logic
+from xdsl_spirv.dialects.spirv import bit as bits
+from xdsl_spirv.dialects.spirv import dot_product as dots
+from xdsl_spirv.dialects.spirv import memory as memory_ops
+from xdsl_spirv.dialects.spirv.dot_product import DotSignedness
+from xdsl_spirv.interpreter.checks.compiler import (
+    Checked,
+    CheckedCode,
+    CheckedCompiler,
+    CheckedStage,
+    checked,
+)
+from xdsl_spirv.interpreter.checks.scopes import full_scope, uniform
+from xdsl_spirv.interpreter.checks.shadow import (
+    Shadow,
+    by_lane,
+    merge_parts,
+    normal,
+    propagation,
+    shadow_form,
+    spread,
+    whole,
+)
+from xdsl_spirv.interpreter.checks.sources import sources_of
+from xdsl_spirv.interpreter.forms import CooperativeMatrix, Opaque, Plain
+from xdsl_spirv.interpreter.forms import spread as spread_mask
+from xdsl_spirv.interpreter.numbers import I64, Array, unsigned
+from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.spirv.control_flow import compile_function
+from xdsl_spirv.interpreter.wave import Wave
+
+
+def general(kind: str) -> CheckedStage:
+    """The check of an instruction by the general rule."""
+    return _action if kind == "action" else _value
+
+
+def _action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
+    """What needs the wave and has no check: its result is defined."""
+    return lambda wave, values, shadows: (function(wave, *values), None)
+
+
+def _value(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
+    unit = compiler.unit
+    forms = [unit.form(operand.type) for operand in op.operands]
+    result_form = unit.form(op.results[0].type)
+    propagate = propagation(forms, result_form)
+    if type(op) in MOVES:
+        propagate = _moved(op, compiler, function)
+    absorb = ABSORBING.get(type(op))
+    add = _sources(op, compiler)
+    matrix = next((f for f in (result_form, *forms) if isinstance(f, CooperativeMatrix)), None)
+    matrix = matrix if compiler.checker.checks.rules else None
+    scalar = _uniform_scalar(op)
+    checker = compiler.checker
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if matrix is not None:
+            if wave.mask is not checker.existing:
+                full_scope(checker, op, matrix)
+            if scalar is not None:
+                uniform(checker, op, "CM-27", scalar[0], values[scalar[1]], matrix)
+        result = function(*values)
+        shadow = None
+        for one in shadows:
+            if one is not None:
+                shadow = propagate(shadows)
+                if absorb is not None and shadow is not None:
+                    shadow = normal(np.where(absorb(values, shadows), np.uint8(0), shadow))
+                break
+        if add is not None:
+            shadow = add(wave, values, shadow)
+        return result, shadow
+
+    return call
+
+
+def _uniform_scalar(op: Operation) -> tuple[str, int] | None:
+    if isinstance(op, arithmetic.MatrixTimesScalarOp):
+        return "the scalar", 1
+    return ("the condition", 0) if isinstance(op, logic.SelectOp) else None
+
+
+# Instructions whose result becomes undefined by its operands' values.
+
+
+def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
+    unit, checker = compiler.unit, compiler.checker
+    form = unit.form(op.results[0].type)
+    made = [(source, source.make(op, unit)) for source in sources_of(op)]
+    made = [(source, test) for source, test in made if test is not None]
+    if not made or not checker.checks.undefined:
+        return None
+    numbers = [checker.origin(op, s.rule, s.message, s.check) for s, _ in made]
+    tests = [test for _, test in made]
+    names = [f"operand {n + 1}" for n in range(len(op.operands))]
+
+    def add(wave: Wave, values: Sequence[Any], shadow: Shadow) -> Shadow:
+        for number, test in zip(numbers, tests, strict=True):
+            found = test(*values)
+            if not found.any():
+                continue
+            if wave.mask is not None:
+                found = found & spread_mask(wave.mask, form)
+                if not found.any():
+                    continue
+            lanes = by_lane(found, form)
+            checker.example(number, lanes, dict(zip(names, values, strict=True)))
+            own = np.where(found, np.uint8(number), np.uint8(0))
+            if isinstance(form, Plain) and form.shape:
+                own = np.broadcast_to(own, own.shape[:3] + form.shape)
+            shadow = own if shadow is None else np.maximum(shadow, own)
+        return shadow
+
+    return add
+
+
+# Operands that decide a result whatever the other is.
+
+
+def _zero_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
+    """A defined 0 (or false) makes a conjunction 0."""
+    return _decided(values, shadows, 0)
+
+
+def _one_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
+    """A defined -1 (or true) makes a disjunction -1."""
+    return _decided(values, shadows, -1)
+
+
+def _decided(values: Sequence[Any], shadows: Sequence[Any], number: int) -> Any:
+    found: Any = False
+    for value, shadow in zip(values, shadows, strict=True):
+        wanted = value if number and value.dtype == np.bool_ else value == number
+        found = found | (wanted if shadow is None else wanted & (shadow == 0))
+    return found
+
+
+ABSORBING: dict[type[Operation], Any] = {
+    logic.LogicalAndOp: _zero_operand,
+    bits.BitwiseAndOp: _zero_operand,
+    logic.LogicalOrOp: _one_operand,
+    bits.BitwiseOrOp: _one_operand,
+}
+
+
+# Instructions that move parts about are given the shadows in the place of the values.
+
+MOVES: dict[type[Operation], tuple[int, ...]] = {
+    composite.VectorShuffleOp: (0, 1),
+    composite.CompositeExtractOp: (0,),
+    composite.CompositeInsertOp: (0, 1),
+    composite.CompositeConstructOp: (),
+    composite.VectorExtractDynamicOp: (0,),
+    composite.CopyLogicalOp: (0,),
+    memory_ops.CopyObjectOp: (0,),
+    arithmetic.TransposeOp: (0,),
+}
+"""By instruction: the operands that are moved (none: all); the others say where to."""
+
+
+def _moved(op: Operation, compiler: CheckedCompiler, function: Function) -> Any:
+    unit = compiler.unit
+    forms = [shadow_form(unit.form(operand.type)) for operand in op.operands]
+
+    def propagate(shadows: Sequence[Shadow]) -> Shadow:
+        return normal(function(*[whole(s, f) for s, f in zip(shadows, forms, strict=True)]))
+
+    return propagate
+
+
+def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
+    """An action that moves all its operands' parts about."""
+    unit = compiler.unit
+    forms = [shadow_form(unit.form(operand.type)) for operand in op.operands]
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        result = function(wave, *values)
+        if all(shadow is None for shadow in shadows):
+            return result, None
+        full = [whole(s, f) for s, f in zip(shadows, forms, strict=True)]
+        return result, normal(_octets(function(wave, *full)))
+
+    return call
+
+
+def _octets(shadow: Any) -> Any:
+    if isinstance(shadow, tuple):
+        return tuple(_octets(part) for part in shadow)  # pyright: ignore
+    return shadow.astype(np.uint8, copy=False)
+
+
+for _op in (composite.CompositeExtractOp, composite.CompositeInsertOp):
+    checked(_op)(moved_action)
+
+
+@checked(composite.CompositeConstructOp)
+def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """CM-09: the constituent of a cooperative matrix is uniform over its scope."""
+    form = compiler.unit.form(op.result.type)
+    moved = moved_action(op, compiler, function)
+    checker = compiler.checker
+    if not isinstance(form, CooperativeMatrix) or not checker.checks.rules:
+        return moved
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        full_scope(checker, op, form)
+        uniform(checker, op, "CM-09", "the constituent", values[0], form)
+        return moved(wave, values, shadows)
+
+    return call
+
+
+@checked(composite.VectorExtractDynamicOp, composite.VectorInsertDynamicOp)
+def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """A component number within the vector."""
+    count = op.vector.type.get_shape()[0]
+    place = list(op.operands).index(op.index)
+    checker = compiler.checker
+    inner = _value(op, compiler, function)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        index = values[place]
+        outside = unsigned(index) >= count
+        if wave.mask is not None:
+            outside = outside & wave.mask
+        if outside.any():
+            if checker.checks.bounds:
+                checker.find(
+                    "bounds",
+                    "BOUNDS-03",
+                    op,
+                    f"a component outside a vector of {count}",
+                    where=outside,
+                    values={"component": index},
+                    remedy="keep the number below the vector's length",
+                )
+        values = [*values]
+        values[place] = np.clip(index, 0, count - 1)
+        return inner(wave, values, shadows)
+
+    return call
+
+
+@checked(logic.SelectOp)
+def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) -> Checked:
+    """Only the chosen operand's parts count."""
+    unit, checker = compiler.unit, compiler.checker
+    condition_form, form = unit.form(op.condition.type), unit.form(op.result.type)
+    shadows_form = shadow_form(form)
+    general_check = _value(op, compiler, function)
+    if isinstance(form, Opaque):
+        function = np.where
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        result, _ = general_check(wave, values, [None, None, None])
+        if all(shadow is None for shadow in shadows):
+            return result, None
+        parts: list[Any] = []
+        if shadows[1] is not None or shadows[2] is not None:
+            chosen = [whole(shadow, shadows_form) for shadow in shadows[1:]]
+            parts.append(function(values[0], *chosen))
+        if shadows[0] is not None:
+            same = isinstance(condition_form, Plain) and condition_form.shape
+            parts.append(
+                shadows[0] if same else spread(by_lane(shadows[0], condition_form), shadows_form)
+            )
+        return result, normal(merge_parts(parts))
+
+    del checker
+    return call
+
+
+@checked(control_flow.FunctionCallOp)
+def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """Shadows go in and come back."""
+    unit, name = compiler.unit, op.callee.string_value()
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        code = unit.code(name, compile_function)
+        assert isinstance(code, CheckedCode)
+        return code.call(wave, values, shadows)
+
+    return call
+
+
+@checked(dots.SDotAccSatOp, dots.UDotAccSatOp, dots.SUDotAccSatOp)
+def dot_accumulate(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """DOT-17: no overflow before the final addition."""
+    checker = compiler.checker
+    inner = _value(op, compiler, function)
+    exact = _exact_dot(op, compiler)
+    bits_of_result = compiler.unit.plain(op.result.type).dtype.itemsize * 8
+    sign = op.SIGNEDNESS != DotSignedness.UNSIGNED
+    high = float(2 ** (bits_of_result - sign))
+    low = -high if sign else 0.0
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        total = exact(values[0], values[1])
+        outside = (total >= high) | (total < low)
+        if wave.mask is not None:
+            outside = outside & wave.mask
+        if outside.any():
+            checker.find(
+                "rules",
+                "DOT-17",
+                op,
+                f"the sum of products overflows {bits_of_result} bits before the final addition",
+                where=outside,
+                values={"sum of products": total},
+                remedy="use a wider result type",
+            )
+        return inner(wave, values, shadows)
+
+    largest_sum = _largest_sum(op, compiler)
+    return call if checker.checks.rules and largest_sum >= high else inner
+
+
+def _component_form(op: Any, compiler: CheckedCompiler) -> tuple[int, int]:
+    form = compiler.unit.plain(op.vector_1.type)
+    return (form.dtype.itemsize * 8, form.shape[0]) if form.shape else (8, 4)
+
+
+def _largest_sum(op: Any, compiler: CheckedCompiler) -> float:
+    width, count = _component_form(op, compiler)
+    return float(count * 4**width)
+
+
+def _exact_dot(op: Any, compiler: CheckedCompiler) -> Function:
+    """The sum in binary64, exact up to 2^53 and close enough beyond to tell an overflow."""
+    from xdsl_spirv.interpreter.spirv.dot_product import components
+
+    forms = [compiler.unit.plain(v.type) for v in (op.vector_1, op.vector_2)]
+    signs = (op.SIGNEDNESS != DotSignedness.UNSIGNED, op.SIGNEDNESS == DotSignedness.SIGNED)
+    wide = I64 if _component_form(op, compiler)[0] < 32 else np.dtype(np.float64)
+
+    def call(a: Array, b: Array) -> Array:
+        first, second = (
+            components(vector, form, sign)
+            for vector, form, sign in zip((a, b), forms, signs, strict=True)
+        )
+        products = [x.astype(wide) * y.astype(wide) for x, y in zip(first, second, strict=True)]
+        return sum(products[1:], products[0])
+
+    return call

@@ -1,0 +1,272 @@
+"""
+Checked variables, access chains, loads, stores and copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import memory as ops
+from xdsl_spirv.dialects.spirv.constants import constant_integer
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
+from xdsl_spirv.interpreter.checks.memory import PlainAccess, check_aligned_operand
+from xdsl_spirv.interpreter.checks.shadow import (
+    UNWRITTEN,
+    Shadow,
+    by_lane,
+    filled,
+    largest,
+    normal,
+    shadow_form,
+    whole,
+)
+from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.layout import Layout, loader, storer
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.spirv.memory import (
+    has_bytes,
+    load_variable,
+    pointer_type,
+    store_variable,
+)
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import VariablePointer, read_part, write_part
+from xdsl_spirv.interpreter.wave import Wave
+
+BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PhysicalStorageBuffer)
+"""Storage classes that others see: what is stored there must be defined."""
+
+
+@checked(ops.VariableOp)
+def variable(op: ops.VariableOp, compiler: CheckedCompiler, function: Function) -> Checked:
+    """A variable without an initial value is undefined as a whole."""
+    form = shadow_form(compiler.unit.form(pointer_type(op.result).pointee))
+    undefined = compiler.checker.checks.undefined
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        pointer = function(wave, *values)
+        if values:
+            pointer.variable.shadow = shadows[0]
+        elif undefined:
+            pointer.variable.shadow = filled(form, UNWRITTEN)
+        return pointer, None
+
+    return call
+
+
+def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask) -> None:
+    """Report an undefined address."""
+    if shadow is not None:
+        compiler.checker.find_undefined(op, "the address", shadow, mask)
+
+
+class Reader:
+    """How a checked instruction reads what a pointer points to, and its shadow."""
+
+    def __init__(self, op: Operation, type: PointerType, compiler: CheckedCompiler):
+        self.op = op
+        self.unit: Unit = compiler.unit
+        self.checker = compiler.checker
+        self.bytes = has_bytes(type)
+        if self.bytes:
+            layout = Layout(self.unit)
+            self.plain = PlainAccess(self.checker, op)
+            self.read = loader(type.pointee, layout, self.plain.load)
+            self.assemble = loader(type.pointee, layout, self.plain.loaded)
+
+    def __call__(self, wave: Wave, pointer: Any) -> tuple[Any, Shadow]:
+        if self.bytes:
+            shadows = self.plain.shadows
+            shadows.clear()
+            value = self.read(pointer, wave.mask)
+            if all(shadow is None for shadow, _ in shadows):
+                return value, None
+            if len(shadows) == 1:
+                return value, shadows[0][0]
+            return value, normal(self.assemble(pointer, wave.mask))
+        value = load_variable(self.unit, wave, pointer)
+        shadow = pointer.variable.shadow
+        if shadow is None:
+            return value, None
+        form = shadow_form(pointer.variable.form)
+        mapping = self.unit.options.component_mapping
+        return value, self._named(read_part(form, mapping, wave, shadow, pointer.path))
+
+    def _named(self, shadow: Any) -> Shadow:
+        """The shadow with this instruction as the origin of what was never written."""
+        if normal(shadow) is None:
+            return None
+        number = self.checker.origin(self.op, "UNDEF-01", "a variable was read before it was set")
+        return _replaced(shadow, number)
+
+
+def _replaced(shadow: Any, number: int) -> Any:
+    if isinstance(shadow, tuple):
+        return tuple(_replaced(part, number) for part in shadow)  # pyright: ignore
+    octets = shadow.astype(np.uint8, copy=False)
+    return np.where(octets == UNWRITTEN, np.uint8(number), octets)
+
+
+class Writer:
+    """How a checked instruction writes where a pointer points, and the shadow."""
+
+    def __init__(self, op: Operation, type: PointerType, compiler: CheckedCompiler):
+        self.op = op
+        self.unit: Unit = compiler.unit
+        self.checker = compiler.checker
+        self.bytes = has_bytes(type)
+        self.form = self.unit.form(type.pointee)
+        self.visible = type.storage_class.data in BUFFERS
+        if self.bytes:
+            layout = Layout(self.unit)
+            self.plain = PlainAccess(self.checker, op)
+            self.write = storer(type.pointee, layout, self.plain.store)
+            self.collect = storer(type.pointee, layout, self.plain.to_store)
+
+    def __call__(self, wave: Wave, pointer: Any, value: Any, shadow: Shadow) -> None:
+        if self.bytes:
+            self.plain.shadows.clear()
+            if shadow is not None:
+                if self.visible:
+                    lanes = by_lane(shadow, self.form)
+                    what = f"the value stored to {pointer.memory.label or 'a buffer'}"
+                    self.checker.find_undefined(self.op, what, lanes, wave.mask)
+                else:
+                    self.collect(pointer, shadow, wave.mask)
+            self.write(pointer, value, wave.mask)
+            return
+        store_variable(self.unit, wave, pointer, value)
+        self._keep(wave, pointer, shadow)
+
+    def _keep(self, wave: Wave, pointer: VariablePointer, shadow: Shadow) -> None:
+        holder = pointer.variable
+        if holder.shadow is None and shadow is None:
+            return
+        form = shadow_form(holder.form)
+        new = whole(shadow, shadow_form(self.form))
+        old = whole(holder.shadow, form)
+        mapping = self.unit.options.component_mapping
+        holder.shadow = normal(write_part(form, mapping, wave, old, pointer.path, new, wave.mask))
+
+
+@checked(ops.LoadOp)
+def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
+    """A load within bounds, aligned, of what was written, not racing."""
+    type = pointer_type(op.pointer)
+    reader = Reader(op, type, compiler)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        address(compiler, op, shadows[0], wave.mask)
+        if reader.bytes:
+            check_aligned_operand(compiler.checker, op, values[0], "alignment")
+        return reader(wave, values[0])
+
+    return call
+
+
+@checked(ops.StoreOp)
+def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Checked:
+    """A store within bounds, aligned, of a defined value, not racing."""
+    writer = Writer(op, pointer_type(op.pointer), compiler)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        address(compiler, op, shadows[0], wave.mask)
+        if writer.bytes:
+            check_aligned_operand(compiler.checker, op, values[0], "alignment")
+        writer(wave, values[0], values[1], shadows[1])
+        return None, None
+
+    return call
+
+
+@checked(ops.CopyMemoryOp)
+def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Function) -> Checked:
+    """A load and a store."""
+    reader = Reader(op, pointer_type(op.source), compiler)
+    writer = Writer(op, pointer_type(op.target), compiler)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        for shadow in shadows:
+            address(compiler, op, shadow, wave.mask)
+        value, shadow = reader(wave, values[1])
+        writer(wave, values[0], value, shadow)
+        return None, None
+
+    return call
+
+
+def lengths_of(type: Attribute, indexes: Sequence[SSAValue], unit: Unit) -> list[tuple[int, int]]:
+    """(number of the index, elements) for every dynamic index into something of known length."""
+    found: list[tuple[int, int]] = []
+    for number, index in enumerate(indexes):
+        known = constant_integer(index)
+        if isinstance(type, StructType):
+            type = type.member_types[known or 0]
+            continue
+        count = None
+        if isinstance(type, ArrayType):
+            count, type = unit.size(type.length), type.element_type
+        elif isinstance(type, VectorType):
+            count, type = type.get_shape()[0], type.element_type
+        elif isinstance(type, MatrixType):
+            count, type = type.columns.data, type.column_type
+        elif isinstance(type, RuntimeArrayType):
+            type = type.element_type
+        if known is None and count is not None:
+            found.append((number, count))
+    return found
+
+
+@checked(
+    ops.AccessChainOp,
+    ops.InBoundsAccessChainOp,
+    ops.PtrAccessChainOp,
+    ops.InBoundsPtrAccessChainOp,
+)
+def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """
+    Indexes within their arrays: a pointer beyond one is reported where it is used.
+    """
+    checker, unit = compiler.checker, compiler.unit
+    first = len(op.operands) - len(op.indexes)
+    lengths = lengths_of(pointer_type(op.base).pointee, op.indexes, unit)
+    limits = [(first + number, count) for number, count in lengths] if checker.checks.bounds else []
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        parts = [shadow for shadow in shadows if shadow is not None]
+        for place, count in limits:
+            index = values[place]
+            outside = (index < 0) | (index >= count)
+            if not outside.any():
+                continue
+            values = [*values]
+            values[place] = np.clip(index, 0, count - 1)
+            if wave.mask is not None:
+                outside = outside & wave.mask
+            if outside.any():
+                parts.append(_outside(checker, op, count, outside, index))
+        pointer = function(*values)
+        return pointer, normal(largest(parts)) if parts else None
+
+    return call
+
+
+def _outside(checker: Any, op: Operation, count: int, outside: Array, index: Array) -> Array:
+    message = f"an index outside an array of {count}"
+    number = checker.origin(op, "BOUNDS-02", message, "bounds")
+    checker.example(number, outside, {"index": index})
+    return np.where(outside, np.uint8(number), np.uint8(0))
