@@ -275,9 +275,9 @@ def _one_of(m: Module, names: tuple[str, ...], what: str, rule: str = "") -> Ite
 
 
 @instruction_rule(
-    "CAP-03",
-    "2.16.1",
-    "A dot product's operands are of a type that a capability allows.",
+    "EXT-DOT-TYPES",
+    "docs/rules.md",
+    "Rules DOT-03 to DOT-05, and BF-02.",
     "SDot UDot SUDot SDotAccSat UDotAccSat SUDotAccSat Dot",
 )
 def dot_capabilities(m: Module, i: Instruction) -> Problems:
@@ -327,7 +327,7 @@ def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:
 
 
 @instruction_rule(
-    "CAP-04",
+    "CAP-03",
     "2.16.2",
     "8- and 16-bit data lies in storage that a capability opens to it.",
     "Variable",
@@ -380,7 +380,7 @@ NARROW_USES = frozenset(
 
 
 @module_rule(
-    "CAP-05",
+    "CAP-04",
     "2.16.2",
     "Without the capability for arithmetic, narrow data is loaded, stored and converted only.",
 )
@@ -411,7 +411,7 @@ def narrow_arithmetic(m: Module) -> Problems:
 
 
 @instruction_rule(
-    "CAP-06",
+    "CAP-05",
     "3.31",
     "With the Vulkan memory model, the scope Device needs VulkanMemoryModelDeviceScope.",
     "ControlBarrier MemoryBarrier AtomicLoad AtomicStore AtomicExchange AtomicCompareExchange "

@@ -161,6 +161,7 @@ declared_rule("BLK-06", "2.16.2", "A block does not contain another one.")
 def blocks(m: Module) -> Problems:
     if not m.is_shader:
         return
+    yield from _physical(m)
     checked: set[tuple[int, bool]] = set()
     for i in m.by_op.get("Variable", ()):
         type_ = m.types.get(i.type_id)
@@ -181,12 +182,8 @@ def blocks(m: Module) -> Problems:
         yield from _variable(m, i, storage, held, checked)
 
 
-@module_rule(
-    "BLK-07", "2.16.2", "What a pointer to a physical storage buffer points to is laid out."
-)
-def physical(m: Module) -> Problems:
-    if not m.is_shader:
-        return
+def _physical(m: Module) -> Problems:
+    """What a pointer to a physical storage buffer points to is laid out like a block."""
     checked: set[int] = set()
     for type_ in list(m.types.values()):
         held = m.pointee(type_)
