@@ -153,14 +153,19 @@ def float_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
     if target == BOOL:
         return lambda value: value.astype(F64) != 0
     exact = target if sign else _UNSIGNED[target.itemsize]
-    low, high = float(np.iinfo(exact).min), float(np.iinfo(exact).max)
+    limits = np.iinfo(exact)
+    low, high = float(limits.min), float(limits.max)
+    above = high if high >= 2**53 else np.inf
     if high >= 2**53:
         high = float(np.nextafter(high, 0))
 
     def convert(value: Array) -> Array:
         wide = np.trunc(value.astype(F64))
-        wide = np.where(np.isnan(wide), 0.0, np.clip(wide, low, high))
-        return wide.astype(exact).view(target)
+        whole = np.where(np.isnan(wide), 0.0, np.clip(wide, low, high)).astype(exact)
+        if above < np.inf:
+            # binary64 has no number for the largest of 64 bits, only for the one after it.
+            whole = np.where(wide >= above, limits.max, whole)
+        return whole.view(target)
 
     return convert
 

@@ -160,6 +160,11 @@ class Races:
         )
         self.written = written_variables(module)
         self.fences = any(isinstance(op, barriers.MemoryBarrierOp) for op in module.walk())
+        self.near_barriers = any(
+            isinstance(op, barriers.ControlBarrierOp)
+            and Scope.Subgroup in (op.execution_scope.data, op.memory_scope.data)
+            for op in module.walk()
+        )
         self.stamp = 1
         self.log: list[Operation | None] = [None, None]
         self.passed: list[tuple[int, Operation]] = []
@@ -293,6 +298,7 @@ class Races:
             rows = np.arange(lead[0]) * granules.length
             items = items + rows.reshape(-1, *(1,) * (items.ndim - 1))
         items = np.broadcast_to(items, lead + tail)
+        self.layout = lead, None if mask is None else np.broadcast_to(mask, lead), tail
         if mask is None:
             return items.reshape(-1, *tail), _column(np.broadcast_to(who, lead).reshape(-1), tail)
         chosen = np.broadcast_to(mask, lead)
@@ -363,8 +369,12 @@ class Races:
     def _read(self, granules: Granules, index: Array, now: Array, who: Array, space: int) -> None:
         """Keep who read: one invocation, or the smallest group that holds all readers."""
         earlier = granules.reads[index]
-        low = int(self.low[0, 0]) << 32
-        fresh = earlier >= low if space == 0 else earlier != 0
+        low = int(self.low[0, 0])
+        fresh = earlier >= low << 32 if space == 0 else earlier != 0
+        coarse = space == 0 and not self.near_barriers and low == int(self.horizon[0, 0].max())
+        if coarse:
+            self._read_coarsely(granules, index, now, earlier, fresh)
+            return
         if fresh.any():
             group = self._group_of(who)
             same = (group == self._group_of(earlier & WHO)) | (space == 0)
@@ -381,6 +391,24 @@ class Races:
             again = granules.reads[index]
             wider = self._join(again, np.broadcast_to(now, again.shape))
             granules.reads[index] = np.maximum(again, wider)
+
+    def _read_coarsely(
+        self, granules: Granules, index: Array, now: Array, earlier: Array, fresh: Array
+    ) -> None:
+        """As `_read` where nothing but barriers of whole workgroups orders accesses."""
+        lead, chosen, tail = self.layout
+        codes = np.broadcast_to(self.group_codes, lead)
+        codes = _column(codes.reshape(-1) if chosen is None else codes[chosen], tail)
+        flags = now & PRIVATE
+        shared = now & ~np.int64(WHO) | codes | flags
+        several = fresh & ((earlier ^ now) & (KIND | ID) != 0)
+        new = np.where(several, shared, now) if several.any() else now
+        granules.reads[index] = new
+        back = granules.reads[index]
+        clash = back != new
+        if clash.any():
+            places = np.broadcast_to(index, clash.shape)[clash]
+            granules.reads[places] = np.broadcast_to(shared, clash.shape)[clash]
 
     def _join(self, a: Array, b: Array) -> Array:
         """The code of all readers that two codes stand for, at the time of the later."""
