@@ -42,6 +42,13 @@ from xdsl_spirv.dialects.spirv.constants import (
 from xdsl_spirv.dialects.spirv.control_flow import LoopOp, SelectionOp
 from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
 from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
+from xdsl_spirv.dialects.spirv.replicated import (
+    ConstantCompositeReplicateOp,
+    ConstantDataOp,
+    SpecConstantCompositeReplicateOp,
+    SpecConstantDataOp,
+    constituent_type,
+)
 from xdsl_spirv.dialects.spirv.structure import (
     AddressOfOp,
     EntryPointOp,
@@ -124,6 +131,8 @@ class ModuleEncoder:
             ConstantOp: self._constant,
             ConstantNullOp: self._null,
             UndefOp: self._undefined,
+            ConstantCompositeReplicateOp: self._replicated,
+            ConstantDataOp: self._constant_data,
             AddressOfOp: self._address,
             ReferenceOfOp: self._reference,
             SpecConstantOperationOp: self._spec_constant_operation,
@@ -135,6 +144,8 @@ class ModuleEncoder:
             UntypedGlobalVariableOp: self._untyped_variable,
             SpecConstantOp: self._spec_constant,
             SpecConstantCompositeOp: self._spec_constant_composite,
+            SpecConstantCompositeReplicateOp: self._spec_replicated,
+            SpecConstantDataOp: self._spec_data,
             RawGlobalOp: self._carried_definition,
         }
         # What plans call most, without a level between.
@@ -292,6 +303,14 @@ class ModuleEncoder:
     def _undefined(self, value: SSAValue, op: Operation) -> int:
         return self.constants.undefined(value.type, op)
 
+    def _replicated(self, value: SSAValue, op: Operation) -> int:
+        assert isinstance(op, ConstantCompositeReplicateOp)
+        return self.constants.replicated(op.value, constituent_type(op, value.type), value.type, op)
+
+    def _constant_data(self, value: SSAValue, op: Operation) -> int:
+        words, t = integers(op.properties["data"], op), self.type(value.type, op)
+        return self.declarations.declare("OpConstantDataKHR", t, words)[0]
+
     def _address(self, value: SSAValue, op: Operation) -> int:
         return self._referenced(op.properties["variable"], op)
 
@@ -389,6 +408,19 @@ class ModuleEncoder:
         type_id = self.type(op.properties["type"], op)
         made = self.declarations.emit("OpSpecConstantComposite", type_id, ids)
         self._decorate_all(made, op, ("sym_name", "type", "constituents"))
+        return made
+
+    def _spec_replicated(self, op: Operation) -> int:
+        ids = [self._referenced(op.properties["constituent"], op)]
+        type_id = self.type(op.properties["type"], op)
+        made = self.declarations.emit("OpSpecConstantCompositeReplicateEXT", type_id, ids)
+        self._decorate_all(made, op, ("sym_name", "type", "constituent"))
+        return made
+
+    def _spec_data(self, op: Operation) -> int:
+        words, type_id = integers(op.properties["data"], op), self.type(op.properties["type"], op)
+        made = self.declarations.emit("OpSpecConstantDataKHR", type_id, words)
+        self._decorate_all(made, op, ("sym_name", "type", "data"))
         return made
 
     # Sections.

@@ -20,8 +20,12 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
     DenseIntOrFPElementsAttr,
+    Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
     Float8E4M3FNType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -67,6 +71,10 @@ FLOATS: dict[type[Attribute], tuple[int, FPEncoding | None]] = {
     BFloat16Type: (16, FPEncoding.BFloat16KHR),
     Float8E4M3FNType: (8, FPEncoding.Float8E4M3EXT),
     Float8E5M2Type: (8, FPEncoding.Float8E5M2EXT),
+    Float8E8M0FNUType: (8, FPEncoding.Float8UnsignedE8M0EXT),
+    Float6E2M3FNType: (6, FPEncoding.Float6E2M3EXT),
+    Float6E3M2FNType: (6, FPEncoding.Float6E3M2EXT),
+    Float4E2M1FNType: (4, FPEncoding.Float4E2M1EXT),
 }
 """Width and FP Encoding; the four without one are IEEE 754's."""
 
@@ -351,6 +359,14 @@ class ConstantTable:
         made = self._make(value, t, op)
         self._by_identity[key] = (made, value, t)
         return made
+
+    def replicated(
+        self, value: Attribute, element: Attribute, t: Attribute, op: Operation | None
+    ) -> int:
+        """A composite of type `t` whose constituents are all `value`, of type `element`."""
+        constituent = self.id(value, element, op)
+        type_id = self._types.id(t, op)
+        return self._declare("OpConstantCompositeReplicateEXT", type_id, (constituent,))
 
     def null(self, t: Attribute, op: Operation | None) -> int:
         return self._declare("OpConstantNull", self._types.id(t, op), ())

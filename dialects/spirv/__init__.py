@@ -25,12 +25,15 @@ from xdsl_spirv.dialects.spirv import (
     function,
     glsl,
     group,
+    hints,
     logic,
     memory,
     module,
     pointer,
+    replicated,
     rotate,
     structure,
+    subgroup,
     types,
     types_declared,
     untyped_pointer,
@@ -58,6 +61,9 @@ FAMILIES = (
     rotate,
     pointer,
     untyped_pointer,
+    replicated,
+    hints,
+    subgroup,
 )
 
 OPERATIONS: list[type[Operation]] = [op for family in FAMILIES for op in family.OPERATIONS]

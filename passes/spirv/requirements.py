@@ -21,8 +21,12 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
     DictionaryAttr,
+    Float4E2M1FNType,
+    Float6E2M3FNType,
+    Float6E3M2FNType,
     Float8E4M3FNType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     IntegerType,
     StringAttr,
     VectorType,
@@ -105,6 +109,16 @@ INTEGER_WIDTHS: Mapping[int, Capability] = {
     64: Capability.Int64,
 }
 FLOAT_WIDTHS: Mapping[int, Capability] = {16: Capability.Float16, 64: Capability.Float64}
+
+SMALL_FLOATS: Mapping[type[Attribute], Capability] = {
+    Float8E4M3FNType: Capability.Float8EXT,
+    Float8E5M2Type: Capability.Float8EXT,
+    Float8E8M0FNUType: Capability.Float8UnsignedE8M0EXT,
+    Float6E2M3FNType: Capability.Float6EXT,
+    Float6E3M2FNType: Capability.Float6EXT,
+    Float4E2M1FNType: Capability.Float4EXT,
+}
+"""SPV_EXT_float8 and SPV_EXT_ocp_microscaling_types."""
 
 MOVES = frozenset(
     {
@@ -221,8 +235,8 @@ class Requirement:
         width = type_.bitwidth
         if isinstance(type_, BFloat16Type):
             self.capability(Capability.BFloat16TypeKHR, "bf16")  # BF-01
-        elif isinstance(type_, Float8E4M3FNType | Float8E5M2Type):
-            self.capability(Capability.Float8EXT, str(type_))
+        elif type(type_) in SMALL_FLOATS:
+            self.capability(SMALL_FLOATS[type(type_)], str(type_))
         elif computed or width > 16:
             widths = INTEGER_WIDTHS if isinstance(type_, IntegerType) else FLOAT_WIDTHS
             if width in widths:

@@ -1,0 +1,267 @@
+"""
+What a kernel tells its compiler or its debugger, and values without a computation of their own.
+
+Assumptions and expectations (SPV_KHR_expect_assume), poison (SPV_KHR_poison_freeze), fences of
+arithmetic, the clock, the end of everything. `spirv.KHR.AssumeTrue` is MLIR's, the rest is not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerType, VectorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AnyAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    TernaryOperation,
+    Value,
+    check_arithmetic,
+    component_count,
+    is_bool,
+    is_integer,
+    require,
+    width_of,
+)
+from xdsl_spirv.dialects.spirv.enums import Scope
+
+
+@irdl_op_definition
+class NopOp(SPIRVOp):
+    """OpNop: `spirv.Nop`."""
+
+    name = "spirv.Nop"
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class AssumeTrueOp(SPIRVOp):
+    """OpAssumeTrueKHR: `spirv.KHR.AssumeTrue %b`; undefined behaviour where it is false."""
+
+    name = "spirv.KHR.AssumeTrue"
+    condition = operand_def(i1)
+    assembly_format = "$condition attr-dict"
+
+    def __init__(self, condition: Value):
+        super().__init__(operands=[condition])
+
+
+@irdl_op_definition
+class ExpectOp(SPIRVOp):
+    """OpExpectKHR: `spirv.KHR.Expect %x, %likely : i32` is %x."""
+
+    name = "spirv.KHR.Expect"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    value = operand_def(T)
+    expected_value = operand_def(T)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$value `,` $expected_value attr-dict `:` type($result)"
+
+    def __init__(self, value: Value, expected_value: Value):
+        super().__init__(operands=[value, expected_value], result_types=[SSAValue.get(value).type])
+
+    def verify_(self) -> None:
+        types = [self.value.type]
+        require(self, types, lambda t: is_integer(t) or is_bool(t), "integer or Boolean")
+
+
+@irdl_op_definition
+class PoisonOp(SPIRVOp):
+    """OpPoisonKHR: `spirv.KHR.Poison : f32`, a value that no computation may depend on."""
+
+    name = "spirv.KHR.Poison"
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, result_type: Attribute):
+        super().__init__(result_types=[result_type])
+
+
+class SameValue(SPIRVOp, ABC):
+    """A value of the operand's type: `spirv.X %x : f32`."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    value = operand_def(T)
+    result = result_def(T)
+    assembly_format = "$value attr-dict `:` type($result)"
+
+    def __init__(self, value: Value):
+        super().__init__(operands=[value], result_types=[SSAValue.get(value).type])
+
+
+@irdl_op_definition
+class FreezeOp(SameValue):
+    """OpFreezeKHR: the value; where it is poison any value of its type, the same for all uses."""
+
+    name = "spirv.KHR.Freeze"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ArithmeticFenceOp(SameValue):
+    """OpArithmeticFenceEXT: the value, across which no arithmetic is rearranged."""
+
+    name = "spirv.EXT.ArithmeticFence"
+    FIELDS: ClassVar[Mapping[str, str]] = {"target": "value"}
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        require(self, [self.value.type], rules_float, "floating-point")
+
+
+def rules_float(type_: Attribute) -> bool:
+    """A float of any encoding."""
+    return width_of(type_) > 0 and not is_integer(type_) and not is_bool(type_)
+
+
+@irdl_op_definition
+class FmaOp(TernaryOperation):
+    """OpFmaKHR: `spirv.KHR.Fma %a, %b, %c : f32` is a * b + c, rounded once."""
+
+    name = "spirv.KHR.Fma"
+    FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
+
+    def verify_(self) -> None:
+        check_arithmetic(self, [self.x.type], floating=True, matrices=False)
+
+
+@irdl_op_definition
+class BitcastExtractOp(SPIRVOp):
+    """
+    OpBitcastExtractEXT: the bits of each integer from a bit offset on, as another type.
+
+    `spirv.EXT.BitcastExtract %base[%offset] : vector<4xi8>, i32 -> vector<4xf4E2M1FN>`.
+    """
+
+    name = "spirv.EXT.BitcastExtract"
+    base = operand_def()
+    offset = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$base `[` $offset `]` attr-dict `:` type($base) `,` type($offset) `->` type($result)"
+    )
+
+    def __init__(self, base: Value, offset: Value, result_type: Attribute):
+        super().__init__(operands=[base, offset], result_types=[result_type])
+
+    def verify_(self) -> None:
+        if not is_integer(self.offset.type):
+            raise VerifyException(f"{self.name}: the offset is an integer, not {self.offset.type}")
+        base, result = self.base.type, self.result.type
+        if not is_integer(rules.element_of(base)) or not rules.is_scalar_or_vector(result):
+            raise VerifyException(
+                f"{self.name} takes integers and gives scalars or vectors, not {base} to {result}"
+            )
+        if component_count(base) != component_count(result):
+            raise VerifyException(
+                f"{self.name} keeps the number of components, not {base} to {result}"
+            )
+        widths = [width_of(rules.element_of(t)) for t in (base, result)]
+        if widths[1] > widths[0]:
+            raise VerifyException(
+                f"{self.name} takes {widths[1]} bits out of {base}, whose components have "
+                f"{widths[0]}"
+            )
+
+
+@irdl_op_definition
+class ReadClockOp(SPIRVOp):
+    """OpReadClockKHR: `spirv.KHR.ReadClock <Subgroup> : i64`, or `vector<2xi32>`."""
+
+    name = "spirv.KHR.ReadClock"
+    FIELDS: ClassVar[Mapping[str, str]] = {"scope": "execution_scope"}
+    execution_scope = prop_def(ScopeAttr)
+    result = result_def()
+    assembly_format = "$execution_scope attr-dict `:` type($result)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, result_type: Attribute):
+        if isinstance(execution_scope, Scope):
+            execution_scope = ScopeAttr(execution_scope)
+        super().__init__(
+            properties={"execution_scope": execution_scope}, result_types=[result_type]
+        )
+
+    def verify_(self) -> None:
+        type_ = self.result.type
+        element = rules.element_of(type_)
+        pair = isinstance(type_, VectorType) and type_.get_shape() == (2,)
+        wide = isinstance(element, IntegerType) and element.width.data == (32 if pair else 64)
+        if not wide or rules.is_signed(element) or isinstance(type_, VectorType) != pair:
+            raise VerifyException(
+                f"{self.name} gives an unsigned i64 or vector<2xi32>, not {type_}"
+            )
+        if self.execution_scope.data not in (Scope.Device, Scope.Subgroup):
+            raise VerifyException(
+                f"{self.name}: the scope is Device or Subgroup, not "
+                f"{self.execution_scope.data.name}"
+            )
+
+
+@irdl_op_definition
+class AbortOp(SPIRVOp):
+    """OpAbortKHR: `spirv.KHR.Abort %message : !spirv.struct<(i32, f32)>`; nothing goes on."""
+
+    name = "spirv.KHR.Abort"
+    message_type = prop_def(TypeAttribute)
+    message = operand_def()
+    traits = traits_def(IsTerminator())
+
+    def __init__(self, message: Value):
+        message = SSAValue.get(message)
+        super().__init__(operands=[message], properties={"message_type": message.type})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AbortOp:
+        operand = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        op = cls(parser.resolve_operand(operand, parser.parse_type()))
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.message)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.message.type)
+
+    def verify_(self) -> None:
+        if self.message_type != self.message.type:
+            raise VerifyException(
+                f"the message is said to be {self.message_type}, but it is {self.message.type}"
+            )
+
+
+OPERATIONS: list[type[Operation]] = [
+    NopOp,
+    AssumeTrueOp,
+    ExpectOp,
+    PoisonOp,
+    FreezeOp,
+    ArithmeticFenceOp,
+    FmaOp,
+    BitcastExtractOp,
+    ReadClockOp,
+    AbortOp,
+]

@@ -1,0 +1,296 @@
+"""
+Composites of one repeated value (SPV_EXT_replicated_composites), and constant arrays as raw words
+(SPV_KHR_constant_data).
+
+The replicated constants are MLIR's: `spirv.EXT.ConstantCompositeReplicate [1 : i32] :
+vector<2xi32>` and `spirv.EXT.SpecConstantCompositeReplicate @v (@x) : vector<2xi32>`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FlatSymbolRefAttrConstr,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constants import (
+    ConstantSymbol,
+    constituent_types,
+    type_of_constant,
+    verify_constant,
+    verify_lengths,
+)
+from xdsl_spirv.dialects.spirv.constraints import Value, is_integer, width_of
+from xdsl_spirv.dialects.spirv.types import ArrayType, known
+
+
+def constituent_type(op: Operation, composite: Attribute) -> Attribute:
+    """
+    The one type of a composite's constituents.
+
+    Raises VerifyException where the constituents differ, or where there are none.
+    """
+    types = constituent_types(composite)
+    if not types or any(t != types[0] for t in types):
+        raise VerifyException(
+            f"{op.name} repeats one value, so the constituents of {composite} must be of one type"
+        )
+    return types[0]
+
+
+@irdl_op_definition
+class ConstantCompositeReplicateOp(SPIRVOp):
+    """OpConstantCompositeReplicateEXT; the value is the attribute of one constituent."""
+
+    name = "spirv.EXT.ConstantCompositeReplicate"
+    value = prop_def(Attribute)
+    result = result_def()
+    traits = traits_def(Pure(), ConstantLike())
+
+    def __init__(self, value: Attribute, result_type: Attribute):
+        super().__init__(properties={"value": value}, result_types=[result_type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantCompositeReplicateOp:
+        parser.parse_punctuation("[")
+        value = parser.parse_attribute()
+        parser.parse_punctuation("]")
+        parser.parse_punctuation(":")
+        op = cls(value, parser.parse_type())
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" [")
+        printer.print_attribute(self.value)
+        printer.print_string("] : ")
+        printer.print_attribute(self.result.type)
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        verify_constituent(self, self.value, self.result.type)
+
+
+def verify_constituent(op: Operation, value: Attribute, composite: Attribute) -> None:
+    """
+    The value is one constituent's; MLIR also takes the scalar of a vector within an array.
+
+    Raises VerifyException otherwise.
+    """
+    expected = constituent_type(op, composite)
+    if isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr | ArrayAttr):
+        verify_constant(value, expected)
+    else:
+        raise VerifyException(f"{value} cannot be the value of {expected}")
+
+
+@irdl_op_definition
+class SpecConstantCompositeReplicateOp(ConstantSymbol):
+    """OpSpecConstantCompositeReplicateEXT: every constituent is the constant `constituent`."""
+
+    name = "spirv.EXT.SpecConstantCompositeReplicate"
+    sym_name = prop_def(SymbolNameConstraint())
+    type = prop_def(TypeAttribute)
+    constituent = prop_def(FlatSymbolRefAttrConstr)
+    traits = traits_def(SymbolOpInterface())
+
+    def __init__(self, sym_name: str, constituent: str, type: TypeAttribute):
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(sym_name),
+                "type": type,
+                "constituent": SymbolRefAttr(constituent),
+            }
+        )
+
+    @property
+    def constant_type(self) -> Attribute:
+        return self.type
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SpecConstantCompositeReplicateOp:
+        name = parser.parse_symbol_name().data
+        with parser.in_parens():
+            constituent = parser.parse_symbol_name().data
+        parser.parse_punctuation(":")
+        op = cls(name, constituent, parser.parse_type())
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string(" (")
+        printer.print_attribute(self.constituent)
+        printer.print_string(") : ")
+        printer.print_attribute(self.type)
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        expected = constituent_type(self, self.type)
+        verify_lengths(self, self.type)
+        if self.parent_op() is None:
+            return
+        found = type_of_constant(self, self.constituent)
+        if found != expected:
+            raise VerifyException(
+                f"{self.constituent} has type {found}, but {expected} is needed here"
+            )
+
+
+@irdl_op_definition
+class CompositeConstructReplicateOp(SPIRVOp):
+    """
+    OpCompositeConstructReplicateEXT.
+
+    `spirv.EXT.CompositeConstructReplicate %x : f32 -> !spirv.coopmatrix<...>`.
+    """
+
+    name = "spirv.EXT.CompositeConstructReplicate"
+    value = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
+
+    def __init__(self, value: Value, result_type: Attribute):
+        super().__init__(operands=[value], result_types=[result_type])
+
+    def verify_(self) -> None:
+        expected = constituent_type(self, self.result.type)
+        if self.value.type != expected:
+            raise VerifyException(
+                f"{self.result.type} is made of {expected}, not {self.value.type}"
+            )
+
+
+def _parse_words(parser: Parser) -> list[int]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+    )
+
+
+def _print_words(printer: Printer, data: DenseArrayBase) -> None:
+    printer.print_string(" [")
+    printer.print_list(data.get_values(), lambda word: printer.print_string(str(word)))
+    printer.print_string("] : ")
+
+
+def _words(data: Sequence[int]) -> DenseArrayBase:
+    """32-bit words, unsigned or signed, as MLIR's `array<i32: ...>` holds them."""
+    return DenseArrayBase.from_list(i32, [w - (w >> 31 << 32) if w >= 0 else w for w in data])
+
+
+class ConstantData(SPIRVOp, ABC):
+    """An array of integers as it lies in memory: little-endian words, the last one padded."""
+
+    data = prop_def(DenseArrayBase)
+
+    def check_data(self, type: Attribute) -> None:
+        """SPV_KHR_constant_data: an array of integers, filled by the words."""
+        if not isinstance(type, ArrayType) or not is_integer(type.element_type):
+            raise VerifyException(f"{self.name} gives an array of integers, not {type}")
+        length = known(type.length)
+        if length is None:
+            raise VerifyException(f"{self.name} needs an array whose length is a number")
+        words = -(-length * width_of(type.element_type) // 32)
+        if len(self.data) != words:
+            raise VerifyException(f"{type} is {words} words, but {len(self.data)} are given")
+
+
+@irdl_op_definition
+class ConstantDataOp(ConstantData):
+    """OpConstantDataKHR: `spirv.KHR.ConstantData [1, 2] : !spirv.array<2 x i32>`."""
+
+    name = "spirv.KHR.ConstantData"
+    result = result_def()
+    traits = traits_def(Pure(), ConstantLike())
+
+    def __init__(self, data: Sequence[int], result_type: Attribute):
+        super().__init__(properties={"data": _words(data)}, result_types=[result_type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantDataOp:
+        words = _parse_words(parser)
+        parser.parse_punctuation(":")
+        op = cls(words, parser.parse_type())
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+    def print(self, printer: Printer) -> None:
+        _print_words(printer, self.data)
+        printer.print_attribute(self.result.type)
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        self.check_data(self.result.type)
+
+
+@irdl_op_definition
+class SpecConstantDataOp(ConstantSymbol, ConstantData):
+    """OpSpecConstantDataKHR: `spirv.KHR.SpecConstantData @d [1, 2] : !spirv.array<2 x i32>`."""
+
+    name = "spirv.KHR.SpecConstantData"
+    sym_name = prop_def(SymbolNameConstraint())
+    type = prop_def(TypeAttribute)
+    traits = traits_def(SymbolOpInterface())
+
+    def __init__(self, sym_name: str, data: Sequence[int], type: TypeAttribute):
+        super().__init__(
+            properties={"sym_name": StringAttr(sym_name), "type": type, "data": _words(data)}
+        )
+
+    @property
+    def constant_type(self) -> Attribute:
+        return self.type
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SpecConstantDataOp:
+        name = parser.parse_symbol_name().data
+        words = _parse_words(parser)
+        parser.parse_punctuation(":")
+        op = cls(name, words, parser.parse_type())
+        op.attributes |= parser.parse_optional_attr_dict()
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        _print_words(printer, self.data)
+        printer.print_attribute(self.type)
+        printer.print_op_attributes(self.attributes)
+
+    def verify_(self) -> None:
+        self.check_data(self.type)
+
+
+OPERATIONS: list[type[Operation]] = [
+    ConstantCompositeReplicateOp,
+    SpecConstantCompositeReplicateOp,
+    CompositeConstructReplicateOp,
+    ConstantDataOp,
+    SpecConstantDataOp,
+]

@@ -1,0 +1,451 @@
+"""
+Group instructions from before SPIR-V 1.3, and what extensions add to the later ones.
+
+OpGroup* (capability Groups, and SPV_KHR_uniform_group_instructions) and OpSubgroup*KHR need all
+invocations of the group to arrive (uniform control flow), so none is speculatable. MLIR has
+`spirv.GroupBroadcast`, the eight reductions of Groups, `spirv.KHR.GroupIMul`, `spirv.KHR.GroupFMul`
+and `spirv.KHR.SubgroupBallot`; the syntax of the others follows theirs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.dialects.builtin import VectorType, i1
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import (
+    AnyAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr, ScopeAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    Predicate,
+    Value,
+    is_bool,
+    is_ieee_float,
+    is_integer,
+    require,
+)
+from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
+from xdsl_spirv.dialects.spirv.group import (
+    BALLOT,
+    GroupNonUniformOperation,
+    check_ballot,
+    scope_attribute,
+)
+
+
+class GroupVote(GroupNonUniformOperation, ABC):
+    """A Boolean of all invocations' Booleans: `spirv.X <Workgroup> %p : i1`."""
+
+    predicate = operand_def(i1)
+    result = result_def(i1)
+    assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, predicate: Value):
+        super().__init__(
+            operands=[predicate],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[i1],
+        )
+
+
+@irdl_op_definition
+class GroupAllOp(GroupVote):
+    """Whether every invocation of the group says true."""
+
+    name = "spirv.GroupAll"
+
+
+@irdl_op_definition
+class GroupAnyOp(GroupVote):
+    """Whether any invocation of the group says true."""
+
+    name = "spirv.GroupAny"
+
+
+@irdl_op_definition
+class GroupBroadcastOp(GroupNonUniformOperation):
+    """
+    The value of the invocation with a local id, which has one to three components.
+
+    `spirv.GroupBroadcast <Workgroup> %x, %id : f32, vector<3xi32>`.
+    """
+
+    name = "spirv.GroupBroadcast"
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "execution": "execution_scope",
+        "local_id": "localid",
+    }
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    value = operand_def(T)
+    localid = operand_def()
+    result = result_def(T)
+    assembly_format = (
+        "$execution_scope $value `,` $localid attr-dict `:` type($value) `,` type($localid)"
+    )
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, localid: Value):
+        super().__init__(
+            operands=[value, localid],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[SSAValue.get(value).type],
+        )
+
+    def verify_(self) -> None:
+        self.check_scope()
+        rules.bf_09_no_group_operation(self.value.type)
+        type_ = self.localid.type
+        if not is_integer(rules.element_of(type_)) or (
+            isinstance(type_, VectorType) and type_.get_shape()[0] not in (2, 3)
+        ):
+            raise VerifyException(
+                f"{self.name}: a local id is an integer, or two or three of them, not {type_}"
+            )
+
+
+class GroupReduction(GroupNonUniformOperation, ABC):
+    """
+    A reduction or scan over the group: `spirv.X <Workgroup> <Reduce> %x : f32`.
+
+    The groups of invocations and the clustered operations are not for these.
+    """
+
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "execution": "execution_scope",
+        "operation": "group_operation",
+    }
+    PREDICATE: ClassVar[tuple[Predicate, str]] = (is_integer, "integer")
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    group_operation = prop_def(GroupOperationAttr)
+    x = operand_def(T)
+    result = result_def(T)
+    assembly_format = "$execution_scope $group_operation $x attr-dict `:` type($x)"
+
+    def __init__(self, execution_scope: Scope | ScopeAttr, operation: GroupOperation, x: Value):
+        super().__init__(
+            operands=[x],
+            properties={
+                "execution_scope": scope_attribute(execution_scope),
+                "group_operation": GroupOperationAttr(operation),
+            },
+            result_types=[SSAValue.get(x).type],
+        )
+
+    def verify_(self) -> None:
+        self.check_scope()
+        rules.bf_09_no_group_operation(self.x.type)
+        require(self, [self.x.type], *self.PREDICATE)
+        allowed = (
+            GroupOperation.Reduce,
+            GroupOperation.InclusiveScan,
+            GroupOperation.ExclusiveScan,
+        )
+        if self.group_operation.data not in allowed:
+            raise VerifyException(
+                f"{self.name} takes Reduce, InclusiveScan or ExclusiveScan, not "
+                f"{self.group_operation.data.name}"
+            )
+
+
+class FloatReduction(GroupReduction, ABC):
+    """Of floats."""
+
+    PREDICATE: ClassVar[tuple[Predicate, str]] = (is_ieee_float, "floating-point")
+
+
+class LogicalReduction(GroupReduction, ABC):
+    """Of Booleans."""
+
+    PREDICATE: ClassVar[tuple[Predicate, str]] = (is_bool, "Boolean")
+
+
+@irdl_op_definition
+class GroupIAddOp(GroupReduction):
+    """The sum of integers."""
+
+    name = "spirv.GroupIAdd"
+
+
+@irdl_op_definition
+class GroupFAddOp(FloatReduction):
+    """The sum of floats."""
+
+    name = "spirv.GroupFAdd"
+
+
+@irdl_op_definition
+class GroupFMinOp(FloatReduction):
+    """The least float."""
+
+    name = "spirv.GroupFMin"
+
+
+@irdl_op_definition
+class GroupUMinOp(GroupReduction):
+    """The least unsigned integer."""
+
+    name = "spirv.GroupUMin"
+
+
+@irdl_op_definition
+class GroupSMinOp(GroupReduction):
+    """The least signed integer."""
+
+    name = "spirv.GroupSMin"
+
+
+@irdl_op_definition
+class GroupFMaxOp(FloatReduction):
+    """The greatest float."""
+
+    name = "spirv.GroupFMax"
+
+
+@irdl_op_definition
+class GroupUMaxOp(GroupReduction):
+    """The greatest unsigned integer."""
+
+    name = "spirv.GroupUMax"
+
+
+@irdl_op_definition
+class GroupSMaxOp(GroupReduction):
+    """The greatest signed integer."""
+
+    name = "spirv.GroupSMax"
+
+
+@irdl_op_definition
+class GroupIMulOp(GroupReduction):
+    """The product of integers."""
+
+    name = "spirv.KHR.GroupIMul"
+
+
+@irdl_op_definition
+class GroupFMulOp(FloatReduction):
+    """The product of floats."""
+
+    name = "spirv.KHR.GroupFMul"
+
+
+@irdl_op_definition
+class GroupBitwiseAndOp(GroupReduction):
+    """The bits that all have."""
+
+    name = "spirv.KHR.GroupBitwiseAnd"
+
+
+@irdl_op_definition
+class GroupBitwiseOrOp(GroupReduction):
+    """The bits that any has."""
+
+    name = "spirv.KHR.GroupBitwiseOr"
+
+
+@irdl_op_definition
+class GroupBitwiseXorOp(GroupReduction):
+    """The bits that an odd number of them has."""
+
+    name = "spirv.KHR.GroupBitwiseXor"
+
+
+@irdl_op_definition
+class GroupLogicalAndOp(LogicalReduction):
+    """Whether all are true."""
+
+    name = "spirv.KHR.GroupLogicalAnd"
+
+
+@irdl_op_definition
+class GroupLogicalOrOp(LogicalReduction):
+    """Whether any is true."""
+
+    name = "spirv.KHR.GroupLogicalOr"
+
+
+@irdl_op_definition
+class GroupLogicalXorOp(LogicalReduction):
+    """Whether an odd number of them is true."""
+
+    name = "spirv.KHR.GroupLogicalXor"
+
+
+class SubgroupVote(SPIRVOp, ABC):
+    """A Boolean of the subgroup's or the quad's Booleans: `spirv.X %p : i1`."""
+
+    predicate = operand_def(i1)
+    result = result_def(i1)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$predicate attr-dict `:` type($result)"
+
+    def __init__(self, predicate: Value):
+        super().__init__(operands=[predicate], result_types=[i1])
+
+
+@irdl_op_definition
+class SubgroupAllOp(SubgroupVote):
+    """Whether every invocation says true."""
+
+    name = "spirv.KHR.SubgroupAll"
+
+
+@irdl_op_definition
+class SubgroupAnyOp(SubgroupVote):
+    """Whether any invocation says true."""
+
+    name = "spirv.KHR.SubgroupAny"
+
+
+@irdl_op_definition
+class SubgroupAllEqualOp(SubgroupVote):
+    """Whether all invocations say the same."""
+
+    name = "spirv.KHR.SubgroupAllEqual"
+
+
+@irdl_op_definition
+class GroupNonUniformQuadAllOp(SubgroupVote):
+    """Whether every invocation of the quad says true (SPV_KHR_quad_control)."""
+
+    name = "spirv.KHR.GroupNonUniformQuadAll"
+
+
+@irdl_op_definition
+class GroupNonUniformQuadAnyOp(SubgroupVote):
+    """Whether any invocation of the quad says true (SPV_KHR_quad_control)."""
+
+    name = "spirv.KHR.GroupNonUniformQuadAny"
+
+
+@irdl_op_definition
+class SubgroupBallotOp(SPIRVOp):
+    """A bit for each invocation's Boolean: `spirv.KHR.SubgroupBallot %p : vector<4xi32>`."""
+
+    name = "spirv.KHR.SubgroupBallot"
+    predicate = operand_def(i1)
+    result = result_def(VectorType)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$predicate attr-dict `:` type($result)"
+
+    def __init__(self, predicate: Value):
+        super().__init__(operands=[predicate], result_types=[BALLOT])
+
+    def verify_(self) -> None:
+        check_ballot(self, self.result.type)
+
+
+class SubgroupRead(SPIRVOp, ABC):
+    """One invocation's value, the same for all."""
+
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    result = result_def(T)
+    traits = traits_def(NoMemoryEffect())
+
+    def check_value(self) -> None:
+        """A scalar or vector of numbers, not bfloat16."""
+        type_ = self.operands[0].type
+        rules.bf_09_no_group_operation(type_)
+        if not rules.is_scalar_or_vector(type_):
+            raise VerifyException(f"{self.name} takes scalars and vectors, not {type_}")
+
+
+@irdl_op_definition
+class SubgroupFirstInvocationOp(SubgroupRead):
+    """The first active invocation's value: `spirv.KHR.SubgroupFirstInvocation %x : f32`."""
+
+    name = "spirv.KHR.SubgroupFirstInvocation"
+    value = operand_def(SubgroupRead.T)
+    assembly_format = "$value attr-dict `:` type($result)"
+
+    def __init__(self, value: Value):
+        super().__init__(operands=[value], result_types=[SSAValue.get(value).type])
+
+    def verify_(self) -> None:
+        self.check_value()
+
+
+@irdl_op_definition
+class SubgroupReadInvocationOp(SubgroupRead):
+    """The value of one invocation: `spirv.KHR.SubgroupReadInvocation %x, %i : f32, i32`."""
+
+    name = "spirv.KHR.SubgroupReadInvocation"
+    value = operand_def(SubgroupRead.T)
+    index = operand_def()
+    assembly_format = "$value `,` $index attr-dict `:` type($value) `,` type($index)"
+
+    def __init__(self, value: Value, index: Value):
+        super().__init__(operands=[value, index], result_types=[SSAValue.get(value).type])
+
+    def verify_(self) -> None:
+        self.check_value()
+        if not is_integer(self.index.type):
+            raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
+
+
+@irdl_op_definition
+class GroupNonUniformPartitionOp(SPIRVOp):
+    """
+    The ballot of the invocations with the same value (SPV_NV_shader_subgroup_partitioned).
+
+    `spirv.NV.GroupNonUniformPartition %x : f32 -> vector<4xi32>`.
+    """
+
+    name = "spirv.NV.GroupNonUniformPartition"
+    value = operand_def()
+    result = result_def(VectorType)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
+
+    def __init__(self, value: Value):
+        super().__init__(operands=[value], result_types=[BALLOT])
+
+    def verify_(self) -> None:
+        check_ballot(self, self.result.type)
+        if not rules.is_scalar_or_vector(self.value.type):
+            raise VerifyException(f"{self.name} takes scalars and vectors, not {self.value.type}")
+
+
+OPERATIONS: list[type[Operation]] = [
+    GroupAllOp,
+    GroupAnyOp,
+    GroupBroadcastOp,
+    GroupIAddOp,
+    GroupFAddOp,
+    GroupFMinOp,
+    GroupUMinOp,
+    GroupSMinOp,
+    GroupFMaxOp,
+    GroupUMaxOp,
+    GroupSMaxOp,
+    GroupIMulOp,
+    GroupFMulOp,
+    GroupBitwiseAndOp,
+    GroupBitwiseOrOp,
+    GroupBitwiseXorOp,
+    GroupLogicalAndOp,
+    GroupLogicalOrOp,
+    GroupLogicalXorOp,
+    SubgroupAllOp,
+    SubgroupAnyOp,
+    SubgroupAllEqualOp,
+    GroupNonUniformQuadAllOp,
+    GroupNonUniformQuadAnyOp,
+    SubgroupBallotOp,
+    SubgroupFirstInvocationOp,
+    SubgroupReadInvocationOp,
+    GroupNonUniformPartitionOp,
+]
