@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["dialects", "serialization", "interpreter", "targets", "passes", "runtime", "tools"]
+FOLDERS = [
+    "dialects", "serialization", "interpreter", "targets", "passes", "runtime", "tools",
+    "differential",
+]  # fmt: skip
 DATA = {".py", ".json", ".typed"}
 
 
