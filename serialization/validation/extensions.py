@@ -248,6 +248,13 @@ def _matrix_layout(m: Module, i: Instruction) -> Problems:
         return
     name = enumerant("CooperativeMatrixLayout", value)
     if "ARM" in name and "CooperativeMatrixLayoutsARM" in m.capabilities:
+        if not m.is_constant(i.get("stride")):
+            yield Problem(
+                f"the layout {name} needs a Stride from a constant instruction",
+                "use OpConstant",
+                None,
+                "CM-11",
+            )
         return
     lift = lifter(m)
     stride = lift.value(i.get("stride")) if i.get("stride") else None

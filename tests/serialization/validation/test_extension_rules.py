@@ -1,0 +1,55 @@
+"""
+The static rules of the four extensions on binaries: the dialect's FileCheck tests, encoded.
+
+`scripts/rules_oracle.py` makes the binaries, those that break a rule among them. Two differences do
+not exist in a binary: unsigned integers are signless there, so some programs break no rule.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from xdsl_spirv.serialization.validation import Severity, validate
+
+ROOT = Path(__file__).resolve().parents[3]
+WITHOUT_SIGN = re.compile(r"(?<!s)i(\d+)\b.* and .*(?<!s)ui\1|\bui\d+, not i\d+")
+"""A cause that is only between `i32` and `ui32`, one type of SPIR-V."""
+
+
+def _oracle() -> ModuleType:
+    path = ROOT / "scripts" / "rules_oracle.py"
+    spec = importlib.util.spec_from_file_location("rules_oracle", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["rules_oracle"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+CASES = _oracle().cases()
+BROKEN = [c for c in CASES if c.what and not WITHOUT_SIGN.search(c.what)]
+KEPT = [c for c in CASES if not c.what]
+
+
+def test_there_are_many():
+    assert len(BROKEN) >= 106
+    assert len(KEPT) >= 115
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda c: f"{c.rule}-{c.what[:40]}")
+def test_broken_rule_is_found(case: object):
+    found = [f for f in validate(case.binary, "spv1.6") if f.severity is Severity.ERROR]  # pyright: ignore
+    assert case.rule in {f.rule for f in found}, [str(f) for f in found]  # pyright: ignore
+
+
+@pytest.mark.parametrize("case", KEPT, ids=lambda c: c.rule)
+def test_kept_rule_is_not_found(case: object):
+    found = [f for f in validate(case.binary, "spv1.6") if f.severity is Severity.ERROR]  # pyright: ignore
+    assert [str(f) for f in found] == []

@@ -1,0 +1,164 @@
+"""
+Every universal rule is kept by a valid module and broken by an edit of it, which spirv-val refuses.
+
+The files of `cases/` are modules in assembly, each followed by chunks between lines `; ---`. A chunk
+says the rule and what breaks it (`; MEM-03: a load from a value`), maybe the environment
+(`; environment: spv1.6`), and lines to take away (`-`) and to put in their place (`+`). `#2` behind a
+line is its second occurrence.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.serialization import khronos
+from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.binary import Header, RawModule, decode
+from xdsl_spirv.serialization.validation import Severity, rules, validate
+from xdsl_spirv.serialization.validation.differences import known_difference
+
+FOLDER = Path(__file__).parent / "cases"
+ENVIRONMENT = "vulkan1.3"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A module that breaks a rule, or a file's valid module with an empty rule."""
+
+    file: str
+    rule: str
+    what: str
+    text: str
+    environment: str
+
+    def binary(self) -> bytes:
+        return assemble(self.text).encode()
+
+    def __str__(self) -> str:
+        return f"{self.file}-{self.rule}-{self.what.replace(' ', '_')}"
+
+
+def read_cases() -> list[Case]:
+    """Every case of every file, each file's valid module first."""
+    found: list[Case] = []
+    for file in sorted(FOLDER.glob("*.spvasm")):
+        base, *chunks = re.split(r"^; ---\n", file.read_text(), flags=re.M)
+        found.append(Case(file.stem, "", "", base, ENVIRONMENT))
+        found += [_case(file.stem, base, chunk) for chunk in chunks]
+    return found
+
+
+def _case(file: str, base: str, chunk: str) -> Case:
+    head = re.match(r"; ([A-Z]+-\d+): (.*)\n", chunk)
+    if head is None:
+        raise ValueError(f"{file}: a chunk does not name its rule: {chunk[:60]}")
+    environment = re.search(r"^; environment: (\S+)$", chunk, re.M)
+    lines: list[str | None] = [*base.splitlines()]
+    for hunk in re.findall(r"(?:^-.*\n)+(?:^\+.*\n?)*", chunk, re.M):
+        _apply(file, lines, base.splitlines(), hunk)
+    text = "\n".join(line for line in lines if line is not None)
+    return Case(file, head[1], head[2], text, environment[1] if environment else ENVIRONMENT)
+
+
+def _apply(file: str, lines: list[str | None], base: list[str], hunk: str) -> None:
+    removed = [line[2:] for line in hunk.splitlines() if line.startswith("-")]
+    added = [line[2:] for line in hunk.splitlines() if line.startswith("+")]
+    places: list[int] = []
+    for line in removed:
+        text, _, number = line.partition(" #")
+        found = [k for k, other in enumerate(base) if other.strip() == text.strip()]
+        if not found or (len(found) > 1 and not number):
+            raise ValueError(f"{file}: {len(found)} lines are {text!r}")
+        places.append(found[int(number or 1) - 1])
+    for place in places:
+        lines[place] = None
+    lines[places[0]] = "\n".join(added) if added else None
+
+
+CASES = read_cases()
+VALID = [c for c in CASES if not c.rule]
+BROKEN = [c for c in CASES if c.rule]
+OTHERS = frozenset({"ID-07", "DIA-01", "DIA-02"})
+"""Rules that no text breaks; they have tests of their own."""
+
+
+@pytest.mark.parametrize("case", VALID, ids=lambda c: c.file)
+def test_valid_module(case: Case, spirv_val: str):
+    assert [str(f) for f in validate(case.binary(), case.environment)] == []
+    assert khronos.spirv_val(case.binary(), case.environment) == ""
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=str)
+def test_broken_module(case: Case, spirv_val: str):
+    found = validate(case.binary(), case.environment)
+    assert case.rule in {f.rule for f in found}, [str(f) for f in found]
+    for finding in found:
+        assert finding.cause
+        assert finding.remedy
+    if khronos.spirv_val(case.binary(), case.environment):
+        return
+    errors = [f for f in found if f.severity is Severity.ERROR]
+    unknown = [str(f) for f in errors if not known_difference(f.rule, f.cause)]
+    assert unknown == [], "spirv-val accepts it, and no difference is known"
+
+
+def test_every_rule_has_a_case():
+    universal = {r.id for r in rules().values() if r.section != "docs/rules.md"}
+    assert universal - {c.rule for c in BROKEN} == OTHERS & universal
+
+
+def test_the_bound_covers_every_id():
+    module = assemble("OpCapability Shader\n%9 = OpTypeVoid")
+    header = Header(module.header.version, 0, 5)
+    short = RawModule.build(header, [i.words for i in module])
+    (finding,) = (f for f in validate(short, "spv1.6") if f.rule == "ID-07")
+    assert finding.index == 1
+    assert finding.word == 7
+
+
+def test_places():
+    text = """
+        OpCapability Shader
+        OpMemoryModel Logical GLSL450
+        OpEntryPoint GLCompute %main "main"
+        OpExecutionMode %main LocalSize 1 1 1
+        %file = OpString "kernel.comp"
+        OpName %sum "sum"
+        %void = OpTypeVoid
+        %fn = OpTypeFunction %void
+        %u32 = OpTypeInt 32 0
+        %f32 = OpTypeFloat 32
+        %one = OpConstant %u32 1
+        %half = OpConstant %f32 0.5
+        %main = OpFunction %void None %fn
+        %entry = OpLabel
+        OpLine %file 7 3
+        %sum = OpIAdd %u32 %one %half
+        OpReturn
+        OpFunctionEnd"""
+    binary = assemble(text)
+    (finding,) = validate(binary)
+    place = next(i for i in decode(binary.encode()) if i.name == "OpIAdd")
+    assert finding.rule == "OPR-01"
+    assert (finding.index, finding.word, finding.opcode) == (
+        place.index,
+        place.offset,
+        place.opcode,
+    )
+    assert (finding.instruction, finding.id, finding.name) == ("OpIAdd", place.words[2], "sum")
+    assert finding.source == "kernel.comp:7:3"
+    assert str(finding) == (
+        "error: OPR-01: operand_2 %9 is an integer of the result's shape and width uint32, but it "
+        "is of float32; convert it, or use the instruction for its type "
+        f'(word {place.offset}, instruction 15 OpIAdd %{place.words[2]} "sum", kernel.comp:7:3)'
+    )
+
+
+def test_all_findings_are_reported():
+    text = "OpCapability Int64\nOpCapability Int64\n%1 = OpTypeVoid\n%2 = OpTypeVoid\nOpReturn"
+    found = {f.rule for f in validate(assemble(text), "vulkan1.3")}
+    assert {"LAY-01", "LAY-02", "TYP-01", "ENT-01"} <= found
