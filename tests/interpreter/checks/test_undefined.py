@@ -191,9 +191,7 @@ def test_pow(kernel: Any, find: Any) -> None:
 @pytest.mark.bug("the direction of a zero vector", rule="UNDEF-09", op=STORE, first=0, count=1)
 def test_normalize(kernel: Any, find: Any) -> None:
     value = kernel.op("spirv.ConvertUToF %lane : i32 to f32")
-    vector = kernel.op(
-        f"spirv.CompositeConstruct {value}, {value} : (f32, f32) -> vector<2xf32>"
-    )
+    vector = kernel.op(f"spirv.CompositeConstruct {value}, {value} : (f32, f32) -> vector<2xf32>")
     direction = kernel.op(f"spirv.GL.Normalize {vector} : vector<2xf32>")
     out(kernel, kernel.op(f"spirv.CompositeExtract {direction}[0 : i32] : vector<2xf32>"), "f32")
     find(kernel)
@@ -274,7 +272,7 @@ def test_atomic(kernel: Any, find: Any) -> None:
     pointer = kernel.pointer(buffer)
     undefined = kernel.op("spirv.Undef : i32")
     kernel.op(
-        f'spirv.AtomicIAdd <Device> <Relaxed> {pointer}, {undefined} '
+        f"spirv.AtomicIAdd <Device> <Relaxed> {pointer}, {undefined} "
         ": !spirv.ptr<i32, StorageBuffer>"
     )
     find(kernel)

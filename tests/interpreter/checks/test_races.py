@@ -1,0 +1,289 @@
+"""Races: what nothing orders is found, what something orders is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.interpreter import MemoryBudget
+from xdsl_spirv.interpreter.checks import Allowed, Checks
+
+TILE = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
+PART = "!spirv.ptr<i32, Workgroup>"
+SEMANTICS = "AcquireRelease|WorkgroupMemory|UniformMemory|MakeAvailable|MakeVisible"
+SHARED = '["NonPrivatePointer"]'
+LOAD, STORE = "spirv.Load", "spirv.Store"
+TWO: dict[str, Any] = {"local": (64, 1, 1)}
+
+
+def barrier(semantics: str = SEMANTICS, scope: str = "Workgroup") -> str:
+    """A control barrier."""
+    return f"spirv.ControlBarrier <{scope}>, <Workgroup>, <{semantics}>"
+
+
+class Tile:
+    """Workgroup memory of 64 integers."""
+
+    def __init__(self, kernel: Any):
+        self.kernel = kernel
+        kernel.globals.append(f"spirv.GlobalVariable @tile : {TILE}")
+        self.tile = kernel.op(f"spirv.mlir.addressof @tile : {TILE}")
+        self.out = kernel.buffer("i32", np.zeros(256, np.int32))
+
+    def part(self, index: str) -> str:
+        """The pointer to an element."""
+        return self.kernel.op(f"spirv.AccessChain {self.tile}[{index}] : {TILE}, i32 -> {PART}")
+
+    def store(self, index: str, value: str = "%id", operand: str = SHARED) -> None:
+        """Write an element."""
+        self.kernel(f'spirv.Store "Workgroup" {self.part(index)}, {value} {operand} : i32')
+
+    def load(self, index: str, operand: str = SHARED) -> None:
+        """Read an element, and store it to the buffer."""
+        text = f'spirv.Load "Workgroup" {self.part(index)} {operand} : i32'
+        self.kernel.store(self.out, self.kernel.op(text))
+
+    def mirrored(self) -> str:
+        """63 - the invocation's number."""
+        return self.kernel.op(f"spirv.ISub {self.kernel.constant(63)}, %local : i32")
+
+    def neighbour(self) -> str:
+        """The number of another invocation of the same subgroup."""
+        return self.kernel.op("spirv.BitwiseXor %local, %one : i32")
+
+
+@pytest.mark.bug("a barrier is missing: write, read", rule="RACE-01", op=LOAD, first=0, count=128)
+def test_read_after_write(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    tile.load(tile.mirrored())
+    finding = find(kernel, (2, 1, 1), **TWO)
+    assert "a read and an earlier write of @tile are not ordered" in finding.message
+    assert "spirv.Store" in finding.notes[0] and "invocation 63" in finding.notes[0]
+
+
+@pytest.mark.bug("a subgroup's lockstep taken for order", rule="RACE-01", op=LOAD, count=32)
+def test_lockstep(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    tile.load(tile.neighbour())
+    find(kernel)
+
+
+@pytest.mark.bug("a barrier is missing: read, write", rule="RACE-01", op=STORE, first=0, count=64)
+def test_write_after_read(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier())
+    tile.load(tile.mirrored())
+    tile.store("%local")
+    assert "a write and an earlier read" in find(kernel, **TWO).message
+
+
+@pytest.mark.bug("a barrier is missing at a loop's end", rule="RACE-01", op=STORE, count=64)
+def test_loop(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    mine, other = tile.part("%local"), tile.part(tile.mirrored())
+    kernel(f"""
+      spirv.mlir.loop {{
+        spirv.Branch ^header(%zero : i32)
+      ^header(%i: i32):
+        %more = spirv.SLessThan %i, {kernel.constant(3)} : i32
+        spirv.BranchConditional %more, ^body, ^merge
+      ^body:
+        spirv.Store "Workgroup" {mine}, %i {SHARED} : i32
+        {barrier()}
+        %value = spirv.Load "Workgroup" {other} {SHARED} : i32
+        spirv.Branch ^continue
+      ^continue:
+        %next = spirv.IAdd %i, %one : i32
+        spirv.Branch ^header(%next : i32)
+      ^merge:
+        spirv.mlir.merge
+      }}""")
+    find(kernel, **TWO)
+
+
+@pytest.mark.bug("all write one place, with one value", rule="RACE-01", op=STORE, count=63)
+def test_one_place(kernel: Any, find: Any) -> None:
+    Tile(kernel).store("%zero", "%one")
+    find(kernel, **TWO)
+
+
+@pytest.mark.bug("workgroups share a buffer's element", rule="RACE-01", op=STORE)
+@pytest.mark.parametrize(("budget", "count"), [(1, 32), (1 << 26, 64)])
+def test_between_workgroups(kernel: Any, find: Any, budget: int, count: int) -> None:
+    """In one chunk, and from one chunk to the next."""
+    out = kernel.buffer("i32", np.zeros(32, np.int32))
+    kernel.store(out, "%one", "%lane")
+    finding = find(kernel, (3, 1, 1), memory=MemoryBudget(budget))
+    assert finding.count == count and "of workgroup" in finding.notes[0]
+
+
+@pytest.mark.bug(
+    "a workgroup reads what another writes", rule="RACE-01", op=LOAD, first=0, count=32
+)
+def test_neighbouring_workgroups(kernel: Any, find: Any) -> None:
+    data = kernel.buffer("i32", np.zeros(96, np.int32))
+    kernel.store(data, "%id")
+    kernel(barrier())
+    least = kernel.op(f"spirv.GL.UMin %id, {kernel.constant(63)} : i32")
+    kernel.load(data, least)
+    find(kernel, (3, 1, 1), checks=Checks.all(allow=(Allowed(rule="RACE-02"),)))
+
+
+@pytest.mark.bug("an atomic and a plain load", rule="RACE-01", op=LOAD, first=0)
+def test_atomic_and_plain(kernel: Any, find: Any) -> None:
+    counter = kernel.buffer("i32", np.zeros(32, np.int32))
+    pointer = kernel.pointer(counter, "%zero")
+    kernel.op(
+        f"spirv.AtomicIAdd <Device> <Relaxed> {pointer}, %one : !spirv.ptr<i32, StorageBuffer>"
+    )
+    kernel.load(counter, "%zero")
+    find(kernel)
+
+
+def test_atomics_do_not_race(kernel: Any, clean: Any) -> None:
+    counter = kernel.buffer("i32", np.zeros(32, np.int32))
+    pointer = kernel.pointer(counter, "%zero")
+    type = "!spirv.ptr<i32, StorageBuffer>"
+    kernel.op(f"spirv.AtomicIAdd <Device> <Relaxed> {pointer}, %one : {type}")
+    kernel.op(f"spirv.AtomicIIncrement <Device> <Relaxed> {pointer} : {type}")
+    clean(kernel, (4, 1, 1))
+
+
+@pytest.mark.bug("a barrier without MakeVisible", rule="RACE-03", op=LOAD, count=64)
+def test_availability(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier("AcquireRelease|WorkgroupMemory"))
+    tile.load(tile.mirrored())
+    assert "ControlBarrier" in find(kernel, **TWO).notes[1]
+
+
+@pytest.mark.bug("a barrier for another storage class", rule="RACE-03", op=LOAD, count=64)
+def test_storage_class(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier("AcquireRelease|UniformMemory|MakeAvailable|MakeVisible"))
+    tile.load(tile.mirrored())
+    find(kernel, **TWO)
+
+
+@pytest.mark.bug("a subgroup's barrier between subgroups", rule="RACE-03", op=LOAD, count=64)
+def test_scope(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier(scope="Subgroup"))
+    tile.load(tile.mirrored())
+    find(kernel, **TWO)
+
+
+def test_a_subgroups_barrier_orders_its_invocations(kernel: Any, clean: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier(scope="Subgroup"))
+    tile.load(tile.neighbour())
+    kernel(barrier(scope="Subgroup"))
+    tile.store("%local")
+    clean(kernel, (2, 1, 1), **TWO)
+
+
+@pytest.mark.bug("a private pointer to shared memory", rule="RACE-02", op=LOAD, count=64)
+def test_private(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier())
+    tile.load(tile.mirrored(), "")
+    find(kernel, **TWO)
+
+
+@pytest.mark.bug("half a tile is written after the barrier", rule="RACE-01", op=LOAD, first=0)
+def test_late_write(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier())
+    mine = tile.part("%local")
+    kernel(f"""
+      spirv.mlir.selection {{
+        %high = spirv.UGreaterThanEqual %local, {kernel.constant(32)} : i32
+        spirv.BranchConditional %high, ^yes, ^end
+      ^yes:
+        spirv.Store "Workgroup" {mine}, %one {SHARED} : i32
+        spirv.Branch ^end
+      ^end:
+        spirv.mlir.merge
+      }}""")
+    tile.load(tile.mirrored())
+    assert find(kernel, **TWO).count == 32
+
+
+def test_barriers_order(kernel: Any, clean: Any) -> None:
+    tile = Tile(kernel)
+    for _ in range(2):
+        tile.store("%local")
+        kernel(barrier())
+        tile.load(tile.mirrored())
+        kernel(barrier())
+    clean(kernel, (3, 1, 1), **TWO)
+
+
+def test_a_buffer_handed_on_by_an_atomic(kernel: Any, clean: Any) -> None:
+    """The last workgroup to count itself reads what all have written before."""
+    data = kernel.buffer("i32", np.zeros(8, np.int32))
+    counter = kernel.buffer("i32", np.zeros(1, np.int32))
+    mine, count = kernel.pointer(data, "%group"), kernel.pointer(counter, "%zero")
+    kernel(f'spirv.Store "StorageBuffer" {mine}, %one {SHARED} : i32')
+    type = "!spirv.ptr<i32, StorageBuffer>"
+    flags = "AcquireRelease|UniformMemory|MakeAvailable|MakeVisible"
+    old = kernel.op(f"spirv.AtomicIAdd <Device> <{flags}> {count}, %one : {type}")
+    last = kernel.op(f"spirv.IEqual {old}, {kernel.constant(7)} : i32")
+    first = kernel.pointer(data, "%zero")
+    kernel(f"""
+      spirv.mlir.selection {{
+        spirv.BranchConditional {last}, ^yes, ^end
+      ^yes:
+        %value = spirv.Load "StorageBuffer" {first} {SHARED} : i32
+        spirv.Branch ^end
+      ^end:
+        spirv.mlir.merge
+      }}""")
+    clean(kernel, (8, 1, 1), local=(1, 1, 1))
+
+
+def test_an_allowed_race_is_set_apart(kernel: Any) -> None:
+    Tile(kernel).store("%zero", "%one")
+    checks = Checks.all(allow=(Allowed(rule="RACE-01", text="@tile"),))
+    kernel.run(checks=checks)
+    assert not list(checks.report)
+    assert [finding.rule for finding in checks.report.allowed] == ["RACE-01"]
+
+
+MATRIX = "!spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc>"
+OPS = "spirv.KHR.CooperativeMatrix"
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.bug(
+    "a tile stored and loaded as another matrix without a barrier", rule="RACE-01", op=f"{OPS}Load"
+)
+def test_matrices(kernel: Any, request: Any, ordered: bool) -> None:
+    tile = Tile(kernel)
+    start, eight = tile.part("%zero"), kernel.constant(8)
+    matrix = kernel.op(f"spirv.Constant dense<7> : {MATRIX}")
+    kernel(
+        f"{OPS}Store {start}, {matrix}, {eight}, <RowMajor>, <NonPrivatePointer> "
+        f": {PART}, {MATRIX}, i32"
+    )
+    if ordered:
+        kernel(barrier())
+    kernel.op(
+        f"{OPS}Load {start}, {eight}, <ColumnMajor>, <NonPrivatePointer> : {PART}, i32 "
+        "-> !spirv.coopmatrix<8x8xi32, Subgroup, MatrixA>"
+    )
+    if ordered:
+        request.getfixturevalue("clean")(kernel, local=(8, 1, 1), subgroup_size=8)
+    else:
+        request.getfixturevalue("find")(kernel, local=(8, 1, 1), subgroup_size=8)
