@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
+    DenseArrayBase,
     FixedBitwidthType,
     IndexType,
     IntAttr,
     MemRefType,
     StringAttr,
     VectorType,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Dialect, Operation, ParametrizedAttribute, Region, SSAValue
 from xdsl.irdl import (
@@ -27,6 +30,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    prop_def,
     region_def,
     result_def,
     traits_def,
@@ -342,15 +346,19 @@ def bit_width(element_type: Attribute) -> int:
     return element_type.bitwidth
 
 
+def _size_in_bits(type: MemRefType) -> int:
+    return prod(type.get_shape()) * bit_width(type.element_type)
+
+
 @irdl_op_definition
-class VectorViewOp(IRDLOperation):
+class FlatViewOp(IRDLOperation):
     """
-    The same memory, its rows read as vectors: the last dimension shrinks as the element grows.
+    The same memory as one row, of elements or of vectors of them.
 
-    `schedule.vector_view %m : memref<64x48xf16, ...> to memref<64x6xvector<4xi32>, ...>`
+    `schedule.flat_view %m : memref<64x48xf16, ...> to memref<384xvector<4xi32>, ...>`
     """
 
-    name = "schedule.vector_view"
+    name = "schedule.flat_view"
     memref = operand_def(MemRefType)
     result = result_def(MemRefType)
 
@@ -358,26 +366,75 @@ class VectorViewOp(IRDLOperation):
 
     assembly_format = "$memref attr-dict `:` type($memref) `to` type($result)"
 
-    def __init__(self, memref: SSAValue, element_type: VectorType):
+    def __init__(self, memref: SSAValue, element_type: Attribute):
         source = memref.type
         assert isinstance(source, MemRefType)
-        *outer, last = source.get_shape()
-        last = last * bit_width(source.element_type) // bit_width(element_type)
-        view = MemRefType(element_type, [*outer, last], source.layout, source.memory_space)
+        count = _size_in_bits(source) // bit_width(element_type)
+        view = MemRefType(element_type, [count], source.layout, source.memory_space)
         super().__init__(operands=[memref], result_types=[view])
 
     def verify_(self) -> None:
         source, view = self.memref.type, self.result.type
         assert isinstance(source, MemRefType)
         assert isinstance(view, MemRefType)
-        same = source.get_shape()[:-1] == view.get_shape()[:-1]
-        bits = [t.get_shape()[-1] * bit_width(t.element_type) for t in (source, view)]
-        if not same or bits[0] != bits[1] or source.memory_space != view.memory_space:
-            raise VerifyException(f"rows of {source} cannot be viewed as rows of {view}")
+        same_space = source.memory_space == view.memory_space
+        if view.get_num_dims() != 1 or DYNAMIC_INDEX in (*source.get_shape(), *view.get_shape()):
+            raise VerifyException(f"a flat view has one static dimension, not {view}")
+        if _size_in_bits(source) != _size_in_bits(view) or not same_space:
+            raise VerifyException(f"{source} cannot be viewed as {view}")
+
+
+@irdl_op_definition
+class PaddedViewOp(IRDLOperation):
+    """
+    A memref with zeros around it, which exist for whoever reads it and nowhere in memory.
+
+    `schedule.padded_view %m low = [0, 1] high = [0, 2] : memref<4x5xf16> to memref<4x8xf16>`
+    """
+
+    name = "schedule.padded_view"
+    memref = operand_def(MemRefType)
+    low = prop_def(DenseArrayBase.constr(i64))
+    high = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(MemRefType)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = (
+        "$memref `low` `=` $low `high` `=` $high attr-dict `:` type($memref) `to` type($result)"
+    )
+
+    def __init__(self, memref: SSAValue, low: Sequence[int], high: Sequence[int]):
+        source = memref.type
+        assert isinstance(source, MemRefType)
+        sizes = zip(source.get_shape(), low, high, strict=True)
+        shape = [size + before + after for size, before, after in sizes]
+        super().__init__(
+            operands=[memref],
+            result_types=[MemRefType(source.element_type, shape, memory_space=source.memory_space)],
+            properties={
+                "low": DenseArrayBase.from_list(i64, low),
+                "high": DenseArrayBase.from_list(i64, high),
+            },
+        )
+
+    def verify_(self) -> None:
+        source, view = self.memref.type, self.result.type
+        assert isinstance(source, MemRefType)
+        assert isinstance(view, MemRefType)
+        amounts = (self.low.get_values(), self.high.get_values())
+        if any(len(each) != source.get_num_dims() for each in amounts):
+            raise VerifyException(f"low and high need a number for each dimension of {source}")
+        if any(amount < 0 for each in amounts for amount in each):
+            raise VerifyException("a padding cannot be negative")
+        sizes = zip(source.get_shape(), *amounts, strict=True)
+        shape = tuple(size + before + after for size, before, after in sizes)
+        if view.get_shape() != shape or view.element_type != source.element_type:
+            raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
 
 
 Schedule = Dialect(
     "schedule",
-    [CollectiveOp, ElementPtrOp, VectorViewOp],
+    [CollectiveOp, ElementPtrOp, FlatViewOp, PaddedViewOp],
     [StagedAttr, InstructionAttr, ContractionAttr],
 )

@@ -12,6 +12,7 @@ from xdsl.dialects import arith, bufferization, func, memref, scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
 from xdsl.ir import Attribute, Operation
 
+from xdsl_spirv.dialects.schedule import PaddedViewOp
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, host
@@ -212,6 +213,12 @@ def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
     (value,) = machine.run_nested(block, [np.int64(0)] * len(block.args))
     widths = list(zip(low, high, strict=True))
     return [np.pad(operands[0], widths, constant_values=value.item())]
+
+
+@host(PaddedViewOp)
+def padded_view(machine: Host, op: PaddedViewOp, operands: Sequence[Any]) -> list[Any]:
+    """The memory with zeros around it."""
+    return [np.pad(operands[0], list(zip(op.low.get_values(), op.high.get_values(), strict=True)))]
 
 
 @host(func.CallOp)

@@ -16,7 +16,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import ElementPtrOp, VectorViewOp
+from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.interpreter import memory
@@ -132,7 +132,7 @@ def nothing(op: Operation, unit: Unit) -> Function:
     return lambda wave, *_: None
 
 
-@value(memref.CastOp, memref.MemorySpaceCastOp, VectorViewOp)
+@value(memref.CastOp, memref.MemorySpaceCastOp, FlatViewOp)
 def same_memory(op: Operation, unit: Unit) -> Function:
     """The same memory under another type."""
     return lambda base: base

@@ -32,7 +32,7 @@ from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.epilogue import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of, storage
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.target import target_of
@@ -101,13 +101,15 @@ def emit(
     """result = a * b + init, the whole kernel body; a missing init is 0."""
     schedule = made.schedule
     place = _place(builder, made)
-    staged_a = StagedOperand(builder, a, made.a, place.tile_row, place.invocation, made.invocations)
-    staged_b = StagedOperand(
-        builder, b, made.b, place.tile_column, place.invocation, made.invocations
+    staged_a, staged_b = (
+        StagedOperand(
+            builder, storage(value)[0], tile, place.batch, index, place.invocation, made.invocations
+        )
+        for value, tile, index in ((a, made.a, place.tile_row), (b, made.b, place.tile_column))
     )
     types = _fragment_types(made)
     tile = ResultTile(builder, made, place, types[2])
-    accumulators = tile.zeros() if init is None else tile.load(init)
+    accumulators = tile.zeros() if init is None else tile.load(tile.flat(init))
     _, _, tile_k = schedule.tile
     looped = made.contraction.k > tile_k
 
@@ -120,7 +122,8 @@ def emit(
         builder.barrier()
         return _multiply(builder, made, place, (staged_a, staged_b), carried)
 
-    tile.store(builder.loop(made.contraction.k, tile_k, accumulators, step, "k"), result)
+    totals = builder.loop(made.contraction.k, tile_k, accumulators, step, "k")
+    tile.store(totals, tile.flat(result))
 
 
 def _place(b: KernelBuilder, made: Plan) -> Place:
@@ -131,7 +134,9 @@ def _place(b: KernelBuilder, made: Plan) -> Place:
     _, columns = made.schedule.grid
     many = made.schedule.subgroup_count > 1
     subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if many else 0
+    batched = made.contraction.batch > 1
     return Place(
+        batch=b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0,
         tile_row=row,
         tile_column=column,
         invocation=b.thread_id(),

@@ -15,6 +15,7 @@ from typing import cast
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
@@ -24,7 +25,8 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAcces
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
-from xdsl_spirv.passes.schedule.plan import Plan
+from xdsl_spirv.passes.kernel.walk import spot
+from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 
@@ -33,6 +35,7 @@ ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 class Place:
     """Where an invocation finds itself: workgroup tile, subgroup in the grid of subgroups, lane."""
 
+    batch: Index
     tile_row: Index
     tile_column: Index
     invocation: SSAValue
@@ -60,6 +63,8 @@ class ResultTile:
         self.column = b.plus(
             b.times(place.tile_column, tile_n), b.times(place.subgroup_column, tile_n // columns)
         )
+        layout = plan.result
+        self.start = b.plus(spot(b, layout.walks[BATCH], place.batch, 0).offset, layout.start)
         self.scratch: SSAValue | None = None
         if (shape := plan.scratch_shape) is not None:
             self.scratch = b.allocate(
@@ -71,6 +76,28 @@ class ResultTile:
     def direct(self) -> bool:
         """Whether every fragment of every workgroup may be moved directly."""
         return self.plan.result_aligned and self.plan.whole_tiles
+
+    def flat(self, memory: SSAValue) -> SSAValue:
+        """The result's buffer, or the initial value's, as one row of elements."""
+        name = f"{memory.name_hint or 'result'}_elements"
+        return self.builder.at_top(FlatViewOp(memory, self.type.element_type), name)
+
+    def _offset(self, row: Index, column: Index) -> Index:
+        """Where an element of the result lies."""
+        b, layout = self.builder, self.plan.result
+        rows, columns = (
+            spot(b, layout.walks[walk], number, 0).offset
+            for walk, number in ((ROWS, row), (COLUMNS, column))
+        )
+        return b.plus(b.plus(rows, columns), self.start)
+
+    def _stride(self) -> int:
+        stride = self.plan.result_stride
+        assert stride is not None, "only a matrix is moved directly"
+        return stride
+
+    def _pointer(self, memory: SSAValue, at: tuple[Index, Index]) -> SSAValue:
+        return self.builder.pointer(memory, (self._offset(*at),))
 
     def _corners(self) -> list[tuple[Index, Index]]:
         """Row and column of each fragment's first element in the result."""
@@ -95,9 +122,11 @@ class ResultTile:
         """Accumulators from the initial value; elements outside it are 0."""
         b = self.builder
         if self.direct:
-            stride = b.i32(self.plan.contraction.n)
+            stride = b.i32(self._stride())
             return [
-                b.add(CooperativeMatrixLoadOp(b.pointer(source, at), stride, ROW_MAJOR, self.type))
+                b.add(
+                    CooperativeMatrixLoadOp(self._pointer(source, at), stride, ROW_MAJOR, self.type)
+                )
                 for at in self._corners()
             ]
         return [self._load_through_scratch(source, at) for at in self._corners()]
@@ -124,9 +153,9 @@ class ResultTile:
 
     def _store_direct(self, values: Sequence[SSAValue], target: SSAValue) -> None:
         b = self.builder
-        stride = b.i32(self.plan.contraction.n)
+        stride = b.i32(self._stride())
         for at, value in zip(self._corners(), values, strict=True):
-            pointer = b.pointer(target, at)
+            pointer = self._pointer(target, at)
             b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
     def _store_guarded(self, values: Sequence[SSAValue], target: SSAValue) -> None:
@@ -134,7 +163,8 @@ class ResultTile:
 
         def copy(row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
             inside = self._inside(row, column)
-            b.when(inside, lambda: b.store(b.load(scratch, scratch_at), target, (row, column)))
+            place = (self._offset(row, column),)
+            b.when(inside, lambda: b.store(b.load(scratch, scratch_at), target, place))
 
         for number, (at, value) in enumerate(zip(self._corners(), values, strict=True)):
             if number:
@@ -158,7 +188,7 @@ class ResultTile:
             inside = self._inside(row, column)
             if inside is not None:
                 row, column = b.select(inside, row, 0), b.select(inside, column, 0)
-            value = b.load(source, (row, column))
+            value = b.load(source, (self._offset(row, column),))
             if inside is not None:
                 value = b.select(inside, value, b.zero(value.type))
             b.store(value, scratch, scratch_at)

@@ -14,14 +14,12 @@ the kernel fills instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import copysign
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, bufferization, gpu, linalg, memref, tensor
 from xdsl.dialects.builtin import (
     AnyFloat,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -39,14 +37,18 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, ContractionAttr
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, ContractionAttr, PaddedViewOp
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.passes.constants import is_zero
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
     NotAContraction,
     canonical_form,
     contraction_of,
+    shape_of,
+    storage,
 )
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import Plan, plan
@@ -55,7 +57,8 @@ from xdsl_spirv.passes.schedule.target import target_of
 KERNELS = "kernels"
 """The gpu.module that holds the kernels."""
 
-_INITIAL = (linalg.ops.FillOp, tensor.EmptyOp, arith.ConstantOp)
+_ABSORBED = (linalg.ops.FillOp, tensor.EmptyOp, tensor.PadOp, arith.ConstantOp)
+"""What makes an initial value or a padding that the kernel does itself."""
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
 
@@ -104,15 +107,15 @@ class _Kernels:
         contraction = made.contraction
         key = (
             contraction.types,
-            (contraction.m, contraction.n, contraction.k),
-            contraction.a_transposed,
-            contraction.b_transposed,
+            contraction.sizes,
+            contraction.maps,
+            contraction.layouts,
             made.schedule,
             zero,
         )
         name = self._names.get(key)
         if name is None:
-            name = f"matmul_{contraction.m}x{contraction.n}x{contraction.k}"
+            name = _name(contraction)
             taken = sum(each.startswith(name) for each in self._names.values())
             name += f"_{taken}" if taken else ""
             self._names[key] = name
@@ -128,18 +131,41 @@ def _buffer(value: SSAValue, space: Attribute | None = None) -> MemRefType:
     return MemRefType(type.element_type, type.get_shape(), memory_space=space)
 
 
+def _name(contraction: Contraction) -> str:
+    """`matmul_MxNxK`, `batch_matmul_BxMxNxK`, `convolution_MxNxK`."""
+    kind = "convolution" if contraction.is_convolution else "matmul"
+    sizes = [contraction.m, contraction.n, contraction.k]
+    if contraction.batch > 1:
+        kind, sizes = f"batch_{kind}", [contraction.batch, *sizes]
+    return f"{kind}_{'x'.join(map(str, sizes))}"
+
+
+def _operand(value: SSAValue, argument: SSAValue) -> tuple[list[Operation], SSAValue]:
+    """What stands for an operand in the kernel: its buffer, with zeros around it if need be."""
+    stored, low = storage(value)
+    if stored is value:
+        return [], argument
+    sizes = zip(shape_of(value), shape_of(stored), low, strict=True)
+    view = PaddedViewOp(argument, low, [padded - size - before for padded, size, before in sizes])
+    view.result.name_hint = f"{argument.name_hint}_padded"
+    return [view], view.result
+
+
 def _kernel(name: str, made: Plan, zero: bool) -> gpu.FuncOp:
     contraction = made.contraction
-    values = [contraction.a, contraction.b, *([] if zero else [contraction.init])]
+    inputs = [storage(value)[0] for value in (contraction.a, contraction.b)]
+    values = [*inputs, *([] if zero else [contraction.init])]
     types = [_buffer(value, STORAGE_BUFFER) for value in (*values, contraction.init)]
     block = Block(arg_types=types)
     args = block.args
     for arg, hint in zip(args, ("a", "b", "d") if zero else ("a", "b", "c", "d"), strict=True):
         arg.name_hint = hint
     start = _fill(args[-1]) if zero else [linalg.ops.CopyOp([args[2]], [args[3]], [])]
-    root = canonical_form(contraction, args[0], args[1], args[-1])
+    views_a, a = _operand(contraction.a, args[0])
+    views_b, b = _operand(contraction.b, args[1])
+    root = canonical_form(contraction, a, b, args[-1])
     root.attributes[SCHEDULE] = made.schedule
-    block.add_ops([CollectiveOp([*start, root]), gpu.ReturnOp([])])
+    block.add_ops([CollectiveOp([*start, *views_a, *views_b, root]), gpu.ReturnOp([])])
     return gpu.FuncOp(
         name,
         (types, []),
@@ -161,30 +187,14 @@ def _fill(result: SSAValue) -> list[Operation]:
     return [zero, linalg.ops.FillOp([zero.result], [result], [])]
 
 
-def _is_zero(value: SSAValue) -> bool:
-    """Whether a tensor or scalar is known to be (positive) zero everywhere."""
-    if isinstance(value.owner, linalg.ops.FillOp):
-        return _is_zero(value.owner.inputs[0])
-    if not isinstance(value.owner, arith.ConstantOp):
-        return False
-    match value.owner.value:
-        case IntegerAttr(value=number):
-            return number.data == 0
-        case FloatAttr(value=number):
-            return number.data == 0.0 and copysign(1.0, number.data) > 0
-        case DenseIntOrFPElementsAttr() as dense:
-            return not any(dense.data.data)
-        case _:
-            return False
-
-
 def _launch(made: Plan, kernels: _Kernels) -> None:
     """Replace the contraction by buffers and a launch."""
     contraction, root = made.contraction, made.contraction.op
     init = contraction.init
-    zero = _is_zero(init)
+    zero = is_zero(init)
     name = kernels.name_of(made, zero)
-    values = [contraction.a, contraction.b, *([] if zero else [init])]
+    inputs = [contraction.a, contraction.b]
+    values = [*(storage(value)[0] for value in inputs), *([] if zero else [init])]
     buffers: list[Operation] = [
         bufferization.ToBufferOp.create(operands=[value], result_types=[_buffer(value)])
         for value in values
@@ -202,14 +212,14 @@ def _launch(made: Plan, kernels: _Kernels) -> None:
     tensor_op = bufferization.ToTensorOp(result, restrict=True)
     ordered = [constants[size] for size in sorted(constants)]
     Rewriter.replace_op(root, [*buffers, result, *ordered, launch, tensor_op])
-    if zero:
-        _erase_unused(init)
+    for value in (*inputs, *([init] if zero else [])):
+        _erase_unused(value)
 
 
 def _erase_unused(value: SSAValue) -> None:
     """Erase what made the value, and what made that, as far as nobody else uses it."""
     op = value.owner
-    if not isinstance(op, _INITIAL) or any(result.first_use for result in op.results):
+    if not isinstance(op, _ABSORBED) or any(result.first_use for result in op.results):
         return
     operands = list(op.operands)
     op.detach()

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType, VectorType
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule import VectorViewOp
+from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
 from xdsl_spirv.dialects.spirv.enums import (
@@ -25,7 +25,8 @@ from xdsl_spirv.dialects.spirv.enums import (
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
-from xdsl_spirv.passes.schedule.plan import StagedTile, ceil_div
+from xdsl_spirv.passes.kernel.walk import Spot, origin, spot
+from xdsl_spirv.passes.schedule.plan import BATCH, INNER, OUTER, StagedTile, ceil_div
 
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 
@@ -43,14 +44,15 @@ class Move:
     """
     One vector of the tile, seen by the invocation that moves it.
 
-    `row` and `column` are its place in the tile, columns in vectors; `outer` is its coordinate in
-    the operand along M or N, already redirected to 0 where `outer_inside` does not hold.
+    `row` and `column` are its place in the tile, columns in vectors; `spot` is where the operand's
+    element lies as far as batch and M or N say, redirected to the first where `outer_inside` does
+    not hold.
     """
 
     row: Index
     column: Index
     exists: Condition
-    outer: Index
+    spot: Spot
     outer_inside: Condition
     row_guarded: bool
 
@@ -63,29 +65,33 @@ class StagedOperand:
         builder: KernelBuilder,
         source: SSAValue,
         tile: StagedTile,
+        batch: Index,
         tile_index: Index,
         invocation: SSAValue,
         invocations: int,
     ):
         self.builder = builder
         self.tile = tile
+        self.layout = tile.moved_layout
         self.invocation = invocation
         self.invocations = invocations
         moved = tile.moved_type
-        viewed = isinstance(moved, VectorType)
         name = source.name_hint or "operand"
-        self.source = source
-        if viewed:
-            self.source = builder.at_top(VectorViewOp(source, moved), f"{name}_vectors")
+        self.source = builder.at_top(FlatViewOp(source, moved), f"{name}_elements")
         self.memory = builder.allocate(
             MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP), f"{name}_tile"
         )
         self.stride = builder.i32(tile.stride)
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
         self.outer = builder.times(tile_index, size)
+        self.start = origin(self.layout).plus(builder, self._spot(BATCH, batch))
         self.count = ceil_div(tile.vectors, invocations)
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
+
+    def _spot(self, walk: int, number: Index, ahead: Index = 0) -> Spot:
+        layout = self.layout
+        return spot(self.builder, layout.walks[walk], number, len(layout.guards), ahead)
 
     def _move(self, number: Index) -> Move:
         """The invocation's `number`-th vector: vectors go round the invocations."""
@@ -110,7 +116,8 @@ class StagedOperand:
         inside = b.below(outer, limit) if guarded else None
         if inside is not None:
             outer = b.select(inside, outer, 0)
-        return Move(row, column, exists, outer, inside, row_guarded)
+        place = self.start.plus(b, self._spot(OUTER, outer))
+        return Move(row, column, exists, place, inside, row_guarded)
 
     def load_all(self, k: Index) -> list[SSAValue]:
         """The invocation's vectors of the tile at depth k, in registers; none if it uses a loop."""
@@ -135,17 +142,34 @@ class StagedOperand:
     def _k_origin(self, k: Index) -> Index:
         return self.builder.divided(k, self.tile.vector) if self.tile.k_axis == 1 else k
 
-    def _load(self, move: Move, origin: Index) -> SSAValue:
+    def _load(self, move: Move, begin: Index) -> SSAValue:
         """The operand's vector, or 0 where it lies outside."""
-        b, tile = self.builder, self.tile
-        k_is_column = tile.k_axis == 1
-        k = b.plus(origin, move.column if k_is_column else move.row)
+        b, tile, layout = self.builder, self.tile, self.layout
+        along_row = tile.k_axis == 1
+        ahead = move.column if along_row else move.row
+        guarded = tile.guarded[1] if along_row else move.row_guarded
         inside = move.outer_inside
-        if tile.guarded[1] if k_is_column else move.row_guarded:
-            k_inside = b.below(k, tile.extent[1] // tile.vector if k_is_column else tile.extent[0])
-            k = b.select(k_inside, k, 0)
+        walk = layout.walks[INNER]
+        depth = tile.row_vectors if along_row else tile.shape[0]
+        if guarded:
+            k = b.plus(begin, ahead)
+            extent = tile.extent[1] // tile.vector if along_row else tile.extent[0]
+            k_inside = b.below(k, extent)
             inside = b.both(inside, k_inside)
-        value = b.load(self.source, (move.outer, k) if k_is_column else (k, move.outer))
+            place = self._spot(INNER, b.select(k_inside, k, 0))
+        elif walk and walk[-1].size % depth == 0:
+            # The whole K tile lies on one place of the outer axes: they are taken apart once.
+            place = self._spot(INNER, begin, ahead)
+        else:
+            place = self._spot(INNER, b.plus(begin, ahead))
+        place = move.spot.plus(b, place)
+        offset = place.offset
+        if layout.guards:
+            in_guards = place.inside(b, layout)
+            inside = b.both(inside, in_guards)
+            if in_guards is not None:
+                offset = b.select(in_guards, offset, 0)
+        value = b.load(self.source, (offset,))
         return value if inside is None else b.select(inside, value, b.zero(value.type))
 
     def _store(self, move: Move, value: SSAValue) -> None:

@@ -28,7 +28,8 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, problems_of
-from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
+from xdsl_spirv.passes.schedule.layout import Layout
+from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, column_walk, k_axis_of, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.targets import Target
 
@@ -124,24 +125,25 @@ def _paths(contraction: Contraction, shape: tuple[int, int, int]) -> tuple[Stage
     """The widest vectors that divide each operand's rows and a fragment's."""
     m, n, k = shape
     a_type, b_type, _ = contraction.element_types
-    along_k = (contraction.k, k)
-    return (
-        _path(a_type, *((contraction.m, m) if contraction.a_transposed else along_k)),
-        _path(b_type, *(along_k if contraction.b_transposed else (contraction.n, n))),
-    )
+    a_layout, b_layout, _ = contraction.layouts
+    return _path(a_type, a_layout, m, k), _path(b_type, b_layout, n, k)
 
 
-def _path(element_type: Attribute, row: int, fragment_row: int) -> StagedAttr:
+def _path(element_type: Attribute, layout: Layout, outer: int, k: int) -> StagedAttr:
+    """`outer` and `k` are a fragment's sizes along the operand's M or N, and along K."""
     size = bit_width(element_type) // 8
+    axis = k_axis_of(layout)
+    run, fragment_row = layout.run(column_walk(axis)), k if axis == 1 else outer
     widths = [v for v in (16, 8, 4, 2) if v * size in (4, 8, 16)]
-    vector = next((v for v in widths if row % v == 0 and fragment_row % v == 0), 1)
+    vector = next((v for v in widths if run % v == 0 and fragment_row % v == 0), 1)
     return StagedAttr(padding=STAGED_ROW_PADDING // size, vector=vector)
 
 
 def _cost(made: Plan) -> int:
     tile_m, tile_n, _ = made.schedule.tile
     rows, columns = made.tiles
-    rounds = ceil_div(rows * columns, made.target.compute_units)
+    workgroups = rows * columns * made.contraction.batch
+    rounds = ceil_div(workgroups, made.target.compute_units)
     resident = made.target.residency.bytes_for(made.schedule.subgroup_count)
     crowded = 2 if made.workgroup_bytes > resident else 1
     return rounds * (tile_m * tile_n + LOAD_WEIGHT * (tile_m + tile_n)) * crowded

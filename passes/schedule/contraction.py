@@ -1,17 +1,21 @@
 """
 What a contraction is: a multiply-add whose loops sort into batch, M, N and K by the index maps.
 
-An operation is recognised by what it computes, not by its name: `linalg.matmul`, its transposed and
-mixed-precision forms, and every `linalg.generic` equal to one of them are the same contraction. One
-with batch dimensions, several dimensions of a kind, or index expressions other than a loop's own is
-not taken yet, and the reason says so.
+An operation is recognised by what it computes, not by its name: `linalg.matmul`, its transposed,
+batched and mixed-precision forms, convolutions, and every `linalg.generic` equal to one of them
+are the same contraction, result[batch, M, N] += A[batch, M, K] * B[batch, K, N]. Each of the four
+stands for any number of loops. A loop of the result is in M or N if one input uses it, and batch
+if both do; all other loops are K.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
@@ -27,6 +31,10 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from xdsl_spirv.dialects.schedule import PaddedViewOp
+from xdsl_spirv.passes.constants import is_zero
+from xdsl_spirv.passes.schedule.layout import Layout, NotLinear, layout_of, linear
 
 
 class NotAContraction(ValueError):
@@ -50,31 +58,81 @@ def type_name(element_type: Attribute, signed: bool) -> str:
 @dataclass(frozen=True)
 class Contraction:
     """
-    result (M x N) = a (M x K) * b (K x N) + init, element type by element type.
+    result[batch, M, N] = a[batch, M, K] * b[batch, K, N] + init, element type by element type.
 
-    `a_transposed` says that A is stored K x M, `b_transposed` that B is stored N x K. `types` are
-    the names of A's, B's and the result's element types as in a target's property list.
+    `sizes` are the loops' in the order batch, M, N, K, of which there are `counts`; `maps` are the
+    index maps of A, B and the result over them. `types` are the names of A's, B's and the result's
+    element types as in a target's property list.
     """
 
     op: LinalgStructuredOperation
     a: SSAValue
     b: SSAValue
     init: SSAValue
-    m: int
-    n: int
-    k: int
-    a_transposed: bool
-    b_transposed: bool
+    sizes: tuple[int, ...]
+    counts: tuple[int, int, int, int]
+    maps: tuple[AffineMap, AffineMap, AffineMap]
     types: tuple[str, str, str]
+
+    @property
+    def groups(self) -> tuple[range, range, range, range]:
+        """The loops of batch, M, N and K."""
+        batch, m, n, k = self.counts
+        ends = (0, batch, batch + m, batch + m + n, batch + m + n + k)
+        first, second, third, fourth = (range(ends[i], ends[i + 1]) for i in range(4))
+        return first, second, third, fourth
+
+    def _size(self, group: int) -> int:
+        return prod(self.sizes[loop] for loop in self.groups[group])
+
+    @property
+    def batch(self) -> int:
+        return self._size(0)
+
+    @property
+    def m(self) -> int:
+        return self._size(1)
+
+    @property
+    def n(self) -> int:
+        return self._size(2)
+
+    @property
+    def k(self) -> int:
+        return self._size(3)
 
     @property
     def element_types(self) -> tuple[Attribute, Attribute, Attribute]:
         a, b, init = (element_type(value) for value in (self.a, self.b, self.init))
         return a, b, init
 
+    @cached_property
+    def layouts(self) -> tuple[Layout, Layout, Layout]:
+        """
+        Where A (walks batch, M, K), B (batch, N, K) and the result (batch, M, N) lie.
+
+        A padding of an operand with zeros is read through: see `storage`.
+        """
+        batch, m, n, k = self.groups
+        return (
+            self._layout(self.a, self.maps[0], (batch, m, k)),
+            self._layout(self.b, self.maps[1], (batch, n, k)),
+            layout_of(self.maps[2], shape_of(self.init), None, self.sizes, (batch, m, n)),
+        )
+
+    def _layout(self, value: SSAValue, map: AffineMap, groups: Sequence[range]) -> Layout:
+        stored, low = storage(value)
+        return layout_of(map, shape_of(stored), low, self.sizes, groups)
+
+    @property
+    def is_convolution(self) -> bool:
+        """Whether an operand is read through windows."""
+        return any(not isinstance(e, AffineDimExpr) for map in self.maps for e in map.results)
+
     def __str__(self) -> str:
         a, b, result = self.types
-        return f"{self.m}x{self.n}x{self.k} {a} x {b} -> {result}"
+        batch = f"{self.batch} x " if self.batch > 1 else ""
+        return f"{batch}{self.m}x{self.n}x{self.k} {a} x {b} -> {result}"
 
 
 def element_type(value: SSAValue) -> Attribute:
@@ -84,11 +142,42 @@ def element_type(value: SSAValue) -> Attribute:
     return shaped.element_type
 
 
-@dataclass(frozen=True)
-class _Body:
-    """The multiply-add: which of the two inputs are extended as signed numbers."""
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The static shape of a tensor or memref."""
+    shaped = value.type
+    if not isinstance(shaped, TensorType | MemRefType):
+        raise NotAContraction(f"an operand is a {shaped}, not a tensor or memref")
+    shape = shaped.get_shape()
+    if DYNAMIC_INDEX in shape:
+        raise NotAContraction(f"an operand has the dynamic shape {shaped}: make it static")
+    if 0 in shape:
+        raise NotAContraction(f"an operand has the empty shape {shaped}")
+    return shape
 
-    signed: tuple[bool, bool]
+
+def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
+    """
+    What an operand is in memory, and how many elements lie before it in each dimension.
+
+    A tensor that is another one padded with zeros needs no memory of its own: whoever reads it
+    reads the other one, and takes 0 outside.
+    """
+    owner = value.owner
+    match owner:
+        case PaddedViewOp():
+            return owner.memref, owner.low.get_values()
+        case tensor.PadOp() if _pads_with_zeros(owner):
+            return owner.source, owner.static_low.get_values()
+        case _:
+            return value, (0,) * len(shape_of(value))
+
+
+def _pads_with_zeros(op: tensor.PadOp) -> bool:
+    amounts = (*op.static_low.get_values(), *op.static_high.get_values())
+    if DYNAMIC_INDEX in amounts or min(amounts, default=0) < 0:
+        return False
+    last = op.region.block.last_op
+    return last is not None and len(last.operands) == 1 and is_zero(last.operands[0])
 
 
 _EXTENSIONS = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
@@ -108,11 +197,14 @@ def _source(value: SSAValue) -> tuple[SSAValue, bool]:
     return value, True
 
 
-def _match_body(block: Block) -> _Body:
-    """acc + ext(x) * ext(y), the operands of both in any order, and nothing else."""
+def _match_body(block: Block) -> tuple[bool, bool]:
+    """
+    acc + ext(x) * ext(y), the operands of both in any order, and nothing else.
+
+    Returns which of the two inputs are extended as signed numbers.
+    """
     x, y, accumulator = block.args
     last = block.last_op
-    assert last is not None
     reason = NotAContraction(
         "the body is not a multiply-add of the two inputs (each possibly extended) onto the output"
     )
@@ -128,22 +220,19 @@ def _match_body(block: Block) -> _Body:
     sources = {id(source): signed for source, signed in map(_source, factors)}
     if set(sources) != {id(x), id(y)}:
         raise reason
-    return _Body((sources[id(x)], sources[id(y)]))
+    return sources[id(x)], sources[id(y)]
 
 
-def _dimensions(map: AffineMap) -> list[int]:
-    if not all(isinstance(e, AffineDimExpr) for e in map.results):
-        raise NotAContraction(f"index map {map} is not made of loop dimensions alone")
-    return [e.position for e in map.results if isinstance(e, AffineDimExpr)]
-
-
-def _single(kind: str, dimensions: list[int]) -> int:
-    if len(dimensions) != 1:
-        raise NotAContraction(
-            f"it has {len(dimensions)} {kind} dimensions; exactly one is supported: "
-            "collapse or split the operands' dimensions first"
-        )
-    return dimensions[0]
+def _loops(map: AffineMap) -> list[int]:
+    """The loops that an index map uses, in the order of the dimensions that they walk."""
+    found: dict[int, None] = {}
+    for expression in map.results:
+        try:
+            factors = linear(expression, map.num_dims).factors
+        except NotLinear as error:
+            raise NotAContraction(f"index map {map}: {error}") from error
+        found |= dict.fromkeys(loop for loop, factor in enumerate(factors) if factor)
+    return list(found)
 
 
 def contraction_of(op: LinalgStructuredOperation) -> Contraction:
@@ -152,70 +241,79 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
         raise NotAContraction(
             f"it has {len(op.inputs)} inputs and {len(op.outputs)} outputs, not 2 and 1"
         )
-    maps = [attr.data for attr in op.get_indexing_maps()]
-    body = _match_body(op.body.block)
-    x, y, out = (_dimensions(m) for m in maps)
-    batch = [d for d in out if d in x and d in y]
-    if batch:
-        raise NotAContraction(f"it has {len(batch)} batch dimensions; none is supported yet")
-    reduced = [d for d in range(maps[0].num_dims) if d not in out]
-    k = _single("K", [d for d in reduced if d in x and d in y])
-    _single("reduction", reduced)
-    # A is the operand whose rows are the result's rows, whatever the order of the inputs.
-    swapped = bool(out) and out[0] in y
-    a, b = (y, x) if swapped else (x, y)
-    m = _single("M", [d for d in out if d in a])
-    n = _single("N", [d for d in out if d in b])
-    if len(a) != 2 or len(b) != 2 or out != [m, n]:
-        raise NotAContraction(
-            f"index maps {', '.join(str(map) for map in maps)} are not a matmul's"
-        )
+    signed = _match_body(op.body.block)
+    x, y, out = (attr.data for attr in op.get_indexing_maps())
+    ranges = _sizes(op, (x, y, out))
+    in_x, in_y, in_out = _loops(x), _loops(y), _loops(out)
+    if len(in_out) != len(out.results) or any(
+        not isinstance(e, AffineDimExpr) for e in out.results
+    ):
+        raise NotAContraction(f"the result's index map {out} is not a permutation of loops")
+    batch = [d for d in in_out if d in in_x and d in in_y]
+    free = [d for d in in_out if d not in batch]
+    if any(d not in in_x and d not in in_y for d in free):
+        raise NotAContraction("a loop of the result is in neither input: broadcast afterwards")
+    # B owns the result's last dimension, so that rows of the result are contiguous.
+    swapped = bool(free) and free[-1] in in_x
     values = (op.inputs[1], op.inputs[0]) if swapped else (op.inputs[0], op.inputs[1])
-    signed = body.signed[::-1] if swapped else body.signed
-    types = (
-        type_name(element_type(values[0]), signed[0]),
-        type_name(element_type(values[1]), signed[1]),
-        type_name(element_type(op.outputs[0]), all(signed)),
-    )
-    sizes = _sizes(op, values[0], values[1])
-    a_transposed, b_transposed = a[0] == k, b[1] == k
+    maps = (y, x) if swapped else (x, y)
+    of_a, of_b = (in_y, in_x) if swapped else (in_x, in_y)
+    signed = signed[::-1] if swapped else signed
+    m, n = ([d for d in free if d in loops] for loops in (of_a, of_b))
+    order = [*batch, *m, *n, *_reduction(of_a, of_b, in_out, len(ranges))]
+    counts = (len(batch), len(m), len(n), len(order) - len(in_out))
+    a_map, b_map, out_map = (_reordered(map, order) for map in (*maps, out))
     return Contraction(
         op,
         *values,
         op.outputs[0],
-        m=sizes[0][1 if a_transposed else 0],
-        n=sizes[1][0 if b_transposed else 1],
-        k=sizes[0][0 if a_transposed else 1],
-        a_transposed=a_transposed,
-        b_transposed=b_transposed,
-        types=types,
+        tuple(ranges[d] for d in order),
+        counts,
+        (a_map, b_map, out_map),
+        (
+            type_name(element_type(values[0]), signed[0]),
+            type_name(element_type(values[1]), signed[1]),
+            type_name(element_type(op.outputs[0]), all(signed)),
+        ),
     )
 
 
-def _sizes(op: Operation, *values: SSAValue) -> list[tuple[int, ...]]:
-    sizes: list[tuple[int, ...]] = []
-    for value in values:
-        shaped = value.type
-        assert isinstance(shaped, TensorType | MemRefType)
-        shape = shaped.get_shape()
-        if DYNAMIC_INDEX in shape:
-            raise NotAContraction(f"an operand has the dynamic shape {shaped}: make it static")
-        if 0 in shape:
-            raise NotAContraction(f"an operand has the empty shape {shaped}")
-        sizes.append(shape)
-    return sizes
+def _reduction(of_a: list[int], of_b: list[int], in_out: list[int], count: int) -> list[int]:
+    """
+    The loops of K, outermost first.
+
+    In the order in which the operand walks them whose innermost loop is one of them, so that its
+    elements lie side by side.
+    """
+    first, second = (of_b, of_a) if of_b and of_b[-1] not in in_out else (of_a, of_b)
+    return [d for d in dict.fromkeys((*first, *second, *range(count))) if d not in in_out]
 
 
-def _canonical_maps(contraction: Contraction) -> ArrayAttr[AffineMapAttr]:
-    m, n, k = (AffineDimExpr(i) for i in range(3))
-    a = (k, m) if contraction.a_transposed else (m, k)
-    b = (n, k) if contraction.b_transposed else (k, n)
-    return ArrayAttr(AffineMapAttr(AffineMap(3, 0, results)) for results in (a, b, (m, n)))
+def _sizes(op: LinalgStructuredOperation, maps: Sequence[AffineMap]) -> list[int]:
+    """The loops' sizes, from the dimensions that one of them walks alone."""
+    sizes: dict[int, int] = {}
+    for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
+        for expression, size in zip(map.results, shape_of(value), strict=True):
+            if isinstance(expression, AffineDimExpr):
+                sizes[expression.position] = size
+    missing = [d for d in range(maps[0].num_dims) if d not in sizes]
+    if missing:
+        raise NotAContraction(f"no operand gives the size of loop d{missing[0]}")
+    return [sizes[d] for d in range(len(sizes))]
 
 
-_ITERATORS = ArrayAttr(
-    [IteratorTypeAttr.parallel(), IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()]
-)
+def _reordered(map: AffineMap, order: Sequence[int]) -> AffineMap:
+    """The map over loops in another order: the i-th new loop is `order[i]`."""
+    new = [AffineDimExpr(order.index(d)) for d in range(len(order))]
+    return map.replace_dims_and_symbols(new, [], len(order), 0)
+
+
+def _iterators(contraction: Contraction) -> ArrayAttr[IteratorTypeAttr]:
+    reduced = contraction.counts[3]
+    parallel = len(contraction.sizes) - reduced
+    return ArrayAttr(
+        [IteratorTypeAttr.parallel()] * parallel + [IteratorTypeAttr.reduction()] * reduced
+    )
 
 
 def _canonical_body(contraction: Contraction) -> Region:
@@ -248,13 +346,13 @@ def canonical_form(
     """
     The one form of a contraction, on the given operands (tensors or memrefs).
 
-    Loops in the order M, N, K; A before B; body `init + ext(a) * ext(b)`.
+    Loops in the order batch, M, N, K; A before B; body `init + ext(a) * ext(b)`.
     """
     return linalg.ops.GenericOp(
         [a, b],
         [init],
         _canonical_body(contraction),
-        _canonical_maps(contraction),
-        _ITERATORS,
+        ArrayAttr(AffineMapAttr(map) for map in contraction.maps),
+        _iterators(contraction),
         [init.type] if isinstance(init.type, TensorType) else [],
     )

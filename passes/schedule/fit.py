@@ -7,7 +7,11 @@ Every message names the number that does not fit, the limit, and the nearest val
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.passes.schedule.contraction import shape_of, storage
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile
 
 
@@ -61,11 +65,11 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
         return
     if vector > 4 and vector * size % 4:
         yield f"{name}: vector = {vector} of {size} bytes is not a whole number of 32-bit words"
-    fitting = next(v for v in (16, 8, 4, 2, 1) if v <= vector and tile.extent[1] % v == 0)
+    fitting = next(v for v in (16, 8, 4, 2, 1) if v <= vector and tile.run % v == 0)
     if fitting != vector:
         yield (
-            f"{name}: vector = {vector} does not divide the operand's rows of {tile.extent[1]} "
-            f"elements: {fitting} does"
+            f"{name}: vector = {vector} does not divide the operand's rows of {tile.run} "
+            f"contiguous elements: {fitting} does"
         )
     m, n, k = plan.schedule.instruction.sizes
     columns = k if tile.k_axis == 1 else (m if name == "a" else n)
@@ -109,9 +113,9 @@ def _limits(plan: Plan) -> Iterator[str]:
             yield f"{count} workgroups in {axis}, {target.name} allows {limit}: use larger tiles"
     contraction = plan.contraction
     sizes = (
-        ("A", contraction.m * contraction.k * plan.a.element_bytes),
-        ("B", contraction.k * contraction.n * plan.b.element_bytes),
-        ("the result", contraction.m * contraction.n * plan.result_bytes),
+        ("A", _elements(contraction.a) * plan.a.element_bytes),
+        ("B", _elements(contraction.b) * plan.b.element_bytes),
+        ("the result", prod(shape_of(contraction.init)) * plan.result_bytes),
     )
     for name, size in sizes:
         if size > target.storage_buffer_max_bytes:
@@ -119,6 +123,11 @@ def _limits(plan: Plan) -> Iterator[str]:
                 f"{name} has {size} bytes, a storage buffer of {target.name} at most "
                 f"{target.storage_buffer_max_bytes}: split the contraction"
             )
+
+
+def _elements(operand: SSAValue) -> int:
+    stored, _ = storage(operand)
+    return prod(shape_of(stored))
 
 
 def _scratch_bytes(plan: Plan) -> int:

@@ -3,6 +3,7 @@ Every operation that computes a contraction takes its one form.
 
     linalg.matmul ins(%a, %b) outs(%c)  ->  linalg.generic {maps (m,k) (k,n) (m,n)} ins(%a, %b)
                                               outs(%c) { c + ext(a) * ext(b) }
+    linalg.conv_2d_... ins(%a, %f)      ->  the same over batch, M, N and K of several loops each
 
 Operations that are not contractions stay as they are; an attribute (a schedule written by hand,
 say) moves along.

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import ContractionAttr, StagedAttr, bit_width
 from xdsl_spirv.passes.schedule.contraction import Contraction
+from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.targets import Target
 
 
@@ -38,18 +39,27 @@ def vector_type(element_type: Attribute, count: int) -> Attribute:
     return VectorType(i32, [words]) if words > 1 else IntegerType(32)
 
 
+BATCH, OUTER, INNER = range(3)
+"""The walks of an operand's layout: batch, its M or N, and K."""
+
+ROWS, COLUMNS = 1, 2
+"""The walks of the result's layout after its batch: M and N."""
+
+
 @dataclass(frozen=True)
 class StagedTile:
     """
-    One operand's tile as it lies in global and in Workgroup memory: rows of contiguous elements.
+    One operand's tile as it lies in Workgroup memory: rows of elements that lie side by side.
 
-    `shape` is the tile's (rows, columns) and `extent` the whole operand's, both as stored.
+    `shape` is the tile's (rows, columns), `extent` how many of both the whole operand has.
     `k_axis` says which of the two is K: 1 (columns) as A usually lies, 0 (rows) as B does.
+    `layout` is the operand's in global memory; its walks are `BATCH`, `OUTER`, `INNER`.
     """
 
     shape: tuple[int, int]
     extent: tuple[int, int]
     k_axis: int
+    layout: Layout
     element_type: Attribute
     padding: int
     vector: int
@@ -62,6 +72,16 @@ class StagedTile:
     def moved_type(self) -> Attribute:
         """What one invocation moves at a time."""
         return vector_type(self.element_type, self.vector)
+
+    @property
+    def moved_layout(self) -> Layout:
+        """The operand's layout in units of what is moved at a time."""
+        return self.layout.in_vectors(column_walk(self.k_axis), self.vector)
+
+    @property
+    def run(self) -> int:
+        """Elements of a row that lie side by side in global memory wherever a vector may begin."""
+        return self.layout.run(column_walk(self.k_axis))
 
     @property
     def row_vectors(self) -> int:
@@ -87,6 +107,16 @@ class StagedTile:
         return self.extent[0] % self.shape[0] != 0, self.extent[1] % self.shape[1] != 0
 
 
+def k_axis_of(layout: Layout) -> int:
+    """Which way an operand's tile lies: along K where that is contiguous or nothing is."""
+    return 0 if layout.is_contiguous(OUTER) and not layout.is_contiguous(INNER) else 1
+
+
+def column_walk(k_axis: int) -> int:
+    """The walk along a tile's rows."""
+    return INNER if k_axis == 1 else OUTER
+
+
 @dataclass(frozen=True)
 class Plan:
     """A contraction with its schedule on a target."""
@@ -109,14 +139,27 @@ class Plan:
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Workgroups in x, y, z: neighbours in x lie along the raster's dimension."""
+        """Workgroups in x, y, z: neighbours in x lie along the raster's dimension, z is batch."""
         rows, columns = self.tiles
         by_rows = self.schedule.raster.data == "rows"
-        return (columns, rows, 1) if by_rows else (rows, columns, 1)
+        return (*((columns, rows) if by_rows else (rows, columns)), self.contraction.batch)
+
+    @property
+    def result(self) -> Layout:
+        """Where the result lies: walks `BATCH`, `ROWS`, `COLUMNS`."""
+        return self.contraction.layouts[2]
 
     @property
     def result_bytes(self) -> int:
         return bit_width(self.contraction.element_types[2]) // 8
+
+    @property
+    def result_stride(self) -> int | None:
+        """Elements from row to row if the result of a batch is one row-major matrix."""
+        rows, columns = self.result.walks[ROWS], self.result.walks[COLUMNS]
+        if len(rows) > 1 or len(columns) > 1 or (columns and columns[0].stride != 1):
+            return None
+        return rows[0].stride if rows else self.contraction.n
 
     @property
     def result_aligned(self) -> bool:
@@ -125,10 +168,13 @@ class Plan:
 
         Pointer and stride must be multiples of min(16, bytes of a fragment's row).
         """
+        if self.result_stride is None:
+            return False
         _, n, _ = self.schedule.instruction.sizes
         needed = min(self.target.cooperative_matrix_alignment, n * self.result_bytes)
-        row = self.contraction.n * self.result_bytes
-        return row % needed == 0 and n * self.result_bytes % needed == 0
+        steps = [self.result_stride, self.result.start, n]
+        steps += [axis.stride for axis in self.result.walks[BATCH]]
+        return all(step * self.result_bytes % needed == 0 for step in steps)
 
     @property
     def whole_tiles(self) -> bool:
@@ -160,14 +206,16 @@ def _staged(
     element_type: Attribute,
     outer: tuple[int, int],
     inner: tuple[int, int],
-    k_axis: int,
+    layout: Layout,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
+    k_axis = k_axis_of(layout)
     rows, columns = (inner, outer) if k_axis == 0 else (outer, inner)
     return StagedTile(
         (rows[0], columns[0]),
         (rows[1], columns[1]),
         k_axis,
+        layout,
         element_type,
         path.padding.data,
         path.vector.data,
@@ -178,15 +226,12 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
     """Pure arithmetic; whether the plan fits is asked of `fit.check`."""
     tile_m, tile_n, tile_k = schedule.tile
     a_type, b_type, _ = contraction.element_types
+    a_layout, b_layout, _ = contraction.layouts
     inner = (tile_k, contraction.k)
     return Plan(
         contraction,
         schedule,
         target,
-        _staged(
-            schedule.a, a_type, (tile_m, contraction.m), inner, 0 if contraction.a_transposed else 1
-        ),
-        _staged(
-            schedule.b, b_type, (tile_n, contraction.n), inner, 1 if contraction.b_transposed else 0
-        ),
+        _staged(schedule.a, a_type, (tile_m, contraction.m), inner, a_layout),
+        _staged(schedule.b, b_type, (tile_n, contraction.n), inner, b_layout),
     )

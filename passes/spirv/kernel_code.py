@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import VectorViewOp, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
@@ -183,9 +183,9 @@ class KernelCode:
         views = {
             use.operation.results[0].type
             for use in argument.uses
-            if isinstance(use.operation, VectorViewOp)
+            if isinstance(use.operation, FlatViewOp)
         }
-        plain = any(not isinstance(use.operation, VectorViewOp) for use in argument.uses)
+        plain = any(not isinstance(use.operation, FlatViewOp) for use in argument.uses)
         if len(views) + plain > 1:
             refuse(PASS, op, f"argument {number} is viewed as several element types")
         seen = next(iter(views), type)
@@ -238,14 +238,14 @@ def _buffer_struct(type: MemRefType, read_only: bool) -> StructType:
     return StructType([array], [0], decorations, [Decoration.Block])
 
 
-READS = ("memref.load", "schedule.vector_view", "spirv.KHR.CooperativeMatrixLoad")
+READS = ("memref.load", "schedule.flat_view", "spirv.KHR.CooperativeMatrixLoad")
 
 
 def _is_written(memory: SSAValue) -> bool:
     """Whether anything but a load uses the memory, or pointers and views made of it."""
     for use in memory.uses:
         op = use.operation
-        if op.name in ("schedule.vector_view", "schedule.element_ptr"):
+        if op.name in ("schedule.flat_view", "schedule.element_ptr"):
             if _is_written(op.results[0]):
                 return True
         elif op.name not in READS:

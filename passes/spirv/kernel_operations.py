@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from xdsl_spirv.dialects.schedule import ElementPtrOp, VectorViewOp
+from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
 from xdsl_spirv.dialects.spirv import arithmetic, bit, constants, conversion, logic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.control_flow import (
@@ -180,7 +180,7 @@ def allocate(code: KernelCode, op: Operation) -> None:
     code.allocation(cast(memref.AllocOp, op))
 
 
-def vector_view(code: KernelCode, op: Operation) -> None:
+def flat_view(code: KernelCode, op: Operation) -> None:
     code.bases[op.results[0]] = code.bases[op.operands[0]]
 
 
@@ -339,7 +339,7 @@ HANDLERS: dict[type[Operation], Convert] = {
     memref.AllocaOp: allocate,
     memref.LoadOp: load,
     memref.StoreOp: store,
-    VectorViewOp: vector_view,
+    FlatViewOp: flat_view,
     ElementPtrOp: element_ptr,
     CooperativeMatrixLoadOp: same,
     CooperativeMatrixStoreOp: same,

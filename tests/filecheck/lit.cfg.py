@@ -31,6 +31,9 @@ config.test_format = lit.formats.ShTest()
 config.environment["PATH"] = os.pathsep.join(
     [str(Path(sys.executable).parent), config.environment["PATH"]]
 )
+if "PYTHONPATH" in os.environ:
+    # The tests of a checkout other than the installed one.
+    config.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
 mlir_opt = shutil.which(f"mlir-opt-{MLIR_VERSION}") or os.environ.get("MLIR_OPT")
 if mlir_opt:

@@ -65,7 +65,7 @@ func.func @main(%a: tensor<8x8xbf16>, %b: tensor<8x8xbf16>, %c: tensor<8x8xf32>)
 
 // -----
 
-// CHECK: a: vector = 4 does not divide the operand's rows of 10 elements: 2 does
+// CHECK: a: vector = 4 does not divide the operand's rows of 10 contiguous elements: 2 does
 func.func @main(%a: tensor<8x10xf16>, %b: tensor<10x8xf16>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 4>, b = staged<vector = 4>>} ins(%a, %b : tensor<8x10xf16>, tensor<10x8xf16>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>

@@ -8,15 +8,15 @@ builtin.module attributes {schedule.target = "nvidia-h200"} {
     func.return %0 : tensor<64x64xf32>
   }
 }
-// CHECK: %a_vectors = schedule.vector_view %a : memref<64x64xf16, #spirv.storage_class<StorageBuffer>> to memref<64x8xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
+// CHECK: %a_elements = schedule.flat_view %a : memref<64x64xf16, #spirv.storage_class<StorageBuffer>> to memref<512xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
 // CHECK: %a_tile = memref.alloc() : memref<32x3xvector<4xi32>, #spirv.storage_class<Workgroup>>
-// CHECK: %b_vectors = schedule.vector_view %b : memref<64x64xf16, #spirv.storage_class<StorageBuffer>> to memref<64x16xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
+// CHECK: %b_elements = schedule.flat_view %b : memref<64x64xf16, #spirv.storage_class<StorageBuffer>> to memref<1024xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
 // CHECK: %b_tile = memref.alloc() : memref<16x10xvector<4xf16>, #spirv.storage_class<Workgroup>>
 // CHECK: %zero = spirv.Constant dense<0.000000e+00> : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK: [[SUM:%.*]] = scf.for %k = %{{.*}} to %{{.*}} step %{{.*}} iter_args([[ACC:%.*]] = %zero) -> (!spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>) {
 // CHECK-NOT: arith.select
-// CHECK:   memref.load %a_vectors
-// CHECK:   memref.load %b_vectors
+// CHECK:   memref.load %a_elements
+// CHECK:   memref.load %b_elements
 // CHECK:   "gpu.barrier"() : () -> ()
 // CHECK:   memref.store %{{.*}}, %a_tile
 // CHECK:   memref.store %{{.*}}, %b_tile
@@ -25,7 +25,7 @@ builtin.module attributes {schedule.target = "nvidia-h200"} {
 // CHECK:   [[B:%.*]] = spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <RowMajor>, <NonPrivatePointer> : !spirv.ptr<vector<4xf16>, Workgroup>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
 // CHECK:   [[NEXT:%.*]] = spirv.KHR.CooperativeMatrixMulAdd [[A]], [[B]], [[ACC]] : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK:   scf.yield [[NEXT]]
-// CHECK: [[P:%.*]] = schedule.element_ptr %d
+// CHECK: [[P:%.*]] = schedule.element_ptr %d_elements
 // CHECK-NEXT: spirv.KHR.CooperativeMatrixStore [[P]], [[SUM]], %{{.*}}, <RowMajor> : !spirv.ptr<f32, StorageBuffer>
 // CHECK-NEXT: "gpu.return"
 
@@ -44,7 +44,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 // CHECK: [[INSIDE:%.*]] = arith.cmpi ult, [[M:%.*]], %{{.*}} : index
 // CHECK: [[SAFE:%.*]] = arith.select [[INSIDE]], [[M]], %{{.*}} : index
 // CHECK-NOT: iter_args
-// CHECK: [[LOADED:%.*]] = memref.load %a[%{{.*}}, [[SAFE]]]
+// CHECK: [[LOADED:%.*]] = memref.load %a_elements[
 // CHECK-NEXT: arith.select [[INSIDE]], [[LOADED]], %{{.*}} : f16
 // CHECK: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <ColumnMajor>, <NonPrivatePointer> : !spirv.ptr<f16, Workgroup>, i32 -> !spirv.coopmatrix<8x8xf16, Subgroup, MatrixA>
 // CHECK: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <ColumnMajor>, <NonPrivatePointer> : !spirv.ptr<vector<4xi32>, Workgroup>, i32 -> !spirv.coopmatrix<8x8xf16, Subgroup, MatrixB>
@@ -56,7 +56,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 // CHECK-NEXT: scf.for
 // CHECK:        scf.if
 // CHECK-NEXT:     [[V:%.*]] = memref.load %scratch
-// CHECK-NEXT:     memref.store [[V]], %d
+// CHECK-NEXT:     memref.store [[V]], %d_elements
 // CHECK-NOT: CooperativeMatrixStore
 
 // -----
@@ -68,14 +68,14 @@ builtin.module attributes {schedule.target = "lavapipe"} {
     func.return %0 : tensor<8x12xf32>
   }
 }
-// CHECK: memref.load %c[
+// CHECK: memref.load %c_elements[
 // CHECK: memref.store %{{.*}}, %scratch
 // CHECK: "gpu.barrier"() : () -> ()
 // CHECK: [[C:%.*]] = spirv.KHR.CooperativeMatrixLoad
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %{{.*}}, %{{.*}}, [[C]]
 // CHECK: [[WHOLE:%.*]] = arith.cmpi ult, %tile_column,
 // CHECK-NEXT: scf.if [[WHOLE]] {
-// CHECK-NEXT:   schedule.element_ptr %d
+// CHECK:        schedule.element_ptr %d_elements
 // CHECK-NEXT:   spirv.KHR.CooperativeMatrixStore
 // CHECK-NEXT: } else {
-// CHECK:        memref.store %{{.*}}, %d
+// CHECK:        memref.store %{{.*}}, %d_elements

@@ -64,8 +64,8 @@
 "gpu.module"() <{sym_name = "kernels"}> ({
   "gpu.func"() <{function_type = (memref<4x8xf16, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
   ^bb0(%a: memref<4x8xf16, #spirv.storage_class<StorageBuffer>>):
-    %v = schedule.vector_view %a : memref<4x8xf16, #spirv.storage_class<StorageBuffer>> to memref<4x2xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
-    %w = schedule.vector_view %a : memref<4x8xf16, #spirv.storage_class<StorageBuffer>> to memref<4x4xvector<2xf16>, #spirv.storage_class<StorageBuffer>>
+    %v = schedule.flat_view %a : memref<4x8xf16, #spirv.storage_class<StorageBuffer>> to memref<8xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
+    %w = schedule.flat_view %a : memref<4x8xf16, #spirv.storage_class<StorageBuffer>> to memref<16xvector<2xf16>, #spirv.storage_class<StorageBuffer>>
     "gpu.return"() : () -> ()
   }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
 }) : () -> ()

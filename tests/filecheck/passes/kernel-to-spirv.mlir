@@ -14,7 +14,7 @@
   "gpu.func"() <{function_type = (memref<4x8xf16, #spirv.storage_class<StorageBuffer>>, memref<4x8xf16, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
   ^bb0(%a: memref<4x8xf16, #spirv.storage_class<StorageBuffer>>, %d: memref<4x8xf16, #spirv.storage_class<StorageBuffer>>):
     %t = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
-    %v = schedule.vector_view %a : memref<4x8xf16, #spirv.storage_class<StorageBuffer>> to memref<4x2xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
+    %v = schedule.flat_view %a : memref<4x8xf16, #spirv.storage_class<StorageBuffer>> to memref<8xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
     %m = memref.alloc() : memref<4x8xf16, #spirv.storage_class<Workgroup>>
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -29,10 +29,8 @@
     // CHECK-DAG: [[C1:%.*]] = spirv.Constant 1 : i32
     // CHECK-DAG: [[C2:%.*]] = spirv.Constant 2 : i32
     // CHECK-DAG: [[C8:%.*]] = spirv.Constant 8 : i32
-    %x = memref.load %v[%t, %c1] : memref<4x2xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
-    // CHECK:      [[ROW:%.*]] = spirv.IMul %t, [[C2]] : i32
-    // CHECK-NEXT: [[AT:%.*]] = spirv.IAdd [[ROW]], [[C1]] : i32
-    // CHECK-NEXT: [[P:%.*]] = spirv.AccessChain [[A]][[[C0]], [[AT]]]
+    %x = memref.load %v[%t] : memref<8xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
+    // CHECK:      [[P:%.*]] = spirv.AccessChain [[A]][[[C0]], %t]
     // CHECK-NEXT: %x = spirv.Load "StorageBuffer" [[P]] : vector<4xf16>
     %s = arith.constant 1.0 : f16
     memref.store %s, %m[%c0, %t] : memref<4x8xf16, #spirv.storage_class<Workgroup>>
@@ -50,7 +48,10 @@
     // CHECK-NEXT:   [[MORE:%.*]] = spirv.SLessThan %{{.*}}, [[C8]] : i32
     // CHECK-NEXT:   spirv.BranchConditional [[MORE]], ^[[BODY:.*]], ^[[MERGE:.*]]
     // CHECK-NEXT: ^[[BODY]]:
-    // CHECK:        %y = spirv.Load "Workgroup" %{{.*}} ["NonPrivatePointer"] : f16
+    // CHECK:        [[ROW:%.*]] = spirv.IMul %{{.*}}, [[C8]] : i32
+    // CHECK-NEXT:   [[AT:%.*]] = spirv.IAdd [[ROW]], %{{.*}} : i32
+    // CHECK-NEXT:   [[Q:%.*]] = spirv.AccessChain [[M]][[[AT]]]
+    // CHECK-NEXT:   %y = spirv.Load "Workgroup" %{{.*}} ["NonPrivatePointer"] : f16
     // CHECK-NEXT:   %n = spirv.FAdd [[ACC]], %y : f16
     // CHECK-NEXT:   spirv.Branch ^[[BACK:.*]]
     // CHECK-NEXT: ^[[BACK]]:

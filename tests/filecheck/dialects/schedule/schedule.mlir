@@ -12,9 +12,12 @@ func.func @kernel(%m: memref<64x48xf16, #spirv.storage_class<StorageBuffer>>, %i
   // CHECK: %{{.*}} = schedule.element_ptr %m[%i, %i] : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> -> !spirv.ptr<f16, StorageBuffer>
   // CHECK-GENERIC: "schedule.element_ptr"(%m, %i, %i) : (memref<64x48xf16, #spirv.storage_class<StorageBuffer>>, index, index) -> !spirv.ptr<f16, StorageBuffer>
   %p = schedule.element_ptr %m[%i, %i] : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> -> !spirv.ptr<f16, StorageBuffer>
-  // CHECK: %v = schedule.vector_view %m : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<64x6xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
-  // CHECK-GENERIC: "schedule.vector_view"(%m)
-  %v = schedule.vector_view %m : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<64x6xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
+  // CHECK: %v = schedule.flat_view %m : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<384xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
+  // CHECK-GENERIC: "schedule.flat_view"(%m)
+  %v = schedule.flat_view %m : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<384xvector<4xi32>, #spirv.storage_class<StorageBuffer>>
+  // CHECK: %w = schedule.padded_view %m low = [0, 1] high = [2, 0] : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<66x49xf16, #spirv.storage_class<StorageBuffer>>
+  // CHECK-GENERIC: "schedule.padded_view"(%m) <{low = array<i64: 0, 1>, high = array<i64: 2, 0>}>
+  %w = schedule.padded_view %m low = [0, 1] high = [2, 0] : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<66x49xf16, #spirv.storage_class<StorageBuffer>>
   // CHECK: schedule.collective {
   // CHECK-GENERIC: "schedule.collective"() ({
   schedule.collective {

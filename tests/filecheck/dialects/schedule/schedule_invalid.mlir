@@ -30,9 +30,41 @@
 
 // -----
 
-// CHECK: rows of memref<4x6xf16> cannot be viewed as rows of memref<4x3xvector<4xf16>>
+// CHECK: memref<4x6xf16> cannot be viewed as memref<12xvector<4xf16>>
 func.func @view(%m: memref<4x6xf16>) {
-  %v = schedule.vector_view %m : memref<4x6xf16> to memref<4x3xvector<4xf16>>
+  %v = schedule.flat_view %m : memref<4x6xf16> to memref<12xvector<4xf16>>
+  return
+}
+
+// -----
+
+// CHECK: a flat view has one static dimension, not memref<4x6xf16>
+func.func @view(%m: memref<4x6xf16>) {
+  %v = schedule.flat_view %m : memref<4x6xf16> to memref<4x6xf16>
+  return
+}
+
+// -----
+
+// CHECK: memref<4x6xf16> padded is 5x8, not memref<4x8xf16>
+func.func @padded(%m: memref<4x6xf16>) {
+  %v = schedule.padded_view %m low = [1, 0] high = [0, 2] : memref<4x6xf16> to memref<4x8xf16>
+  return
+}
+
+// -----
+
+// CHECK: low and high need a number for each dimension of memref<4x6xf16>
+func.func @padded(%m: memref<4x6xf16>) {
+  %v = schedule.padded_view %m low = [1] high = [0, 2] : memref<4x6xf16> to memref<5x8xf16>
+  return
+}
+
+// -----
+
+// CHECK: a padding cannot be negative
+func.func @padded(%m: memref<4x6xf16>) {
+  %v = schedule.padded_view %m low = [-1, 0] high = [0, 0] : memref<4x6xf16> to memref<3x6xf16>
   return
 }
 

@@ -1,0 +1,192 @@
+"""
+Where a contraction's elements lie: walks over memory instead of indices into tensors.
+
+The loops of a contraction are sorted into groups (batch, M, N, K), and one number counts through
+each group. An operand is row-major and its index map linear, so an element's address is a sum over
+the groups: a constant, and for each group what its number contributes. A group whose loops follow
+one another in memory is one `Axis`, whatever the rank of the tensor; the others are taken apart by
+division. So a matrix, a batch of matrices and the windows of a convolution are the same thing here.
+
+A coordinate that may leave its dimension (the border of a padded convolution) is a `Guard`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+from typing import TypeAlias
+
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+
+class NotLinear(ValueError):
+    """An index expression that is not a sum of multiples of loops."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """`start` + the sum of `factors[d]` * loop d."""
+
+    start: int
+    factors: tuple[int, ...]
+
+    def span(self, sizes: Sequence[int]) -> tuple[int, int]:
+        """The least and the greatest value over loops of these sizes."""
+        ends = [f * (size - 1) for f, size in zip(self.factors, sizes, strict=True)]
+        return self.start + sum(min(e, 0) for e in ends), self.start + sum(max(e, 0) for e in ends)
+
+
+def linear(expression: AffineExpr, loops: int) -> Linear:
+    """An index expression as a linear function; raises `NotLinear` for a division or remainder."""
+    match expression:
+        case AffineConstantExpr(value=value):
+            return Linear(value, (0,) * loops)
+        case AffineDimExpr(position=position):
+            return Linear(0, tuple(int(d == position) for d in range(loops)))
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add, lhs=left, rhs=right):
+            a, b = linear(left, loops), linear(right, loops)
+            return Linear(
+                a.start + b.start, tuple(x + y for x, y in zip(a.factors, b.factors, strict=True))
+            )
+        case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Mul, lhs=left, rhs=right):
+            a, b = linear(left, loops), linear(right, loops)
+            if any(a.factors) and any(b.factors):
+                raise NotLinear(f"{expression} multiplies loops")
+            factor, of = (b.start, a) if not any(b.factors) else (a.start, b)
+            return Linear(of.start * factor, tuple(f * factor for f in of.factors))
+        case _:
+            raise NotLinear(f"{expression} is not a sum of multiples of loops")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """
+    `size` elements, `stride` apart; `steps` is what a step adds to each guarded coordinate.
+    """
+
+    size: int
+    stride: int
+    steps: tuple[int, ...] = ()
+
+
+Walk: TypeAlias = tuple[Axis, ...]
+"""The axes that one number counts through, outermost first; none if there is one place only."""
+
+
+def walk_size(walk: Walk) -> int:
+    return prod(axis.size for axis in walk)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A coordinate, `start` at the origin of all walks, that is inside from 0 to `size` - 1."""
+
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """
+    An operand's elements: `start` + what each walk contributes, in elements.
+
+    `walks` follow the groups that the layout was made for.
+    """
+
+    start: int
+    walks: tuple[Walk, ...]
+    guards: tuple[Guard, ...] = ()
+
+    def run(self, walk: int) -> int:
+        """
+        Elements that may be moved as one along a walk.
+
+        Any number that divides it divides every place where such a piece can begin, and no piece
+        crosses a guard. 1 where neighbours along the walk are not neighbours in memory.
+        """
+        if not self.is_contiguous(walk):
+            return 1
+        *outer, last = self.walks[walk]
+        if any(last.steps):
+            return 1
+        others = [axis for n, each in enumerate(self.walks) if n != walk for axis in each]
+        return gcd(last.size, self.start, *(axis.stride for axis in (*outer, *others)))
+
+    def is_contiguous(self, walk: int) -> bool:
+        """Whether neighbours along a walk are neighbours in memory."""
+        return bool(self.walks[walk]) and self.walks[walk][-1].stride == 1
+
+    def in_vectors(self, walk: int, vector: int) -> Layout:
+        """The same in units of `vector` elements along a walk; `vector` divides its `run`."""
+        if vector == 1:
+            return self
+        walks = tuple(
+            tuple(replace(axis, stride=axis.stride // vector) for axis in each)
+            for each in self.walks
+        )
+        *outer, last = self.walks[walk]
+        shrunk = tuple(replace(axis, stride=axis.stride // vector) for axis in outer)
+        pieces = (*shrunk, Axis(last.size // vector, 1, last.steps))
+        return Layout(
+            self.start // vector, (*walks[:walk], pieces, *walks[walk + 1 :]), self.guards
+        )
+
+
+def layout_of(
+    map: AffineMap,
+    shape: Sequence[int],
+    low: Sequence[int] | None,
+    sizes: Sequence[int],
+    groups: Sequence[range],
+) -> Layout:
+    """
+    The layout of a row-major tensor of `shape`, read through `map` minus `low`.
+
+    `sizes` are the loops', `groups` says which loops each walk is made of. `low` is what a padding
+    puts before the tensor in each dimension.
+    """
+    indices = [linear(expression, len(sizes)) for expression in map.results]
+    if low is not None:
+        pairs = zip(indices, low, strict=True)
+        indices = [Linear(index.start - before, index.factors) for index, before in pairs]
+    strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    guarded: list[tuple[Linear, int]] = []
+    for index, size in zip(indices, shape, strict=True):
+        least, greatest = index.span(sizes)
+        if least < 0 or greatest >= size:
+            guarded.append((index, size))
+
+    def axis(loop: int) -> Axis:
+        stride = sum(s * index.factors[loop] for s, index in zip(strides, indices, strict=True))
+        return Axis(sizes[loop], stride, tuple(index.factors[loop] for index, _ in guarded))
+
+    return Layout(
+        sum(s * index.start for s, index in zip(strides, indices, strict=True)),
+        tuple(_joined([axis(loop) for loop in group]) for group in groups),
+        tuple(Guard(index.start, size) for index, size in guarded),
+    )
+
+
+def _joined(axes: Sequence[Axis]) -> Walk:
+    """Axes of one place dropped, and axes that follow one another in memory made one."""
+    walk: list[Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        if walk and _follows(walk[-1], axis):
+            axis = replace(axis, size=walk.pop().size * axis.size)
+        walk.append(axis)
+    return tuple(walk)
+
+
+def _follows(outer: Axis, inner: Axis) -> bool:
+    steps = tuple(step * inner.size for step in inner.steps)
+    return outer.stride == inner.stride * inner.size and outer.steps == steps

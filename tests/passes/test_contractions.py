@@ -1,0 +1,95 @@
+"""
+Random contractions of every form through the whole house: valid, and right wherever they run.
+
+Matrices, batches, vectors, tensors in any order of dimensions, convolutions of one to three
+dimensions with strides, dilations, groups and padding, in every type that the target multiplies.
+`make test` runs the first seeds, `make test-long` 2,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.runtime.check import check
+from xdsl_spirv.runtime.compiler import compile_module, parse_text
+from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.workloads import TYPES, Workload, workload
+from xdsl_spirv.serialization import khronos
+from xdsl_spirv.targets import load
+
+TARGETS = {
+    "lavapipe": tuple(name for name in TYPES if not name.startswith("bf16")),
+    "nvidia-h200": tuple(TYPES),
+}
+CHUNK = 20
+SEEDS = 2000
+QUICK = 60
+QUICK_ON_LAVAPIPE = 20
+
+
+def chunks(quick: int) -> list[Any]:
+    """Parameters: ranges of seeds, those from `quick` on marked long."""
+    return [
+        pytest.param(range(n, n + CHUNK), marks=[pytest.mark.long] * (n >= quick), id=str(n))
+        for n in range(0, SEEDS, CHUNK)
+    ]
+
+
+@lru_cache(maxsize=2 * CHUNK)
+def compiled(seed: int, target: str) -> tuple[Workload, Program]:
+    made = workload(seed, TARGETS[target])
+    return made, compile_module(parse_text(made.text()), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seeds", chunks(QUICK))
+def test_valid_and_right_on_the_interpreter(seeds: range, target: str, spirv_val: str):
+    for seed in seeds:
+        made, program = compiled(seed, target)
+        for code in program.code.values():
+            assert khronos.spirv_val(code.binary) == "", f"{seed}: {made}"
+        inputs = made.inputs(np.random.default_rng(seed))
+        comparisons = check(program, inputs, run(program, inputs))
+        assert all(c.passed for c in comparisons), f"{seed}: {made}: {comparisons[0]}"
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("seeds", chunks(QUICK_ON_LAVAPIPE))
+def test_right_on_lavapipe(seeds: range, run_on_lavapipe: Callable[..., None], job: type[Any]):
+    jobs: list[Any] = []
+    runs: list[tuple[int, Workload, Program, dict[str, Any], Any]] = []
+    for seed in seeds:
+        made, program = compiled(seed, "lavapipe")
+        inputs = made.inputs(np.random.default_rng(seed))
+        (output,) = program.manifest.outputs
+        result = np.zeros(output.shape or (1,), dtype_of(output.type))
+        (launch,) = program.manifest.dispatches
+        arrays = {**inputs, output.name: result}
+        listed = [
+            p.shape + p.types
+            for p in load("lavapipe").cooperative_matrix
+            if p.types == (*(made.types.split()[0],) * 2, *(made.types.split()[2],) * 2)
+        ]
+        jobs.append(
+            job(
+                program.code[launch.kernel].binary,
+                launch.entry_point,
+                launch.grid,
+                {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings},
+                cooperative_matrix=listed,
+                subgroup_size=program.manifest.subgroup_size,
+            )
+        )
+        runs.append((seed, made, program, inputs, result))
+    run_on_lavapipe(jobs)
+    for seed, made, program, inputs, result in runs:
+        (output,) = program.manifest.outputs
+        (comparison,) = check(program, inputs, {output.name: result.reshape(output.shape)})
+        assert comparison.passed, f"{seed}: {made}: {comparison}"
