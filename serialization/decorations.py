@@ -59,6 +59,11 @@ def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation)
     return words
 
 
+def _is_list(attribute: ArrayAttr[Attribute]) -> bool:
+    """Whether an attribute states a decoration several times: a list of lists of parameters."""
+    return len(attribute) > 0 and all(isinstance(a, ArrayAttr) for a in attribute.data)
+
+
 def _literal(value: Attribute, parameter: Operand, op: Operation) -> list[int]:
     if isinstance(value, IntegerAttr):
         return [value.value.data & 0xFFFFFFFF]
@@ -125,6 +130,10 @@ class Decorations:
                 op,
             )
         parameters = decoration.parameters
+        if isinstance(attribute, ArrayAttr) and _is_list(attribute):
+            for one in attribute.data:
+                self.add_attribute(target, name, one, op)
+            return
         if parameters and parameters[0].kind.startswith("Id"):
             given = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
             ids = [self._operand_id(value, op) for value in given]

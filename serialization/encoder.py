@@ -121,6 +121,8 @@ class ModuleEncoder:
         }
         self._symbol_ids: dict[str, int] = {}
         self._defining: set[str] = set()
+        self._reserved: dict[str, int] = {}
+        """Ids of symbols that are defined later."""
         self._extended_sets: dict[str, int] = {}
         self._files: dict[str, int] = {}
         self._named: set[int] = set()
@@ -222,15 +224,23 @@ class ModuleEncoder:
         Its id is known before its operands are: those of debug information refer to each other.
         """
         assert isinstance(op, RawGlobalOp)
-        made = self.ids.fresh()
-        self._symbol_ids[self._name_of(op)] = made
+        name = self._name_of(op)
+        made = self._reserved.pop(name, None) or self.ids.fresh()
+        self._symbol_ids[name] = made
         self.carrier.write(op, made)
         if op.instruction.data == "OpString" and isinstance(op.layout.data[0], StringAttr):
             self._files.setdefault(op.layout.data[0].data, made)
         elif self.names and op.constant_like:
-            self._name(made, self._name_of(op))
+            self._name(made, name)
         self._decorate_all(made, op, ("sym_name", "instruction", "layout", "type"))
         return made
+
+    def forward(self, name: str) -> int:
+        """The id of a symbol that an instruction may refer to before it is defined."""
+        known = self._symbol_ids.get(name) or self._reserved.get(name)
+        if known is None and isinstance(self._symbols.get(name), RawGlobalOp):
+            known = self._reserved[name] = self.ids.fresh()
+        return self.symbol(name, None) if known is None else known
 
     def carried(self, op: Carried) -> Sequence[int]:
         """The words of a carried instruction of a function."""
@@ -264,7 +274,7 @@ class ModuleEncoder:
 
     def decorate(self, target: int, op: Operation) -> None:
         """Every discardable attribute of an operation that is a decoration."""
-        for name, attribute in op.attributes.items():
+        for name, attribute in sorted(op.attributes.items()):
             self.decorations.add_attribute(target, name, attribute, op)
 
     def is_declaration(self, op: Operation) -> bool:
@@ -375,7 +385,7 @@ class ModuleEncoder:
 
     def _decorate_all(self, target: int, op: Operation, but: Sequence[str]) -> None:
         """Properties and attributes that are decorations."""
-        for name, attribute in (op.properties | op.attributes).items():
+        for name, attribute in sorted((op.properties | op.attributes).items()):
             if name == "linkage_attributes":
                 self._linkage(target, attribute, op)
             elif name not in but and name != "entry_name":

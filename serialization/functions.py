@@ -29,7 +29,9 @@ from xdsl_spirv.dialects.spirv.control_flow import (
     SelectionOp,
     SwitchOp,
 )
+from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
 from xdsl_spirv.dialects.spirv.memory import VariableOp
+from xdsl_spirv.dialects.spirv.raw import Carried, DecorateOp, RawOp, RawTerminatorOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
 from xdsl_spirv.serialization.decorations import Decorations
@@ -38,6 +40,14 @@ from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.plans import Encode, IdSource, encoder_of, integers, operands_of
 from xdsl_spirv.serialization.types_and_constants import scalar_words
 from xdsl_spirv.serialization.words import instruction
+
+SELECTION_MERGE, LOOP_MERGE = "spirv.selection_merge", "spirv.loop_merge"
+"""
+The merge instruction before a branch, in a function whose control flow has no regions.
+
+Places of blocks in the function (the merge block; of a loop also the continue target), then the
+control mask and its parameters.
+"""
 
 PARAMETER_DECORATION = "spirv.decoration"
 """The attribute of a function's argument that decorates it, as in MLIR."""
@@ -76,11 +86,31 @@ class Module(IdSource, Protocol):
     def symbol(self, name: str, op: Operation | None) -> int: ...
     def decorate(self, target: int, op: Operation) -> None: ...
     def is_declaration(self, op: Operation) -> bool: ...
+    def carried(self, op: Carried) -> Sequence[int]: ...
 
 
 def _spliced(op: Operation) -> bool:
     """Whether an operation brings blocks of its own."""
     return isinstance(op, SelectionOp | LoopOp) and bool(op.regions[0].blocks)
+
+
+def _goes_on(op: Operation) -> bool:
+    """
+    Whether a selection's header goes on under the label of the block around.
+
+    It has a label of its own only where it would share a block with a loop's merge instruction.
+    """
+    if not isinstance(op, SelectionOp):
+        return False
+    block, previous = op.parent_block(), op.prev_op
+    loop = None if block is None else block.parent_op()
+    if not isinstance(loop, LoopOp) or loop.body.blocks[1] is not block:
+        return True
+    while previous is not None:
+        if _spliced(previous):
+            return True
+        previous = previous.prev_op
+    return False
 
 
 class Labels:
@@ -92,12 +122,18 @@ class Labels:
         self._ends: dict[int, int] = {}
 
     def begin(self, block: Block) -> int:
-        """The label of a block; a loop's entry block is part of the block around the loop."""
+        """
+        The label of a block.
+
+        A loop's entry block and a selection's header are part of the block around them.
+        """
         known = self._begins.get(id(block))
         if known is None:
-            loop = block.parent_op()
-            if isinstance(loop, LoopOp) and loop.body.blocks[0] is block:
-                known = self._before(loop)
+            around = block.parent_op()
+            if isinstance(around, LoopOp) and around.body.blocks[0] is block:
+                known = self._before(around)
+            elif around is not None and _goes_on(around) and around.regions[0].blocks[0] is block:
+                known = self._before(around)
             else:
                 known = self._fresh()
             self._begins[id(block)] = known
@@ -156,6 +192,8 @@ class FunctionEncoder:
         self.labels = Labels(module.fresh)
         self.words: list[int] = []
         self.variables: list[int] = []
+        self._exits: dict[int, list[ExitOp]] = {}
+        """Identity of a block -> the exits from nested constructs that reach it."""
         self._known_edges: dict[int, Sequence[Edge]] = {}
         self._line: tuple[int, int, int] | None = None
         self._handlers: dict[type[Operation], Callable[[Operation], None]] = {
@@ -166,6 +204,11 @@ class FunctionEncoder:
             LoopOp: self._loop,
             VariableOp: self._variable,
             UntypedVariableOp: self._variable,
+            BreakOp: self._exit,
+            ContinueOp: self._exit,
+            RawOp: self._carried,
+            RawTerminatorOp: self._carried,
+            DecorateOp: self._decorate,
         }
         table = grammar()
         self._op_line = table.instruction("OpLine").opcode
@@ -184,6 +227,7 @@ class FunctionEncoder:
         words = self._instruction("OpFunction", result_type, name, control, type_id)
         words += self._parameters(func)
         if func.body.blocks:
+            self._find_exits(func)
             self._blocks(block_order(func.body))
             # The function's variables stand first in its first block (SPIR-V 2.4).
             words += [*self.words[:2], *self.variables, *self.words[2:]]
@@ -216,6 +260,8 @@ class FunctionEncoder:
         if incoming is None:
             incoming = self._incoming(blocks)
         for block in blocks:
+            if _is_exit(block) and all(_dissolves(use.operation) for use in block.uses):
+                continue
             self._begin(block, incoming)
             first, last = merging.get(id(block), ((), ())) if merging else ((), ())
             self._operations(block, first, last)
@@ -230,7 +276,37 @@ class FunctionEncoder:
                     seen.add(edge.label)
                     entry = Entry(block, edge.values, edge.label if edge.split else None)
                     found.setdefault(id(edge.target), []).append(entry)
+        for block in blocks:
+            for leaving in self._exits.get(id(block), ()) if block.args else ():
+                found.setdefault(id(block), []).extend(self._entries(leaving, block))
         return found
+
+    def _find_exits(self, func: FuncOp) -> None:
+        for op in func.walk():
+            if isinstance(op, ExitOp):
+                target = op.target
+                if target is None:
+                    raise SPIRVEncodeError("there is no construct to go to", op)
+                self._exits.setdefault(id(target), []).append(op)
+
+    def _entries(self, leaving: ExitOp, target: Block) -> list[Entry]:
+        """The ways into a block by one exit."""
+        block = leaving.parent_block()
+        assert block is not None
+        uses = [use.operation for use in block.uses] if _is_exit(block) else []
+        dissolving = [op for op in uses if _dissolves(op)]
+        entries: list[Entry] = []
+        if not uses or len(dissolving) < len(uses):
+            entries.append(Entry(block, leaving.arguments, None))
+        for terminator in dict.fromkeys(dissolving):
+            source = terminator.parent_block()
+            assert source is not None
+            entries += [
+                Entry(source, edge.values, edge.label if edge.split else None)
+                for edge in dict.fromkeys(self._edges(terminator))
+                if edge.target is target
+            ]
+        return entries
 
     def _edges(self, terminator: Operation) -> Sequence[Edge]:
         """
@@ -245,8 +321,13 @@ class FunctionEncoder:
             return known
         edges: list[Edge] = []
         rest = operands_of(terminator)[0 if isinstance(terminator, BranchOp) else 1 :]
+        dissolves = _dissolves(terminator)
         for target in terminator.successors:
             values, rest = rest[: len(target.args)], rest[len(target.args) :]
+            leaving = target.last_op
+            if dissolves and _is_exit(target) and isinstance(leaving, ExitOp):
+                assert leaving.target is not None
+                target, values = leaving.target, operands_of(leaving)
             same = [e for e in edges if e.target is target]
             equal = [e for e in same if all(map(is_, e.values, values))]
             if same and (not equal or isinstance(terminator, BranchConditionalOp)):
@@ -297,12 +378,27 @@ class FunctionEncoder:
                 first = ()
             if last and op is terminator:
                 words += last
+            if op is terminator and op.attributes:
+                self._unstructured_merge(op)
             if plan is None:
                 self._operation(op)
             else:
                 words += plan(module, op)
             if op.attributes and op.results:
                 module.decorate(module.value(op.results[0]), op)
+
+    def _unstructured_merge(self, op: Operation) -> None:
+        """The merge instruction of a block in a function that has no regions for it."""
+        for name, labels in ((SELECTION_MERGE, 1), (LOOP_MERGE, 2)):
+            given, region = op.attributes.get(name), op.parent_region()
+            if given is None or region is None:
+                continue
+            numbers, blocks = integers(given, op), list(region.blocks)
+            if len(numbers) < labels or max(numbers[:labels]) >= len(blocks):
+                raise SPIRVEncodeError(f"{name} names no block of the function", op)
+            targets = [self.labels.begin(blocks[n]) for n in numbers[:labels]]
+            instruction_name = "OpSelectionMerge" if labels == 1 else "OpLoopMerge"
+            self.words += self._instruction(instruction_name, *targets, *numbers[labels:])
 
     def _operation(self, op: Operation) -> None:
         """An operation with a handler of its own, or the first of its class in the module."""
@@ -314,11 +410,26 @@ class FunctionEncoder:
             self.words += plan(self.module, op)
 
     def _mark(self, op: Operation) -> None:
-        """OpLine wherever the source position changes."""
+        """OpLine wherever the source position changes, OpNoLine where it ends."""
         line = self.module.line(op)
-        if line is not None and line != self._line:
-            self._line = line
-            self.words += instruction(self._op_line, line)
+        if line == self._line or isinstance(op, SelectionOp | LoopOp | MergeOp | VariableOp):
+            return
+        self._line = line
+        self.words += (
+            self._instruction("OpNoLine") if line is None else instruction(self._op_line, line)
+        )
+
+    def _exit(self, op: Operation) -> None:
+        assert isinstance(op, ExitOp)
+        assert op.target is not None
+        self._branch_to(self.labels.begin(op.target))
+
+    def _carried(self, op: Operation) -> None:
+        assert isinstance(op, Carried)
+        self.words += self.module.carried(op)
+
+    def _decorate(self, op: Operation) -> None:
+        self.module.decorate(self.module.value(op.operands[0]), op)
 
     def _branch_to(self, label: int) -> None:
         self.words += self._instruction("OpBranch", label)
@@ -358,7 +469,7 @@ class FunctionEncoder:
         """
         The header, which ends in OpSelectionMerge and a branch; the cases; the merge block.
 
-        The block around goes on under the merge block's label.
+        The header is the end of the block around, which goes on under the merge block's label.
         """
         assert isinstance(op, SelectionOp)
         blocks = list(op.body.blocks)
@@ -370,6 +481,10 @@ class FunctionEncoder:
         order = [b for b in block_order(op.body) if b is not merge] + [merge]
         control = op.selection_control.data
         merging = self._instruction("OpSelectionMerge", self.labels.begin(merge), control)
+        if _goes_on(op):
+            self._operations(header, (), merging)
+            self._blocks(order[1:], None, self._incoming(order))
+            return
         self._branch_to(self.labels.begin(header))
         self._blocks(order, {id(header): ((), merging)})
 
@@ -387,22 +502,49 @@ class FunctionEncoder:
             raise SPIRVEncodeError(
                 "a loop has at least entry, header, continue and merge blocks", op
             )
-        _refuse_loop_parameters(op)
+        parameters = _loop_parameters(op)
         entry, header, continuing, merge = blocks[0], blocks[1], blocks[-2], blocks[-1]
         order = [b for b in block_order(op.body) if b is not merge] + [merge]
         labels = (self.labels.begin(merge), self.labels.begin(continuing))
-        merging = self._instruction("OpLoopMerge", *labels, op.loop_control.data)
+        merging = self._instruction("OpLoopMerge", *labels, op.loop_control.data, *parameters)
         self._operations(entry)
         self._blocks(order[1:], {id(header): (merging, ())}, self._incoming(order))
 
 
-def _refuse_loop_parameters(op: LoopOp) -> None:
+def _is_exit(block: Block) -> bool:
+    """Whether a block does nothing but leave a construct."""
+    last = block.last_op
+    return isinstance(last, ExitOp) and block.first_op is last and not block.args
+
+
+def _dissolves(terminator: Operation) -> bool:
+    """
+    Whether a branch goes directly to where an exit leads, without a block for the exit.
+
+    A conditional branch without a merge instruction may have one target inside its construct only
+    (SPIR-V 2.11.2), so its exits must be its own labels.
+    """
+    block = terminator.parent_block()
+    if not isinstance(terminator, BranchConditionalOp) or block is None:
+        return False
+    around = block.parent_op()
+    return not (isinstance(around, SelectionOp) and around.body.blocks[0] is block)
+
+
+LOOP_PARAMETERS = "loop_control_parameters"
+"""The attribute of a loop that holds the numbers of `PeelCount` and its like, in their order."""
+
+
+def _loop_parameters(op: LoopOp) -> list[int]:
     """MLIR's syntax has no place for the numbers of `PeelCount` and its like."""
     kind, mask = grammar().kind("LoopControl"), op.loop_control.data
     taking = [n for n in kind.names if mask & kind[n].value and kind[n].parameters]
-    if taking:
+    given = op.attributes.get(LOOP_PARAMETERS)
+    numbers = [] if given is None else integers(given, op)
+    if len(numbers) != sum(len(kind[n].parameters) for n in taking):
         raise SPIRVEncodeError(
             f"loop control {', '.join(taking)} takes a number, which spirv.mlir.loop cannot hold; "
-            "leave it out",
+            f"leave it out, or give the attribute {LOOP_PARAMETERS}",
             op,
         )
+    return numbers

@@ -32,8 +32,14 @@ PARAMETERS = {
     "Aligned": "alignment",
     "MakePointerAvailable": "memory_scope",
     "MakePointerVisible": "memory_scope",
+    "TensorView": "tensor_view",
+    "DecodeFunc": "decode_func",
+    "DecodeVectorFunc": "decode_vector_func",
+    "OutOfBoundsValueARM": "out_of_bounds_value",
+    "MakeElementAvailableARM": "available_scope",
+    "MakeElementVisibleARM": "visible_scope",
 }
-"""The property that holds an enumerant's parameter."""
+"""The property, or the SSA operand, that holds an enumerant's parameter."""
 
 IMPLICIT = ("IdResultType", "IdResult")
 
@@ -196,7 +202,7 @@ def fields(cls: type[Operation]) -> dict[str, Operand]:
 
     Raises `SPIRVEncodeError` if the grammar has no such instruction.
     """
-    return {_field(cls, o): o for o in _inputs(instruction_for(cls))}
+    return {field_of(cls, o): o for o in _inputs(instruction_for(cls))}
 
 
 def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) -> bool:
@@ -204,22 +210,22 @@ def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) 
     if not issubclass(cls, IRDLOperation):
         return False
     names = [name for name, _ in cls.get_irdl_definition().operands]
-    return names == [_field(cls, o) for o, _ in operands]
+    return names == [field_of(cls, o) for o, _ in operands]
 
 
-def _field(cls: type[Operation], operand: Operand) -> str:
+def field_of(cls: type[Operation], operand: Operand) -> str:
     """The name under which a class declares a grammar operand."""
     fields: dict[str, str] = getattr(cls, "FIELDS", {})
     if operand.field in fields:
         return fields[operand.field]
     if issubclass(cls, IRDLOperation):
         names = [name for name, _ in cls.get_irdl_definition().operands]
-        if names == ["operand"] and operand.field not in _properties(cls):
+        if names == ["operand"] and operand.field not in properties_of(cls):
             return "operand"
     return operand.field
 
 
-def _properties(cls: type[IRDLOperation]) -> dict[str, str]:
+def properties_of(cls: type[IRDLOperation]) -> dict[str, str]:
     """Python field name -> property or attribute name."""
     definition = cls.get_irdl_definition()
     own = {name: name for name in (*definition.properties, *definition.attributes)}
@@ -230,12 +236,12 @@ def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) ->
     """How a grammar operand is read from an operation; None if the class does not declare it."""
     if not issubclass(cls, IRDLOperation):
         return None
-    field = _field(cls, operand)
+    field = field_of(cls, operand)
     definitions = cls.get_irdl_definition().operands
     names = [name for name, _ in definitions]
     if field in names:
         return _ssa(field, names, [type(d) for _, d in definitions])
-    properties = _properties(cls)
+    properties = properties_of(cls)
     if field not in properties:
         return None
     name = properties[field]
@@ -308,9 +314,10 @@ def _identified(name: str) -> Writer:
 def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer:
     """An enumerant or mask with its parameters."""
     kind = grammar().kind(operand.kind)
-    properties = _properties(cls)
+    properties = properties_of(cls)
     prefix = name.removesuffix("memory_access").removesuffix("memory_operand")
     prefix = "" if prefix == name else prefix
+    operands = {field for field, _ in cls.get_irdl_definition().operands}
 
     @cache
     def parameters(value: int) -> list[tuple[Enumerant, Operand, str]]:
@@ -330,6 +337,11 @@ def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer
         value = int(attribute.data)
         words = [value]
         for enumerant, parameter, field in parameters(value):
+            if field in operands:
+                given = getattr(op, field)
+                if isinstance(given, SSAValue):
+                    words.append(ids.value(given))
+                    continue
             given = _attribute(op, field)
             if given is None:
                 raise SPIRVEncodeError(f"{enumerant.name} needs {field}; add it", op)

@@ -34,10 +34,11 @@ class Section(IntEnum):
     EXECUTION_MODES = 5
     SOURCES = 6
     NAMES = 7
-    ANNOTATIONS = 8
-    GLOBALS = 9
-    DECLARATIONS = 10
-    FUNCTIONS = 11
+    PROCESSES = 8
+    ANNOTATIONS = 9
+    GLOBALS = 10
+    DECLARATIONS = 11
+    FUNCTIONS = 12
 
 
 def instruction(opcode: int, operands: Sequence[int]) -> list[int]:

@@ -22,6 +22,7 @@ from xdsl_spirv.dialects.spirv import (
     conversion,
     cooperative_matrix,
     dot_product,
+    exits,
     function,
     glsl,
     group,
@@ -30,6 +31,7 @@ from xdsl_spirv.dialects.spirv import (
     memory,
     module,
     pointer,
+    raw,
     replicated,
     rotate,
     structure,
@@ -47,6 +49,7 @@ FAMILIES = (
     memory,
     branches,
     control_flow,
+    exits,
     arithmetic,
     logic,
     bit,
@@ -64,6 +67,7 @@ FAMILIES = (
     replicated,
     hints,
     subgroup,
+    raw,
 )
 
 OPERATIONS: list[type[Operation]] = [op for family in FAMILIES for op in family.OPERATIONS]
@@ -73,6 +77,7 @@ ATTRIBUTES: list[type[Attribute]] = [
     *types.ATTRIBUTES,
     *types_declared.ATTRIBUTES,
     *abi.ATTRIBUTES,
+    *raw.ATTRIBUTES,
 ]
 
 # A constant in the generic syntax is read by xDSL's own parser.

@@ -47,7 +47,14 @@ POINTER_USERS = frozenset(
 )
 """SPIR-V 2.16.1: what takes a pointer under logical addressing, with CM-16's two."""
 
-POINTER_USER_PREFIXES = ("spirv.Atomic", "spirv.EXT.Atomic", "spirv.GL.", "spirv.ArrayLength")
+POINTER_USER_PREFIXES = (
+    "spirv.Atomic",
+    "spirv.EXT.Atomic",
+    "spirv.GL.",
+    "spirv.ArrayLength",
+    "spirv.Raw",
+    "spirv.Decorate",
+)
 
 POINTER_FORMERS = ("spirv.AccessChain", "spirv.InBoundsAccessChain")
 

@@ -352,12 +352,12 @@ def test_loop_and_selection():
     labels = [row.words[1] for row in rows(data, "OpLabel")]
     phi_i, phi_s = rows(data, "OpPhi")
     loop, selection = at["OpLoopMerge"], at["OpSelectionMerge"]
-    entry, header, body, inner, then, after, following, end = labels
+    entry, header, body, then, after, following, end = labels
     assert loop.words[1:] == [end, following, 0]
     assert selection.words[1:] == [after, 0]
     assert phi_i.words[3:] == [only(data, "OpConstant").words[2], entry, phi_s.words[2], following]
     assert set(zip(phi_s.words[3::2], phi_s.words[4::2], strict=True)) == {
-        (phi_i.words[2], inner),
+        (phi_i.words[2], body),
         (only(data, "OpIAdd").words[2], then),
     }
     assert at["OpReturnValue"].words[1] == phi_i.words[2]
@@ -382,7 +382,7 @@ def test_two_ways_with_different_values_get_blocks_of_their_own():
     phi, branch = only(data, "OpPhi"), only(data, "OpBranchConditional")
     assert len(set(branch.words[2:4])) == 2
     assert len(set(phi.words[4::2])) == 2
-    assert len(rows(data, "OpLabel")) == 4
+    assert len(rows(data, "OpLabel")) == 3
 
 
 def test_blocks_stand_after_their_dominators():

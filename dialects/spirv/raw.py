@@ -1,0 +1,352 @@
+"""
+Carriers: instructions, types and decorations that the dialect has no declaration for.
+
+A carried instruction keeps its name and its operands in the grammar's order, so that nothing of a
+module is lost; what it means, the dialect does not say. An operand is a value, a symbol, a type, a
+constant of the module, an extended instruction set, or a literal: a word, or a string.
+
+    %r = spirv.Raw "OpImageRead"(%image, %at, 0) : (!spirv.raw<...>, vector<2xi32>) -> vector<4xf32>
+    spirv.RawGlobal @file "OpString"("add.comp")
+    spirv.RawGlobal @size "OpSpecConstantOp"("OpIMul", @m, const(4 : i32)) : i32
+
+None of these is MLIR's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.ir import (
+    Attribute,
+    Data,
+    Operation,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+    TypedAttribute,
+)
+from xdsl.irdl import (
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, OptionalSymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
+
+VALUE = UnitAttr()
+"""The place of an SSA operand among a carried instruction's operands."""
+
+
+@irdl_attr_definition
+class ExtendedSetAttr(Data[str]):
+    """An imported extended instruction set, by the name of its import."""
+
+    name = "spirv.extended_set"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return parser.parse_str_literal()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.data)
+
+
+@irdl_attr_definition
+class ConstantRefAttr(ParametrizedAttribute):
+    """A constant of the module, by its value and type."""
+
+    name = "spirv.constant_ref"
+    value: Attribute
+    type: Attribute
+
+    def __init__(self, value: Attribute, type: Attribute):
+        super().__init__(value, type)
+
+
+def _parse_operand(parser: AttrParser) -> Attribute:
+    """Any operand but a value."""
+    number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    if number is not None:
+        return IntAttr(number)
+    text = parser.parse_optional_str_literal()
+    if text is not None:
+        return StringAttr(text)
+    symbol = parser.parse_optional_symbol_name()
+    if symbol is not None:
+        return SymbolRefAttr(symbol)
+    if parser.parse_optional_keyword("set"):
+        with parser.in_parens():
+            return ExtendedSetAttr(parser.parse_str_literal())
+    if parser.parse_optional_keyword("const"):
+        with parser.in_parens():
+            value = parser.parse_attribute()
+            if parser.parse_optional_punctuation(":"):
+                return ConstantRefAttr(value, parser.parse_type())
+        if not isinstance(value, TypedAttribute):
+            parser.raise_error("a constant without a type of its own needs one: const(v : type)")
+        return ConstantRefAttr(value, value.get_type())
+    return parser.parse_type()
+
+
+def _print_operand(printer: Printer, operand: Attribute) -> None:
+    match operand:
+        case IntAttr():
+            printer.print_string(str(operand.data))
+        case StringAttr():
+            printer.print_string_literal(operand.data)
+        case ExtendedSetAttr():
+            printer.print_string("set(")
+            printer.print_string_literal(operand.data)
+            printer.print_string(")")
+        case ConstantRefAttr():
+            printer.print_string("const(")
+            printer.print_attribute(operand.value)
+            value = operand.value
+            if not isinstance(value, TypedAttribute) or value.get_type() != operand.type:
+                printer.print_string(" : ")
+                printer.print_attribute(operand.type)
+            printer.print_string(")")
+        case _:
+            printer.print_attribute(operand)
+
+
+def _verify_operand(operand: Attribute) -> None:
+    literal = IntAttr | StringAttr | SymbolRefAttr | ExtendedSetAttr | ConstantRefAttr
+    if not isinstance(operand, literal | TypeAttribute):
+        raise VerifyException(f"{operand} cannot be an operand of a carried instruction")
+
+
+@irdl_attr_definition
+class RawType(ParametrizedAttribute, TypeAttribute):
+    """A type by its declaration: `!spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2, 4)>`."""
+
+    name = "spirv.raw"
+    instruction: StringAttr
+    layout: ArrayAttr[Attribute]
+
+    def __init__(self, instruction: str, layout: Sequence[Attribute] = ()):
+        super().__init__(StringAttr(instruction), ArrayAttr(layout))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            instruction = parser.parse_str_literal()
+            layout = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: _parse_operand(parser)
+            )
+        return StringAttr(instruction), ArrayAttr(layout)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.instruction.data)
+            with printer.in_parens():
+                printer.print_list(self.layout, lambda o: _print_operand(printer, o))
+
+    def verify(self) -> None:
+        for operand in self.layout:
+            _verify_operand(operand)
+
+
+class Carried(SPIRVOp, ABC):
+    """An instruction inside a function."""
+
+    instruction = prop_def(StringAttr)
+    layout = prop_def(ArrayAttr)
+    arguments = var_operand_def()
+    result = opt_result_def()
+
+    def __init__(
+        self,
+        instruction: str,
+        operands: Sequence[Attribute | SSAValue],
+        result_type: Attribute | None = None,
+    ):
+        """`operands` in the grammar's order, result type and result left out."""
+        layout = [VALUE if isinstance(o, SSAValue) else o for o in operands]
+        super().__init__(
+            operands=[[o for o in operands if isinstance(o, SSAValue)]],
+            properties={"instruction": StringAttr(instruction), "layout": ArrayAttr(layout)},
+            result_types=[result_type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Carried:
+        instruction = parser.parse_str_literal()
+        values: list[UnresolvedOperand] = []
+
+        def operand() -> Attribute:
+            value = parser.parse_optional_unresolved_operand()
+            if value is None:
+                return _parse_operand(parser)
+            values.append(value)
+            return VALUE
+
+        layout = parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start = parser.pos
+        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        parser.parse_punctuation("->")
+        result = None
+        if parser.parse_optional_punctuation("("):
+            parser.parse_punctuation(")")
+        else:
+            result = parser.parse_type()
+        resolved = iter(parser.resolve_operands(values, types, start))
+        op = cls(instruction, [next(resolved) if o == VALUE else o for o in layout], result)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.instruction.data)
+        values = iter(self.arguments)
+        with printer.in_parens():
+            for i, operand in enumerate(self.layout):
+                printer.print_string(", " if i else "")
+                if operand == VALUE:
+                    printer.print_operand(next(values))
+                else:
+                    _print_operand(printer, operand)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : (")
+        printer.print_list([v.type for v in self.arguments], printer.print_attribute)
+        printer.print_string(") -> ")
+        if self.result is None:
+            printer.print_string("()")
+        else:
+            printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        count = 0
+        for operand in self.layout:
+            if operand == VALUE:
+                count += 1
+            else:
+                _verify_operand(operand)
+        if count != len(self.arguments):
+            raise VerifyException(f"{count} places are there for {len(self.arguments)} values")
+
+
+@irdl_op_definition
+class RawOp(Carried):
+    """An instruction of a block: `%r = spirv.Raw "OpSizeOf"(%p) : (!spirv.ptr<...>) -> i32`."""
+
+    name = "spirv.Raw"
+
+
+@irdl_op_definition
+class RawTerminatorOp(Carried):
+    """The end of a block: `spirv.RawTerminator "OpTerminateInvocation"() : () -> ()`."""
+
+    name = "spirv.RawTerminator"
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class RawGlobalOp(ConstantSymbol):
+    """
+    An instruction outside of functions, under a symbol if it has a result.
+
+    `spirv.RawGlobal @name "OpSpecConstantOp"("OpIAdd", @m, const(1 : i32)) : i32`. In
+    OpSpecConstantOp the operation's opcode is its name.
+    """
+
+    name = "spirv.RawGlobal"
+    sym_name = opt_prop_def(StringAttr)
+    instruction = prop_def(StringAttr)
+    layout = prop_def(ArrayAttr)
+    type = opt_prop_def(TypeAttribute)
+    traits = traits_def(OptionalSymbolOpInterface())
+
+    def __init__(
+        self,
+        sym_name: str | None,
+        instruction: str,
+        layout: Sequence[Attribute],
+        type: Attribute | None = None,
+    ):
+        """`layout` in the grammar's order, result type and result left out."""
+        super().__init__(
+            properties={
+                "sym_name": None if sym_name is None else StringAttr(sym_name),
+                "instruction": StringAttr(instruction),
+                "layout": ArrayAttr(layout),
+                "type": type,
+            }
+        )
+
+    @property
+    def constant_like(self) -> bool:
+        """Whether the result is a value of a program, not debug information."""
+        return self.type is not None and not self.instruction.data.startswith("OpExtInst")
+
+    @property
+    def constant_type(self) -> Attribute:
+        if self.type is None:
+            raise VerifyException(f"{self.instruction.data} is no constant")
+        return self.type
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RawGlobalOp:
+        name = parser.parse_optional_symbol_name()
+        instruction = parser.parse_str_literal()
+        layout = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: _parse_operand(parser)
+        )
+        attributes = parser.parse_optional_attr_dict()
+        type = parser.parse_type() if parser.parse_optional_punctuation(":") else None
+        op = cls(None if name is None else name.data, instruction, layout, type)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        if self.sym_name is not None:
+            printer.print_string(" ")
+            printer.print_symbol_name(self.sym_name.data)
+        printer.print_string(" ")
+        printer.print_string_literal(self.instruction.data)
+        with printer.in_parens():
+            printer.print_list(self.layout, lambda o: _print_operand(printer, o))
+        printer.print_op_attributes(self.attributes)
+        if self.type is not None:
+            printer.print_string(" : ")
+            printer.print_attribute(self.type)
+
+    def verify_(self) -> None:
+        for operand in self.layout:
+            _verify_operand(operand)
+
+
+@irdl_op_definition
+class DecorateOp(SPIRVOp):
+    """
+    Decorations of a value that no operation gives: `spirv.Decorate %x {relaxed_precision} : f32`.
+
+    A block's argument is OpPhi's result; an operation has its decorations in its own attributes.
+    """
+
+    name = "spirv.Decorate"
+    target = operand_def()
+    assembly_format = "$target attr-dict `:` type($target)"
+
+    def __init__(self, target: SSAValue | Operation):
+        super().__init__(operands=[target])
+
+
+OPERATIONS: list[type[Operation]] = [RawOp, RawTerminatorOp, RawGlobalOp, DecorateOp]
+ATTRIBUTES: list[type[Attribute]] = [ExtendedSetAttr, ConstantRefAttr, RawType]

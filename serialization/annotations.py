@@ -1,0 +1,166 @@
+"""
+Names and decorations of a module by the id that they are for, groups expanded.
+
+A decoration becomes an attribute of an operation where the encoder can read one back
+(`decorations.py`): the snake-case name, and its parameters as number, enumerant, string or list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv.enums import Decoration
+from xdsl_spirv.serialization.decoding_plans import ENUMERATIONS
+from xdsl_spirv.serialization.grammar import grammar, snake_case
+from xdsl_spirv.serialization.module_index import ModuleIndex
+from xdsl_spirv.serialization.operands import RawOperand
+
+DECORATE = ("OpDecorate", "OpDecorateId", "OpDecorateString")
+MEMBER = ("OpMemberDecorate", "OpMemberDecorateString", "OpMemberDecorateIdEXT")
+PLAIN = ("BuiltIn",)
+"""Kinds whose enumerants MLIR writes as strings."""
+
+
+class Note(NamedTuple):
+    """One decoration."""
+
+    row: int
+    instruction: str
+    decoration: int
+    parameters: tuple[RawOperand, ...]
+
+    def literal(self) -> int | None:
+        """The one number that it takes, None if it takes none."""
+        return int(self.parameters[0].value) if self.parameters else None
+
+    def is_number(self) -> bool:
+        """Whether it takes at most one number and nothing else."""
+        return len(self.parameters) <= 1 and all(
+            isinstance(p.value, int) and not p.kind.startswith("Id") for p in self.parameters
+        )
+
+
+class Annotations:
+    """What OpName, OpMemberName and the decorations of a module say."""
+
+    def __init__(self, index: ModuleIndex):
+        self.index = index
+        self.names: dict[int, str] = {}
+        self.member_names: dict[int, list[tuple[int, int, str]]] = {}
+        """Struct -> instruction, member and name."""
+        self.notes: dict[int, list[Note]] = {}
+        self.member_notes: dict[int, list[tuple[int, Note]]] = {}
+        """Struct -> member and decoration."""
+        handlers: dict[str, Callable[[int], None]] = {
+            "OpName": self._name,
+            "OpMemberName": self._member_name,
+            "OpGroupDecorate": self._group,
+            "OpGroupMemberDecorate": self._member_group,
+            **{name: self._decorate for name in DECORATE},
+            **{name: self._decorate_member for name in MEMBER},
+        }
+        opcodes = {grammar().instruction(n).opcode: h for n, h in handlers.items()}
+        for row in range(index.first_function):
+            handler = opcodes.get(index.opcodes[row])
+            if handler is not None:
+                index.at = row
+                handler(row)
+
+    def _name(self, row: int) -> None:
+        words = self.index.rows[row]
+        name = self.index.string(words, 2)
+        if name:
+            self.names.setdefault(self.index.word(words, 1), name)
+
+    def _member_name(self, row: int) -> None:
+        words = self.index.rows[row]
+        struct, member = self.index.word(words, 1), self.index.word(words, 2)
+        name = self.index.string(words, 3)
+        self.member_names.setdefault(struct, []).append((row, member, name))
+
+    def _decorate(self, row: int) -> None:
+        target, decoration, *parameters = self.index.raw[row].operands
+        name = self.index.name(row) or ""
+        note = Note(row, name, int(decoration.value), tuple(parameters))
+        self._add(self.notes.setdefault(int(target.value), []), note)
+
+    @staticmethod
+    def _add(notes: list[Note], note: Note) -> None:
+        """A decoration that is there already says nothing new."""
+        words = [(p.kind, p.value) for p in note.parameters]
+        for known in notes:
+            same = [(p.kind, p.value) for p in known.parameters] == words
+            if same and known.decoration == note.decoration:
+                return
+        notes.append(note)
+
+    def _decorate_member(self, row: int) -> None:
+        struct, member, decoration, *parameters = self.index.raw[row].operands
+        name = self.index.name(row) or ""
+        note = Note(row, name, int(decoration.value), tuple(parameters))
+        self.member_notes.setdefault(int(struct.value), []).append((int(member.value), note))
+
+    def _group(self, row: int) -> None:
+        group, *targets = self.index.rows[row][1:] or (0,)
+        for target in targets:
+            for note in self.notes.get(group, ()):
+                self._add(self.notes.setdefault(target, []), note)
+
+    def _member_group(self, row: int) -> None:
+        group, *targets = self.index.rows[row][1:] or (0,)
+        for struct, member in zip(targets[::2], targets[1::2], strict=False):
+            for note in self.notes.get(group, ()):
+                name = note.instruction.replace("OpDecorate", "OpMemberDecorate")
+                name = "OpMemberDecorateIdEXT" if name == "OpMemberDecorateId" else name
+                self.member_notes.setdefault(struct, []).append(
+                    (member, note._replace(instruction=name))
+                )
+
+    def find(self, id: int, decoration: Decoration) -> Note | None:
+        """The first decoration of a kind that an id has."""
+        for note in self.notes.get(id, ()):
+            if note.decoration == decoration:
+                return note
+        return None
+
+    def attributes(
+        self, id: int, operand: Callable[[int], Attribute], but: Sequence[Decoration] = ()
+    ) -> dict[str, Attribute]:
+        """
+        The decorations of an id as attributes, in the module's order; `but` left out.
+
+        `operand` gives the attribute of an id that a decoration takes.
+        """
+        found: dict[str, Attribute] = {}
+        lists: dict[str, list[Attribute]] = {}
+        for note in self.notes.get(id, ()):
+            if note.decoration in but:
+                continue
+            self.index.at = note.row
+            field = snake_case(grammar().kind("Decoration")[note.decoration].name)
+            values = [self._parameter(p, operand) for p in note.parameters]
+            lists.setdefault(field, []).append(ArrayAttr(values))
+            if len(lists[field]) > 1:
+                found[field] = ArrayAttr(lists[field])
+            elif not values:
+                found[field] = UnitAttr()
+            else:
+                found[field] = values[0] if len(values) == 1 else ArrayAttr(values)
+        return found
+
+    def _parameter(self, parameter: RawOperand, operand: Callable[[int], Attribute]) -> Attribute:
+        value, kind = parameter.value, parameter.kind
+        if isinstance(value, str):
+            return self.index.text(value)
+        if kind.startswith("Id"):
+            return operand(value)
+        if kind in PLAIN:
+            return StringAttr(grammar().kind(kind)[value].name)
+        attribute = ENUMERATIONS.get(kind)
+        if attribute is not None:
+            return attribute(attribute.ENUM(value))  # pyright: ignore[reportArgumentType]
+        return IntegerAttr(value - (1 << 32) if value >> 31 else value, i32)

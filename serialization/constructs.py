@@ -1,0 +1,298 @@
+"""
+The constructs of a function's control flow: which blocks stand inside which selection or loop.
+
+A construct is what its header dominates and its merge block does not, on the graph in which a
+header also leads to its merge block and continue target (SPIR-V 2.11, structural dominance).
+`find_constructs` gives None where a branch goes another way than structured control flow allows, or
+one that the dialect's regions cannot say: such a function keeps its blocks as they are.
+
+Blocks are known by their labels here; what else is in them does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+MAX_NESTING = 60
+"""Deeper nested constructs stay blocks: regions are read and written by recursion."""
+
+
+@dataclass(slots=True)
+class BasicBlock:
+    """A block's control flow."""
+
+    label: int
+    successors: tuple[int, ...]
+    """The labels of its branch, in order, with repetitions."""
+    merge: int | None = None
+    continue_target: int | None = None
+    """With a merge block: of a loop, if there is one, else of a selection."""
+    unconditional: bool = False
+    """Whether it ends in OpBranch."""
+    bare: bool = False
+    """Whether it is without OpPhi."""
+
+
+@dataclass(eq=False, slots=True)
+class Construct:
+    """A selection or loop; blocks are labels."""
+
+    header: int
+    merge: int
+    continue_target: int | None
+    parent: Construct | None
+    depth: int
+    blocks: list[int] = field(default_factory=list[int])
+    """The blocks of its region, those that only go on behind an inner construct left out."""
+
+
+@dataclass(eq=False, slots=True)
+class Constructs:
+    """A function's constructs."""
+
+    top: list[int]
+    """The blocks of the function's own region."""
+    of_header: dict[int, Construct]
+    region: dict[int, Construct | None]
+    """Label -> the construct in whose region the block begins; a loop's header is in the loop."""
+    absorbed: set[int]
+    """Loop headers that stand in the block before them, and blocks that go on in it."""
+
+
+def dominators(blocks: Mapping[int, BasicBlock], entry: int) -> dict[int, int]:
+    """
+    The immediate structural dominator of every block that can be reached; the entry has itself.
+
+    Cooper, Harvey and Kennedy's iteration over reverse postorder.
+    """
+    order = _postorder(blocks, entry)
+    number = {label: i for i, label in enumerate(order)}
+    incoming: dict[int, list[int]] = {label: [] for label in order}
+    for label in order:
+        for target in _edges(blocks[label]):
+            incoming[target].append(label)
+    found = {entry: entry}
+    changed = True
+    while changed:
+        changed = False
+        for label in reversed(order[:-1]):
+            best: int | None = None
+            for source in incoming[label]:
+                if source not in found:
+                    continue
+                best = source if best is None else _meet(best, source, found, number)
+            if best is not None and found.get(label) != best:
+                found[label] = best
+                changed = True
+    return found
+
+
+def _meet(a: int, b: int, found: Mapping[int, int], number: Mapping[int, int]) -> int:
+    while a != b:
+        while number[a] < number[b]:
+            a = found[a]
+        while number[b] < number[a]:
+            b = found[b]
+    return a
+
+
+def _edges(block: BasicBlock) -> Iterable[int]:
+    more = [t for t in (block.merge, block.continue_target) if t is not None]
+    return (*block.successors, *more)
+
+
+def _postorder(blocks: Mapping[int, BasicBlock], entry: int) -> list[int]:
+    order: list[int] = []
+    seen = {entry}
+    stack = [(entry, iter(tuple(_edges(blocks[entry]))))]
+    while stack:
+        label, targets = stack[-1]
+        for target in targets:
+            if target not in seen:
+                seen.add(target)
+                stack.append((target, iter(tuple(_edges(blocks[target])))))
+                break
+        else:
+            order.append(label)
+            stack.pop()
+    return order
+
+
+def find_constructs(blocks: Mapping[int, BasicBlock], entry: int) -> Constructs | None:
+    """The constructs of a function, blocks in the order of the mapping; None if it has none."""
+    headers = [b for b in blocks.values() if b.merge is not None]
+    merges = {b.merge for b in headers}
+    if len(merges) != len(headers):
+        return None
+    continues = {b.continue_target for b in headers if b.continue_target is not None}
+    if continues & merges or len(continues) != sum(b.continue_target is not None for b in headers):
+        return None
+    if entry in merges or entry in continues or blocks[entry].continue_target is not None:
+        return None
+    finder = _Finder(blocks, entry, dominators(blocks, entry))
+    return finder.result if finder.find() else None
+
+
+class _Finder:
+    def __init__(self, blocks: Mapping[int, BasicBlock], entry: int, idom: Mapping[int, int]):
+        self.blocks = blocks
+        self.entry = entry
+        self.idom = idom
+        self.result = Constructs([], {}, {}, set())
+        self.merges = {b.merge: b.label for b in blocks.values() if b.merge is not None}
+        self.sources: dict[int, list[int]] = {}
+        for block in blocks.values():
+            for target in dict.fromkeys(block.successors):
+                self.sources.setdefault(target, []).append(block.label)
+
+    def find(self) -> bool:
+        result = self.result
+        # A dominator comes before what it dominates: place blocks in the tree's order.
+        children: dict[int, list[int]] = {}
+        for label in self.blocks:
+            if label in self.idom and label != self.entry:
+                children.setdefault(self.idom[label], []).append(label)
+        waiting = [self.entry]
+        while waiting:
+            label = waiting.pop()
+            if not self._place(label):
+                return False
+            waiting += children.get(label, ())
+        for label in self.blocks:
+            # What cannot be reached stands in the function's own region.
+            if label not in result.region:
+                if self.blocks[label].merge is not None:
+                    return False
+                result.region[label] = None
+        if not all(self._branches(b) for b in self.blocks.values()):
+            return False
+        for label in self.blocks:
+            self._list(label)
+        return all(self._loop(c) for c in result.of_header.values())
+
+    def _inner(self, label: int) -> Construct | None:
+        """The construct that holds a block's branch."""
+        return self.result.of_header.get(label) or self.result.region[label]
+
+    def _place(self, label: int) -> bool:
+        """Notes a block's region, and the construct that it is the header of."""
+        result, block = self.result, self.blocks[label]
+        if label == self.entry:
+            around = None
+        elif label in self.merges:
+            header = self.merges[label]
+            if self.idom[label] != header:
+                return False
+            around = result.of_header[header].parent
+        else:
+            around = self._inner(self.idom[label])
+        result.region[label] = around
+        if block.merge is None:
+            return True
+        depth = 1 if around is None else around.depth + 1
+        if depth > MAX_NESTING:
+            return False
+        made = Construct(label, block.merge, block.continue_target, around, depth)
+        result.of_header[label] = made
+        if block.continue_target is not None:
+            if block.continue_target not in (label, block.merge) and (
+                self.idom.get(block.continue_target) is None
+            ):
+                return False
+            result.region[label] = made
+        return True
+
+    def _branches(self, block: BasicBlock) -> bool:
+        """Whether every way out of a block stays in its region, or is one that regions have."""
+        if block.merge is not None and block.continue_target is None:
+            if block.unconditional or not block.successors:
+                return False
+        if block.merge is not None and block.label in (block.merge, *block.successors):
+            if block.continue_target != block.label:
+                return False
+        around = self._inner(block.label)
+        enclosing: list[Construct] = []
+        while around is not None:
+            enclosing.append(around)
+            around = around.parent
+        own = enclosing[0] if enclosing else None
+        for target in block.successors:
+            if own is not None and target == own.header and own.continue_target is not None:
+                continue
+            if target in self.merges:
+                construct = self.result.of_header.get(self.merges[target])
+                if construct not in enclosing:
+                    return False
+                continue
+            loop = self.result.of_header.get(target)
+            if loop is not None and loop.continue_target is not None:
+                if loop.parent is not own:
+                    return False
+                continue
+            region = self.result.region[target]
+            if region is own:
+                continue
+            if region is None or region not in enclosing or region.continue_target != target:
+                return False
+        return True
+
+    def _list(self, label: int) -> None:
+        """Adds a block to its region, unless another one goes on with it."""
+        result = self.result
+        if label in self.merges and label in self.idom:
+            return
+        construct = result.of_header.get(label)
+        around = result.region[label]
+        if construct is not None and construct.continue_target is not None:
+            around = construct.parent
+            if self._entered_once(label, construct):
+                result.absorbed.add(label)
+                return
+        (result.top if around is None else around.blocks).append(label)
+
+    def _entered_once(self, label: int, loop: Construct) -> bool:
+        """Whether one block, which only branches there, leads into a loop."""
+        sources = [s for s in self.sources.get(label, ()) if self._inner(s) is not loop]
+        if len(sources) != 1:
+            return False
+        source = self.blocks[sources[0]]
+        return source.unconditional and source.merge is None
+
+    def _loop(self, loop: Construct) -> bool:
+        """Whether a loop has one block that goes back, in which its continue target ends."""
+        target = loop.continue_target
+        if target is None:
+            return True
+        if self.result.region.get(target) is not loop and target != loop.header:
+            return False
+        back = [s for s in self.sources.get(loop.header, ()) if self._inner(s) is loop]
+        if len(back) != 1:
+            return False
+        if any(t not in (loop.header, loop.merge) for t in self.blocks[back[0]].successors):
+            return False
+        if target == loop.header:
+            return back[0] == target
+        return self._end(target, loop) == back[0]
+
+    def _end(self, label: int, loop: Construct) -> int:
+        """The block that a block of a region ends in; blocks that can go on in it do."""
+        while True:
+            block = self.blocks[label]
+            if block.merge is not None:
+                label = block.merge
+                continue
+            if not block.unconditional:
+                return label
+            target = block.successors[0]
+            inner = self.result.of_header.get(target)
+            if inner is not None and inner is not loop and target in self.result.absorbed:
+                label = inner.merge
+                continue
+            alone = self.sources[target] == [label] and self.blocks[target].bare
+            plain = target in loop.blocks and target != loop.continue_target
+            if not (alone and plain):
+                return label
+            loop.blocks.remove(target)
+            self.result.absorbed.add(target)
+            label = target

@@ -1,0 +1,193 @@
+"""
+A SPIR-V binary as a `spirv.module`.
+
+The raw layer gives the words; `decoding_plans.py` turns an ordinary instruction into its operation
+by the grammar and the operation's declaration, and what has no operation is carried (`raw.py`).
+Handwritten are only the parts that the encoder has by hand too: sections, symbols, types and
+constants, annotations, functions and their blocks.
+
+Every instruction outside of functions is known by its id and decoded when it is first asked for,
+so a type or constant that nothing needs leaves no trace. What gets a symbol keeps the module's
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
+from xdsl_spirv.dialects.spirv.enums import (
+    AddressingModel,
+    Capability,
+    ExecutionMode,
+    ExecutionModel,
+    MemoryModel,
+)
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp, ModuleOp
+from xdsl_spirv.serialization import binary
+from xdsl_spirv.serialization.annotations import Annotations
+from xdsl_spirv.serialization.decoding_functions import FunctionDecoder
+from xdsl_spirv.serialization.decoding_globals import GlobalTable
+from xdsl_spirv.serialization.decoding_types import TypeReader
+from xdsl_spirv.serialization.module_index import ModuleIndex
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+
+
+def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False) -> ModuleOp:
+    """
+    The module of a binary, in either byte order; it verifies.
+
+    Raises `SPIRVDecodeError` with the place if the bytes are no module, or one whose declarations
+    contradict the dialect's rules. `unchecked` leaves verification to the caller: an instruction
+    whose types the dialect refuses is then not carried.
+    """
+    raw = binary.decode(data)
+    index = ModuleIndex(raw)
+    if not unchecked:
+        try:
+            module = _attempt(index, checked=False)
+            module.verify()
+            return module
+        except (VerifyException, SPIRVDecodeError):
+            pass
+        index = ModuleIndex(raw)
+    module = _attempt(index, checked=not unchecked)
+    if not unchecked:
+        try:
+            module.verify()
+        except VerifyException as error:
+            raise _refused(error, index) from error
+    return module
+
+
+def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
+    """The module; `checked` carries the instruction of an operation that is refused."""
+    try:
+        return ModuleDecoder(index, checked=checked).decode()
+    except SPIRVDecodeError:
+        raise
+    except (VerifyException, OverflowError) as error:
+        raise index.error(_cause(error)) from error
+    except RecursionError as error:
+        raise index.error("types or constructs are nested too deeply") from error
+
+
+def _cause(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+
+
+def _refused(error: VerifyException, index: ModuleIndex) -> SPIRVDecodeError:
+    """No place is known: the rule needs the whole module."""
+    text = str(error).strip()
+    index.at = 0
+    return index.error(f"the module breaks a rule of the dialect: {text}")
+
+
+class ModuleDecoder:
+    """The decoding of one module."""
+
+    def __init__(self, index: ModuleIndex, *, checked: bool):
+        self.index = index
+        self.checked = checked
+        self.annotations = Annotations(index)
+        self.types = TypeReader(index, self.annotations)
+        self.globals = GlobalTable(index, self.annotations, self.types)
+        self.types.globals = self.globals
+        self._capabilities: list[Capability] = []
+        self._extensions: list[str] = []
+        self._model = (AddressingModel.Logical, MemoryModel.Simple)
+        self._tail: list[Operation] = []
+        self._sections: dict[str, Callable[[Sequence[int]], None]] = {
+            "OpCapability": self._capability,
+            "OpExtension": self._extension,
+            "OpMemoryModel": self._memory_model,
+            "OpEntryPoint": self._entry_point,
+            "OpExecutionMode": self._execution_mode,
+            "OpExecutionModeId": self._execution_mode,
+        }
+
+    def decode(self) -> ModuleOp:
+        index = self.index
+        for row in range(index.first_function):
+            index.at = row
+            handler = self._sections.get(index.name(row) or "")
+            if handler is not None:
+                handler(index.rows[row])
+        triple = VerCapExtAttr(index.raw.header.version, self._capabilities, self._extensions)
+        module = ModuleOp((), *self._model, triple)
+        block = module.body.block
+        functions = [FunctionDecoder(self, span) for span in index.functions()]
+        self.globals.declare()
+        declared = [f.declare() for f in functions]
+        # Functions are looked up by their symbols while their bodies are read.
+        block.add_ops(declared)
+        first = declared[0] if declared else None
+        if self.checked:
+            self._place(block, first, self.globals.take())
+        for function in functions:
+            function.decode()
+        self._place(block, first, self.globals.take() + self.globals.notes())
+        block.add_ops(self._tail)
+        return module
+
+    def _place(self, block: Any, first: FuncOp | None, ops: Sequence[Operation]) -> None:
+        if first is None:
+            block.add_ops(ops)
+        else:
+            block.insert_ops_before(ops, first)
+
+    # Sections.
+
+    def _capability(self, words: Sequence[int]) -> None:
+        value = self.index.word(words, 1)
+        try:
+            capability = Capability(value)
+        except ValueError:
+            raise self.index.error(f"{value} is no Capability of the grammar") from None
+        if capability not in self._capabilities:
+            self._capabilities.append(capability)
+
+    def _extension(self, words: Sequence[int]) -> None:
+        name = self.index.string(words, 1)
+        if not name.startswith("SPV_") or not name.isidentifier():
+            raise self.index.error(f"{name!r} is no name of an extension")
+        if name not in self._extensions:
+            self._extensions.append(name)
+
+    def _memory_model(self, words: Sequence[int]) -> None:
+        addressing, memory = self.index.word(words, 1), self.index.word(words, 2)
+        try:
+            self._model = (AddressingModel(addressing), MemoryModel(memory))
+        except ValueError:
+            raise self.index.error("the addressing or memory model is unknown") from None
+
+    def _entry_point(self, words: Sequence[int]) -> None:
+        index = self.index
+        operands = index.raw[index.at].operands
+        model, function, name, *interface = [o.value for o in operands]
+        symbols = [self.globals.variable(int(i)) for i in dict.fromkeys(interface)]
+        symbol = self.globals.function(int(function))
+        op = EntryPointOp(ExecutionModel(int(model)), symbol, symbols)
+        if symbol != name:
+            op.attributes["entry_name"] = index.text(str(name))
+        self._tail.append(op)
+
+    def _execution_mode(self, words: Sequence[int]) -> None:
+        index = self.index
+        function, mode, *rest = (o for o in index.raw[index.at].operands)
+        values: list[int | Attribute] = []
+        for operand in rest:
+            if not isinstance(operand.value, int):
+                raise index.error("an execution mode with a string cannot be held")
+            if operand.kind.startswith("Id"):
+                values.append(self.globals.operand(operand.value))
+            else:
+                n = operand.value
+                values.append(n - (1 << 32) if n >> 31 else n)
+        symbol = self.globals.function(int(function.value))
+        op = ExecutionModeOp(symbol, ExecutionMode(int(mode.value)), values)
+        self._tail.append(op)

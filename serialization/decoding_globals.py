@@ -1,0 +1,546 @@
+"""
+Constants, variables and symbols of a binary.
+
+A constant that an attribute can state is stated wherever it is used. Everything else that is
+referred to from outside of its function has a symbol: what the dialect declares (variables,
+specialization constants, functions), and carried instructions for the rest. Symbols are the
+module's own names as far as they are there and differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    SymbolRefAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, TypeAttribute
+
+from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
+from xdsl_spirv.dialects.spirv.constants import (
+    ConstantNullOp,
+    ConstantOp,
+    ReferenceOfOp,
+    SpecConstantCompositeOp,
+    SpecConstantOp,
+    UndefOp,
+    constituent_types,
+)
+from xdsl_spirv.dialects.spirv.enums import Decoration, LinkageType
+from xdsl_spirv.dialects.spirv.function import set_attributes
+from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, ExtendedSetAttr, RawGlobalOp
+from xdsl_spirv.dialects.spirv.structure import (
+    AddressOfOp,
+    GlobalVariableOp,
+    ModuleVariable,
+    UntypedGlobalVariableOp,
+)
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    PointerType,
+    UntypedPointerType,
+    known,
+)
+from xdsl_spirv.serialization.annotations import Annotations, Note
+from xdsl_spirv.serialization.decoding_types import TypeReader
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.literals import words_of
+from xdsl_spirv.serialization.module_index import EXTENDED, ModuleIndex
+from xdsl_spirv.serialization.operands import RawOperand
+from xdsl_spirv.serialization.raw_errors import SPIRVUnknownError
+
+VARIABLES = ("OpVariable", "OpUntypedVariableKHR")
+SPECIALIZABLE = (
+    "OpSpecConstant",
+    "OpSpecConstantTrue",
+    "OpSpecConstantFalse",
+    "OpSpecConstantComposite",
+    "OpSpecConstantCompositeReplicateEXT",
+)
+"""What stays even if nothing in the module uses it: a program may set it."""
+
+NOTES = ("OpSource", "OpSourceContinued", "OpSourceExtension", "OpModuleProcessed")
+"""Debug information without a result."""
+
+
+class GlobalTable:
+    """What stands outside of functions."""
+
+    def __init__(self, index: ModuleIndex, annotations: Annotations, types: TypeReader):
+        self.index = index
+        self.annotations = annotations
+        self.types = types
+        self.operations: dict[int, Operation] = {}
+        """Instruction -> its operation."""
+        self._symbols: dict[int, str] = {}
+        self._used: set[str] = set()
+        self._values: dict[int, Attribute | None] = {}
+        self._name_entry_points()
+
+    def _name_entry_points(self) -> None:
+        """An entry point's function has the entry point's name before anyone else can take it."""
+        for row in range(self.index.first_function):
+            if self.index.name(row) == "OpEntryPoint":
+                self.index.at = row
+                _, function, name, *_ = self.index.raw[row].operands
+                id = int(function.value)
+                if id not in self._symbols and name.value not in self._used and name.value:
+                    self._symbols[id] = self.index.text(str(name.value)).data
+                    self._used.add(str(name.value))
+
+    def _named(self, id: int, otherwise: str) -> str:
+        """The symbol of an id, made on the first question."""
+        name = self._symbols.get(id)
+        if name is None:
+            wanted = self.annotations.names.get(id) or otherwise
+            name, count = wanted, 1
+            while name in self._used:
+                name, count = f"{wanted}_{count}", count + 1
+            self._used.add(name)
+            self._symbols[id] = name
+        return name
+
+    # Symbols.
+
+    def declare(self) -> None:
+        """Makes what stays whether or not something uses it, in the module's order."""
+        index = self.index
+        for row in range(index.first_function):
+            name, words = index.name(row), index.rows[row]
+            index.at = row
+            if name in VARIABLES or name in SPECIALIZABLE:
+                self.symbol(index.word(words, 2))
+            elif name in EXTENDED:
+                self.symbol(index.word(words, 2))
+            elif name in NOTES and name is not None:
+                self.operations[row] = RawGlobalOp(None, name, self.layout(row))
+
+    def function(self, id: int) -> str:
+        """The symbol of a function."""
+        row = self.index.definitions.get(id)
+        if row is None or self.index.name(row) != "OpFunction":
+            raise self.index.error(f"%{id} is no function")
+        return self._named(id, "function")
+
+    def variable(self, id: int) -> str:
+        """The symbol of a variable of the module."""
+        row = self.index.definitions.get(id)
+        if row is None or self.index.name(row) not in VARIABLES or row >= self.index.first_function:
+            raise self.index.error(f"%{id} is no variable of the module")
+        return self.symbol(id)
+
+    def symbol_reference(self, id: int) -> SymbolRefAttr:
+        return SymbolRefAttr(self.symbol(id))
+
+    def symbol(self, id: int) -> str:
+        """
+        The symbol of an id outside of functions, its operation made if it is not yet.
+
+        Raises `SPIRVDecodeError` for an id of a function or of none.
+        """
+        row = self.index.definitions.get(id)
+        if row is None:
+            raise self.index.error(f"%{id} is not defined")
+        name = self.index.name(row) or ""
+        if name == "OpFunction":
+            return self.function(id)
+        if row >= self.index.first_function:
+            raise self.index.error(f"%{id} is defined inside a function")
+        if row in self.operations or id in self._symbols:
+            return self._symbols[id]
+        symbol = self._named(id, _default_name(name))
+        at, self.index.at = self.index.at, row
+        self.operations[row] = self._define(name, symbol, row)
+        self.index.at = at
+        return symbol
+
+    def _define(self, name: str, symbol: str, row: int) -> Operation:
+        words, made = self.index.rows[row], None
+        if name in VARIABLES:
+            made = self._variable(symbol, words)
+        elif name in ("OpSpecConstant", "OpSpecConstantTrue", "OpSpecConstantFalse"):
+            made = self._spec_constant(symbol, name, words)
+        elif name == "OpSpecConstantComposite":
+            made = self._spec_composite(symbol, words)
+        return made or self._carry(symbol, name, row)
+
+    def _carry(self, symbol: str, name: str, row: int) -> Operation:
+        words, entry = self.index.rows[row], grammar().instruction(name)
+        t = self.types.type(self.index.word(words, 1)) if entry.has_result_type else None
+        made = RawGlobalOp(symbol, name, self.layout(row), t)
+        if entry.has_result:
+            id = words[1 + entry.has_result_type]
+            made.attributes |= self.annotations.attributes(id, self.operand)
+        return made
+
+    def _variable(self, symbol: str, words: Sequence[int]) -> Operation | None:
+        t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
+        if isinstance(t, PointerType) and self.index.opcodes[self.index.at] == _opcode(
+            "OpVariable"
+        ):
+            made: ModuleVariable = GlobalVariableOp(symbol, t)
+            rest = words[4:]
+        elif isinstance(t, UntypedPointerType) and len(words) > 3:
+            data = self.types.type(words[4]) if len(words) > 4 else None
+            made = UntypedGlobalVariableOp(symbol, t, cast("TypeAttribute | None", data))
+            rest = words[5:]
+        else:
+            return None
+        if self.index.word(words, 3) != t.storage_class.data:
+            raise self.index.error("a variable's storage class differs from its pointer's")
+        if rest:
+            made.properties["initializer"] = self.symbol_reference(rest[0])
+        set_attributes(made, self.linked(id))
+        return made
+
+    def linked(self, id: int) -> dict[str, Attribute]:
+        """The decorations of a function or variable, its linkage as one attribute."""
+        linkage = self.annotations.find(id, Decoration.LinkageAttributes)
+        but = () if linkage is None else (Decoration.LinkageAttributes,)
+        found = self.annotations.attributes(id, self.operand, but)
+        if linkage is not None:
+            name, kind = (p.value for p in linkage.parameters)
+            text = self.index.text(str(name)).data
+            found["linkage_attributes"] = LinkageAttributesAttr(text, LinkageType(int(kind)))
+        return found
+
+    def _spec_constant(self, symbol: str, name: str, words: Sequence[int]) -> Operation | None:
+        id = self.index.word(words, 2)
+        if name == "OpSpecConstant":
+            value = self._scalar(id)
+        else:
+            value = IntegerAttr.from_bool(name == "OpSpecConstantTrue")
+        if not isinstance(value, IntegerAttr | FloatAttr):
+            return None
+        note = self.annotations.find(id, Decoration.SpecId)
+        made = SpecConstantOp(symbol, value, None if note is None else note.literal())
+        made.attributes |= self.annotations.attributes(id, self.operand, (Decoration.SpecId,))
+        return made
+
+    def _spec_composite(self, symbol: str, words: Sequence[int]) -> Operation | None:
+        """The dialect's form, if all constituents are specialization constants."""
+        t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
+        names = [self.index.name(self.index.definitions.get(i, 0)) for i in words[3:]]
+        types = constituent_types(t)
+        if types is None or len(types) != len(names):
+            return None
+        if not all(name is not None and name.startswith("OpSpecConstant") for name in names):
+            return None
+        symbols = [self.symbol(i) for i in words[3:]]
+        made = SpecConstantCompositeOp(symbol, symbols, cast("TypeAttribute", t))
+        made.attributes |= self.annotations.attributes(id, self.operand)
+        return made
+
+    # Constants.
+
+    def constant(self, id: int) -> int | None:
+        """The number of an integer constant, None for anything else."""
+        value = self.attribute(id)
+        return value.value.data if isinstance(value, IntegerAttr) else None
+
+    def attribute(self, id: int) -> Attribute | None:
+        """
+        What a property holds for an id: a constant's value, a type, or a symbol.
+
+        None for an id of a function's own.
+        """
+        if id in self._values:
+            value = self._values[id]
+        else:
+            value = self._values[id] = self._value(id)
+        if value is not None:
+            return value
+        row = self.index.definitions.get(id)
+        if row is None:
+            raise self.index.error(f"%{id} is not defined")
+        name = self.index.name(row) or ""
+        if name.startswith("OpType"):
+            return self.types.type(id)
+        if row >= self.index.first_function and name != "OpFunction":
+            return None
+        return self.symbol_reference(id)
+
+    def _value(self, id: int) -> Attribute | None:
+        """A constant's value as an attribute; None for what is none, or cannot be one."""
+        row = self.index.definitions.get(id)
+        name = None if row is None else self.index.name(row)
+        match name:
+            case "OpConstant":
+                return self._scalar(id)
+            case "OpConstantTrue" | "OpConstantFalse":
+                t = self.types.type(self.index.rows[row or 0][1])
+                is_bool = t == IntegerType(1)
+                return IntegerAttr.from_bool(name == "OpConstantTrue") if is_bool else None
+            case "OpConstantComposite":
+                return self._composite(self.index.rows[row or 0])
+            case "OpConstantNull":
+                t = self.types.type(self.index.rows[row or 0][1])
+                return _zero(t)
+            case _:
+                return None
+
+    def _scalar(self, id: int) -> IntegerAttr | FloatAttr | None:
+        row = self.index.definitions[id]
+        at, self.index.at = self.index.at, row
+        operand = self.index.raw[row].operands[2]
+        t = self.types.type(self.index.rows[row][1])
+        self.index.at = at
+        bits = int(operand.value)
+        if isinstance(t, IntegerType):
+            width = t.width.data
+            if bits >> (width - 1) and t.signedness.data is not Signedness.UNSIGNED:
+                bits -= 1 << width
+            return IntegerAttr(bits, t)
+        if not isinstance(t, AnyFloat):
+            raise self.index.error(f"a constant of type {t} has no number")
+        packed = bits.to_bytes(t.compile_time_size, "little")
+        value = next(t.iter_unpack(packed))
+        # A NaN's payload may not survive as a Python float: such a constant is carried.
+        return FloatAttr(value, t) if t.pack((value,)) == packed else None
+
+    def _composite(self, words: Sequence[int]) -> Attribute | None:
+        t = self.types.type(self.index.word(words, 1))
+        parts = words[3:]
+        if any(
+            self.index.definitions.get(p, 1 << 60) >= self.index.definitions[words[2]]
+            for p in parts
+        ):
+            raise self.index.error("a constituent of a constant is not defined before it")
+        if isinstance(t, VectorType):
+            return self._vector(cast("VectorType", t), parts)
+        if isinstance(t, ArrayType) and known(t.length) != len(parts):
+            return None
+        types = constituent_types(t)
+        values = [self._part(p) for p in parts]
+        if types is None or len(types) != len(values) or any(v is None for v in values):
+            return None
+        if isinstance(t, CooperativeMatrixType):
+            return values[0] if isinstance(values[0], IntegerAttr | FloatAttr) else None
+        return ArrayAttr([v for v in values if v is not None])
+
+    def _part(self, id: int) -> Attribute | None:
+        if id not in self._values:
+            self._values[id] = self._value(id)
+        return self._values[id]
+
+    def _vector(self, t: VectorType, parts: Sequence[int]) -> Attribute | None:
+        """A `dense` literal of the components' bits."""
+        element = t.get_element_type()
+        if t.get_shape() != (len(parts),) or not isinstance(element, IntegerType | AnyFloat):
+            return None
+        data = b""
+        for part in parts:
+            value = self._part(part)
+            if not isinstance(value, IntegerAttr | FloatAttr) or value.type != element:
+                return None
+            if isinstance(element, IntegerType):
+                size, number = element.compile_time_size, int(value.value.data)
+                data += (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+            else:
+                data += element.pack((value.value.data,))
+        return DenseIntOrFPElementsAttr(t, BytesAttr(data))
+
+    # Operands.
+
+    def operand(self, id: int) -> Attribute:
+        """What an attribute holds where SPIR-V wants an id outside of functions."""
+        found = self.attribute(id)
+        if found is None:
+            raise self.index.error(f"%{id} is defined inside a function")
+        if isinstance(found, IntegerAttr | SymbolRefAttr) or self.types.is_type(id):
+            return found
+        return ConstantRefAttr(found, self._type_of(id))
+
+    def carried(self, id: int) -> Attribute:
+        """An id among the operands of a carried instruction."""
+        found = self.attribute(id)
+        if found is None:
+            raise self.index.error(f"%{id} is defined inside a function")
+        if isinstance(found, SymbolRefAttr) or self.types.is_type(id):
+            return found
+        return ConstantRefAttr(found, self._type_of(id))
+
+    def _type_of(self, id: int) -> Attribute:
+        return self.types.type(self.index.rows[self.index.definitions[id]][1])
+
+    def extended_set(self, id: int) -> ExtendedSetAttr:
+        name = self.index.raw.symbols.imports.get(id)
+        if name is None:
+            raise self.index.error(f"no OpExtInstImport imports %{id}")
+        return ExtendedSetAttr(self.index.text(name).data)
+
+    def operands(self, row: int) -> list[RawOperand]:
+        """
+        The operands of an instruction to carry.
+
+        glslang writes the id 0 into debug information: it stays the word 0.
+        """
+        instruction = self.index.raw[row]
+        try:
+            return instruction.operands
+        except SPIRVUnknownError:
+            words = instruction.words
+            name = "" if len(words) < 5 else self.index.raw.symbols.imports.get(words[3], "")
+            if instruction.name not in EXTENDED or not name.startswith("NonSemantic."):
+                raise
+        heads = ["IdResultType", "IdResult", "IdRef", "LiteralExtInstInteger"]
+        kinds = heads + ["IdRef" if w else "LiteralInteger" for w in words[5:]]
+        return [
+            RawOperand(k, w, i + 1) for i, (k, w) in enumerate(zip(kinds, words[1:], strict=True))
+        ]
+
+    def layout(self, row: int) -> list[Attribute]:
+        """The operands of an instruction outside of functions, as a carried one has them."""
+        found: list[Attribute] = []
+        at, self.index.at = self.index.at, row
+        is_extended = self.index.name(row) in EXTENDED
+        for operand in self.operands(row):
+            value, kind = operand.value, operand.kind
+            if kind in ("IdResultType", "IdResult"):
+                continue
+            if isinstance(value, str):
+                found.append(self.index.text(value))
+            elif kind == "LiteralSpecConstantOpInteger":
+                found.append(StringAttr(_instruction_name(value)))
+            elif kind.startswith("Id"):
+                first = is_extended and not found
+                found.append(self.extended_set(value) if first else self.carried(value))
+            elif operand.number is not None:
+                found += [IntAttr(w) for w in words_of(value, operand.number)]
+            else:
+                found.append(IntAttr(value))
+        self.index.at = at
+        return found
+
+    def materialize(self, id: int) -> Operation | None:
+        """An operation that gives the value of an id outside of functions, if it has one."""
+        row = self.index.definitions.get(id)
+        if row is None or (row >= self.index.first_function and self.index.name(row) != "OpUndef"):
+            return None
+        name = self.index.name(row) or ""
+        if name == "OpUndef":
+            return UndefOp(self._type_of(id))
+        if name == "OpConstantNull":
+            return ConstantNullOp(self._type_of(id))
+        if not (
+            name.startswith(("OpConstant", "OpSpecConstant", "OpExtInst")) or name in VARIABLES
+        ):
+            return None
+        value = self.attribute(id)
+        if isinstance(value, SymbolRefAttr):
+            made = self.operations.get(row)
+            if isinstance(made, ModuleVariable):
+                return AddressOfOp(made)
+            return ReferenceOfOp(value, self._type_of(id))
+        return (
+            None
+            if value is None
+            else ConstantOp.create(properties={"value": value}, result_types=[self._type_of(id)])
+        )
+
+    # The order of the module.
+
+    def take(self) -> list[Operation]:
+        """Every operation made, in the module's order, free to be placed."""
+        made = [self.operations[row] for row in sorted(self.operations)]
+        for op in made:
+            if op.parent is not None:
+                op.detach()
+        return made
+
+    def notes(self) -> list[Operation]:
+        """Decorations and names of types and constants that these cannot hold."""
+        found: list[tuple[int, RawGlobalOp]] = []
+        for id, note, member in self.types.notes.values():
+            found.append((note.row, self._note(self.types.type(id), note, member)))
+        for id, notes in self.annotations.notes.items():
+            row = self.index.definitions.get(id)
+            name = None if row is None else self.index.name(row)
+            if name is None:
+                continue
+            for note in notes:
+                self.index.at = note.row
+                if name.startswith("OpConstant") or name == "OpUndef":
+                    found.append((note.row, self._note(self.carried(id), note, None)))
+                elif id in self.types.known and not self._held(name, note):
+                    found.append((note.row, self._note(self.types.type(id), note, None)))
+        found.sort(key=lambda pair: pair[0])
+        return [op for _, op in found] + self._member_names()
+
+    @staticmethod
+    def _held(type_name: str, note: Note) -> bool:
+        """Whether the attribute of a type holds a decoration of it."""
+        strided = ("OpTypeArray", "OpTypeRuntimeArray", "OpTypePointer")
+        return type_name == "OpTypeStruct" or (
+            type_name in strided and note.decoration == Decoration.ArrayStride
+        )
+
+    def _note(self, target: Attribute, note: Note, member: int | None) -> RawGlobalOp:
+        layout: list[Attribute] = [target]
+        if member is not None:
+            layout.append(IntAttr(member))
+        layout.append(IntAttr(note.decoration))
+        for parameter in note.parameters:
+            value = parameter.value
+            if isinstance(value, str):
+                layout.append(self.index.text(value))
+            elif parameter.kind.startswith("Id"):
+                layout.append(self.carried(value))
+            else:
+                layout.append(IntAttr(value))
+        return RawGlobalOp(None, note.instruction, layout)
+
+    def _member_names(self) -> list[Operation]:
+        made: list[Operation] = []
+        for struct, names in self.annotations.member_names.items():
+            t = self.types.known.get(struct)
+            for row, member, name in names if t is not None else ():
+                self.index.at = row
+                layout = [cast("Attribute", t), IntAttr(member), self.index.text(name)]
+                made.append(RawGlobalOp(None, "OpMemberName", layout))
+        return made
+
+
+def _opcode(name: str) -> int:
+    return grammar().instruction(name).opcode
+
+
+def _instruction_name(opcode: int) -> str:
+    entry = grammar().by_opcode(opcode)
+    return "" if entry is None else entry.name
+
+
+def _default_name(instruction: str) -> str:
+    """What a symbol without a name is called."""
+    if instruction in VARIABLES:
+        return "variable"
+    if instruction.startswith("OpSpecConstant"):
+        return "spec"
+    return "string" if instruction == "OpString" else "carried"
+
+
+def _zero(t: Attribute) -> Attribute | None:
+    """The value of OpConstantNull inside another constant."""
+    if isinstance(t, IntegerType):
+        return IntegerAttr(0, t)
+    if isinstance(t, AnyFloat):
+        return FloatAttr(0.0, t)
+    if isinstance(t, VectorType):
+        element = t.get_element_type()
+        if isinstance(element, IntegerType | AnyFloat):
+            data = bytes(element.compile_time_size * t.get_shape()[0])
+            return DenseIntOrFPElementsAttr(t, BytesAttr(data))
+    return None

@@ -1,0 +1,325 @@
+"""
+How an instruction becomes an operation: `plans.py` the other way round.
+
+For every class of operation a plan is made once: the instruction's operands in the grammar's
+order, each with the operand or property of the class that it becomes. A property is made to the
+class's own declaration (an enumeration attribute, a number, a symbol), so a class that is added to
+the dialect is read without a line of code here. What a class cannot hold (a scope that a
+specialization constant decides, say) raises `NotDeclared`; the instruction is then carried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Protocol, TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntAttr,
+    IntegerAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    OptOperandDef,
+    VarOperandDef,
+)
+from xdsl.irdl.constraints import AnyAttr
+
+from xdsl_spirv.dialects.spirv import attributes as enumeration_attributes
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.dialects.spirv.base import EXTENDED_SETS, SPIRVOp, instruction_of
+from xdsl_spirv.serialization.grammar import Category, Operand, grammar
+from xdsl_spirv.serialization.plans import PARAMETERS, field_of, instruction_for, properties_of
+
+ENUMERATIONS: Mapping[str, type[EnumerationAttr[int]]] = {
+    cls.ENUM.__name__: cast("type[EnumerationAttr[int]]", cls)
+    for cls in enumeration_attributes.ATTRIBUTES
+    if issubclass(cls, EnumerationAttr)
+}
+"""Operand kind -> the attribute of its enumerants."""
+
+
+class NotDeclared(Exception):
+    """The class cannot hold what the instruction says."""
+
+
+class Known(Protocol):
+    """What a plan asks the decoder of a module."""
+
+    def value(self, id: int) -> SSAValue: ...
+    def type(self, id: int) -> Attribute: ...
+    def attribute(self, id: int) -> Attribute | None:
+        """A constant's value, a symbol of the module, or a type; None for anything else."""
+        ...
+
+    def constant(self, id: int) -> int | None:
+        """The number of an integer constant, None for anything else."""
+        ...
+
+
+class Words:
+    """The operands of one instruction, and what they have become."""
+
+    __slots__ = ("at", "known", "operands", "properties", "segments", "words")
+
+    def __init__(self, known: Known, words: Sequence[int], at: int):
+        self.known = known
+        self.words = words
+        self.at = at
+        self.operands: list[SSAValue] = []
+        self.segments: list[int] = []
+        self.properties: dict[str, Attribute] = {}
+
+    def next(self) -> int:
+        at = self.at
+        if at >= len(self.words):
+            raise NotDeclared("an operand is missing")
+        self.at = at + 1
+        return self.words[at]
+
+
+Reader: TypeAlias = Callable[[Words], None]
+
+Decode: TypeAlias = Callable[[Known, Sequence[int]], Operation]
+"""An operation from the words of its instruction; `NotDeclared` if it cannot hold them."""
+
+
+@cache
+def classes() -> Mapping[tuple[str | None, int], type[IRDLOperation]]:
+    """Extended set (None for the core) and opcode -> class of operation."""
+    from xdsl_spirv.dialects.spirv import OPERATIONS
+
+    found: dict[tuple[str | None, int], type[IRDLOperation]] = {}
+    for cls in OPERATIONS:
+        if not issubclass(cls, SPIRVOp):
+            continue
+        in_set, name = instruction_of(cls)
+        try:
+            opcode = grammar().instruction(name, in_set).opcode
+        except KeyError:
+            continue
+        found.setdefault((in_set, opcode), cls)
+    return found
+
+
+def extended_sets() -> Iterable[str]:
+    """The extended sets whose instructions are operations."""
+    return EXTENDED_SETS.values()
+
+
+@cache
+def decoder_of(cls: type[IRDLOperation]) -> Decode:
+    """The plan of a class."""
+    instruction = instruction_for(cls)
+    definition = cls.get_irdl_definition()
+    order = [name for name, _ in definition.operands]
+    extended = instruction_of(cls)[0] is not None
+    has_type = instruction.has_result_type or extended
+    has_result = instruction.has_result or extended
+    begin = 1 + has_type + has_result + 2 * extended
+    inputs = [o for o in instruction.operands if o.kind not in ("IdResultType", "IdResult")]
+    names = [field_of(cls, o) for o in inputs]
+    if names == order and not has_several_segments(cls) and has_type and has_result:
+        return _plain(cls, inputs, begin)
+    readers = [(o, _reader(cls, o)) for o in inputs]
+    # Operands come in the grammar's order: the class must have them in that order too.
+    shuffled = [n for n in names if n in order] != order
+    sized = any(isinstance(o, AttrSizedOperandSegments) for o in definition.options)
+
+    def decode(known: Known, words: Sequence[int]) -> Operation:
+        state = Words(known, words, begin)
+        for operand, read in readers:
+            if operand.quantifier and state.at >= len(words):
+                if read is not None and field_of(cls, operand) in order:
+                    state.segments.append(0)
+                continue
+            if read is None:
+                raise NotDeclared("an operand has no field")
+            read(state)
+        if state.at != len(words) or shuffled:
+            raise NotDeclared("there are more operands than fields")
+        properties = state.properties
+        if sized:
+            properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, state.segments)
+        types: Sequence[Attribute] = ()
+        if has_type:
+            types = (known.type(words[1]),)
+            if not definition.results or types[0].name == "none":
+                types = ()
+        return cls.create(operands=state.operands, result_types=types, properties=properties)
+
+    return decode
+
+
+def has_several_segments(cls: type[IRDLOperation]) -> bool:
+    """Whether the lengths of a class's operands must be stated."""
+    definitions = [d for _, d in cls.get_irdl_definition().operands]
+    return sum(isinstance(d, VarOperandDef | OptOperandDef) for d in definitions) > 1
+
+
+def _plain(cls: type[IRDLOperation], inputs: Sequence[Operand], begin: int) -> Decode:
+    """Result type, result, and ids of values only: most instructions."""
+    least = begin + sum(not o.quantifier for o in inputs)
+    most = 1 << 16 if any(o.quantifier == "*" for o in inputs) else begin + len(inputs)
+    create = cls.create
+
+    def decode(known: Known, words: Sequence[int]) -> Operation:
+        if not least <= len(words) <= most:
+            raise NotDeclared("the number of operands is wrong")
+        value = known.value
+        return create(
+            operands=[value(w) for w in words[begin:]], result_types=(known.type(words[1]),)
+        )
+
+    return decode
+
+
+def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
+    field = field_of(cls, operand)
+    if any(name == field for name, _ in cls.get_irdl_definition().operands):
+        return _ssa(operand)
+    properties = properties_of(cls)
+    if field not in properties:
+        return None
+    name = properties[field]
+    accepted = _accepted(cls, name)
+    match grammar().kind(operand.kind).category:
+        case Category.ID:
+            return _identified(operand, name, accepted)
+        case Category.VALUE | Category.BITS:
+            return _enumerated(cls, operand, name)
+        case Category.LITERAL:
+            return _literal(operand, name, accepted)
+        case Category.COMPOSITE:
+            return None
+
+
+def _accepted(cls: type[IRDLOperation], name: str) -> Sequence[type[Attribute]]:
+    """The classes of attribute that a property may have; none if it may have any."""
+    definition = cls.get_irdl_definition()
+    declared = definition.properties.get(name) or definition.attributes.get(name)
+    if declared is None or isinstance(declared.constr, AnyAttr):
+        return ()
+    bases = declared.constr.get_bases()
+    return () if bases is None else sorted(bases, key=lambda b: b.__name__)
+
+
+def _ssa(operand: Operand) -> Reader:
+    many = operand.quantifier == "*"
+
+    def read(state: Words) -> None:
+        before = len(state.operands)
+        if many:
+            state.operands += [state.known.value(w) for w in state.words[state.at :]]
+            state.at = len(state.words)
+        else:
+            state.operands.append(state.known.value(state.next()))
+        state.segments.append(len(state.operands) - before)
+
+    return read
+
+
+def _identified(operand: Operand, name: str, accepted: Sequence[type[Attribute]]) -> Reader:
+    many = operand.quantifier == "*"
+
+    def read(state: Words) -> None:
+        if not many:
+            state.properties[name] = _of_id(state.known, state.next(), accepted)
+            return
+        ids = state.words[state.at :]
+        state.at = len(state.words)
+        state.properties[name] = ArrayAttr([_of_id(state.known, i, ()) for i in ids])
+
+    return read
+
+
+def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attribute:
+    """The attribute of an id in the form that the declaration wants."""
+    for cls in accepted:
+        if issubclass(cls, EnumerationAttr):
+            number = known.constant(id)
+            if number is not None:
+                return _enumerant(cast("type[EnumerationAttr[int]]", cls), number & 0xFFFFFFFF)
+    found = known.attribute(id)
+    if found is None:
+        raise NotDeclared("the id is no constant, symbol or type")
+    if accepted and not isinstance(found, tuple(accepted)):
+        if not (isinstance(found, TypeAttribute) and TypeAttribute in accepted):
+            raise NotDeclared("the id has another form")
+    return found
+
+
+def _enumerant(cls: type[EnumerationAttr[int]], value: int) -> Attribute:
+    try:
+        return cls(cast(int, cls.ENUM(value)))
+    except ValueError:
+        raise NotDeclared(f"{value} is no {cls.ENUM.__name__}") from None
+
+
+def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader | None:
+    """An enumerant or mask with its parameters, the reverse of `plans._enumerated`."""
+    attribute = ENUMERATIONS.get(operand.kind)
+    if attribute is None:
+        return None
+    kind = grammar().kind(operand.kind)
+    properties = properties_of(cls)
+    prefix = name.removesuffix("memory_access").removesuffix("memory_operand")
+    prefix = "" if prefix == name else prefix
+    known_bits = sum({kind[n].value for n in kind.names}) if kind.category is Category.BITS else 0
+
+    @cache
+    def parameters(value: int) -> Sequence[Reader]:
+        found: list[Reader] = []
+        for enumerant in kind.used(value):
+            for parameter in enumerant.parameters:
+                field = prefix + PARAMETERS.get(enumerant.name, parameter.field)
+                where = properties.get(field)
+                if where is None:
+                    raise NotDeclared(f"{enumerant.name} has no field")
+                accepted = _accepted(cls, where)
+                if parameter.kind.startswith("Id"):
+                    found.append(_identified(parameter, where, accepted))
+                else:
+                    found.append(_literal(parameter, where, accepted))
+        return found
+
+    def read(state: Words) -> None:
+        value = state.next()
+        if known_bits and value & ~known_bits:
+            raise NotDeclared("a bit of the mask is unknown")
+        if not known_bits and value not in kind:
+            raise NotDeclared("the enumerant is unknown")
+        for parameter in parameters(value):
+            parameter(state)
+        state.properties[name] = _enumerant(attribute, value)
+
+    return read
+
+
+def _literal(operand: Operand, name: str, accepted: Sequence[type[Attribute]]) -> Reader | None:
+    if operand.kind == "LiteralString":
+        return None
+    many = operand.quantifier == "*"
+
+    def read(state: Words) -> None:
+        if many:
+            numbers = list(state.words[state.at :])
+            state.at = len(state.words)
+        else:
+            numbers = [state.next()]
+        signed = [n - (1 << 32) if n >> 31 else n for n in numbers]
+        if DenseArrayBase in accepted:
+            state.properties[name] = DenseArrayBase.from_list(i32, signed)
+        elif many or ArrayAttr in accepted:
+            state.properties[name] = ArrayAttr([IntegerAttr(n, i32) for n in signed])
+        elif accepted and IntegerAttr not in accepted and IntAttr in accepted:
+            state.properties[name] = IntAttr(numbers[0])
+        else:
+            state.properties[name] = IntegerAttr(signed[0], i32)
+
+    return read

@@ -1,0 +1,326 @@
+"""
+Types of a binary: the attribute behind an id.
+
+A struct's name is its identifier, so that a struct that refers to itself through a pointer has one,
+and two structs that differ in nothing else stay two. A type that the dialect does not model is
+carried by its declaration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FunctionType,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    NoneType,
+    Signedness,
+    VectorType,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixUse,
+    Decoration,
+    FPEncoding,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.raw import RawType
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    MatrixType,
+    MemberDecorationAttr,
+    PointerType,
+    RuntimeArrayType,
+    Size,
+    StructDecorationAttr,
+    StructType,
+    UntypedPointerType,
+)
+from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.serialization.annotations import Annotations, Note
+from xdsl_spirv.serialization.module_index import ModuleIndex
+
+if TYPE_CHECKING:
+    from xdsl_spirv.serialization.decoding_globals import GlobalTable
+
+MAX_DEPTH = 100
+"""Types nested deeper than this are refused: attributes are made, compared, printed recursively."""
+
+FLOATS: dict[tuple[int, FPEncoding | None], type[Attribute]] = {
+    (16, None): Float16Type,
+    (32, None): Float32Type,
+    (64, None): Float64Type,
+    (16, FPEncoding.BFloat16KHR): BFloat16Type,
+    (8, FPEncoding.Float8E4M3EXT): Float8E4M3FNType,
+    (8, FPEncoding.Float8E5M2EXT): Float8E5M2Type,
+}
+
+IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
+"""What a struct's identifier may be; another name is left to a carried OpName."""
+
+
+@cache
+def declared_types() -> dict[str, type[DeclaredType]]:
+    """Instruction -> the class of type that it declares."""
+    from xdsl_spirv.dialects.spirv import ATTRIBUTES
+
+    return {c.INSTRUCTION: c for c in ATTRIBUTES if issubclass(c, DeclaredType)}
+
+
+class TypeReader:
+    """Types by id."""
+
+    globals: GlobalTable
+
+    def __init__(self, index: ModuleIndex, annotations: Annotations):
+        self.index = index
+        self.annotations = annotations
+        self.known: dict[int, Attribute] = {}
+        self.notes: dict[int, tuple[int, Note, int | None]] = {}
+        """Instruction -> a decoration of a type that the type cannot hold: type, member."""
+        self._open: dict[int, str] = {}
+        """Structs that are being read -> their identifier."""
+        self._identifiers: set[str] = set()
+        self._structs: dict[Attribute, int] = {}
+        self._referred: set[int] = set()
+        self._depth = 0
+        self._makers: dict[str, Callable[[Sequence[int]], Attribute]] = {
+            "OpTypeVoid": lambda words: NoneType(),
+            "OpTypeBool": lambda words: IntegerType(1),
+            "OpTypeInt": self._integer,
+            "OpTypeFloat": self._float,
+            "OpTypeVector": self._vector,
+            "OpTypeMatrix": self._matrix,
+            "OpTypePointer": self._pointer,
+            "OpTypeUntypedPointerKHR": self._untyped_pointer,
+            "OpTypeArray": self._array,
+            "OpTypeRuntimeArray": self._runtime_array,
+            "OpTypeStruct": self._struct,
+            "OpTypeFunction": self._function,
+            "OpTypeCooperativeMatrixKHR": self._cooperative_matrix,
+        }
+
+    def is_type(self, id: int) -> bool:
+        row = self.index.definitions.get(id)
+        return row is not None and (self.index.name(row) or "").startswith("OpType")
+
+    def type(self, id: int) -> Attribute:
+        """The type with this id. Raises `SPIRVDecodeError` if there is none."""
+        known = self.known.get(id)
+        if known is not None:
+            return known
+        if id in self._open:
+            return self._reference(id)
+        row = self.index.definitions.get(id)
+        name = None if row is None else self.index.name(row)
+        if row is None or name is None or not name.startswith("OpType"):
+            raise self.index.error(f"%{id} is no type")
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self.index.error(f"types are nested more than {MAX_DEPTH} deep")
+        made = self._make(name, row)
+        self._depth -= 1
+        if not self._referred:
+            self.known[id] = made
+        return made
+
+    def _make(self, name: str, row: int) -> Attribute:
+        words, maker = self.index.rows[row], self._makers.get(name)
+        try:
+            if maker is not None:
+                return maker(words)
+            declared = declared_types().get(name)
+            return self._carried(row) if declared is None else self._declared(declared, row)
+        except (ValueError, VerifyException, IndexError) as error:
+            at, self.index.at = self.index.at, row
+            if isinstance(error, VerifyException) or type(error) in (ValueError, IndexError):
+                refused = self.index.error(str(error).strip() or "the type is incomplete")
+                self.index.at = at
+                raise refused from error
+            raise
+
+    def _reference(self, id: int) -> Attribute:
+        """The struct that is being read, inside of itself."""
+        self._referred.add(id)
+        if not self._open[id]:
+            self._open[id] = self._unique("node")
+        return StructType(None, identifier=self._open[id])
+
+    def _unique(self, name: str) -> str:
+        made, count = name, 1
+        while made in self._identifiers:
+            made, count = f"{name}_{count}", count + 1
+        self._identifiers.add(made)
+        return made
+
+    def _word(self, words: Sequence[int], place: int) -> int:
+        return self.index.word(words, place)
+
+    def size(self, id: int) -> Size:
+        """A size that a constant gives, or the symbol of the specialization constant."""
+        number = self.globals.constant(id)
+        if number is None:
+            return self.globals.symbol_reference(id)
+        return IntAttr(number & 0xFFFFFFFF)
+
+    def _stride(self, id: int) -> int:
+        note = self.annotations.find(id, Decoration.ArrayStride)
+        value = None if note is None else note.literal()
+        return value or 0
+
+    def _integer(self, words: Sequence[int]) -> Attribute:
+        signed = Signedness.SIGNED if self._word(words, 3) else Signedness.SIGNLESS
+        return IntegerType(self._word(words, 2), signed)
+
+    def _float(self, words: Sequence[int]) -> Attribute:
+        encoding = FPEncoding(words[3]) if len(words) > 3 else None
+        found = FLOATS.get((self._word(words, 2), encoding))
+        if found is None:
+            raise ValueError(f"a float of {words[2]} bits has no type in the dialect")
+        return found()
+
+    def _vector(self, words: Sequence[int]) -> Attribute:
+        return VectorType(self.type(self._word(words, 2)), [self._word(words, 3)])
+
+    def _matrix(self, words: Sequence[int]) -> Attribute:
+        column = self.type(self._word(words, 2))
+        if not isinstance(column, VectorType):
+            raise ValueError("a matrix's columns must be vectors")
+        return MatrixType(self._word(words, 3), cast("VectorType", column))
+
+    def _pointer(self, words: Sequence[int]) -> Attribute:
+        storage_class = StorageClass(self._word(words, 2))
+        stride = self._stride(words[1])
+        return PointerType(self.type(self._word(words, 3)), storage_class, stride)
+
+    def _untyped_pointer(self, words: Sequence[int]) -> Attribute:
+        return UntypedPointerType(StorageClass(self._word(words, 2)))
+
+    def _array(self, words: Sequence[int]) -> Attribute:
+        element, length = self.type(self._word(words, 2)), self.size(self._word(words, 3))
+        return ArrayType(length, element, self._stride(words[1]))
+
+    def _runtime_array(self, words: Sequence[int]) -> Attribute:
+        return RuntimeArrayType(self.type(self._word(words, 2)), self._stride(words[1]))
+
+    def _function(self, words: Sequence[int]) -> Attribute:
+        result, *parameters = (self.type(i) for i in words[2:])
+        return FunctionType.from_lists(parameters, [] if result == NoneType() else [result])
+
+    def _cooperative_matrix(self, words: Sequence[int]) -> Attribute:
+        component = self.type(self._word(words, 2))
+        scope, use = self.globals.constant(self._word(words, 3)), None
+        if len(words) > 6:
+            use = self.globals.constant(words[6])
+        if use is None:
+            return self._carried(self.index.definitions[words[1]])
+        return CooperativeMatrixType(
+            self.size(words[4]),
+            self.size(words[5]),
+            component,
+            self.globals.symbol_reference(words[3]) if scope is None else Scope(scope),
+            CooperativeMatrixUse(use),
+        )
+
+    def _struct(self, words: Sequence[int]) -> Attribute:
+        id = words[1]
+        name = self.annotations.names.get(id, "")
+        identifier = self._unique(name) if IDENTIFIER.fullmatch(name) else ""
+        self._open[id] = identifier
+        outer, self._referred = self._referred, set()
+        members = [self.type(m) for m in words[2:]]
+        identifier = self._open.pop(id)
+        self._referred.discard(id)
+        if self._referred:
+            raise ValueError(
+                "structs that point to each other cannot be held; "
+                "only one that points to itself can"
+            )
+        self._referred = outer
+        notes = self._members(id, len(members))
+        made = StructType(members, *notes, identifier=identifier)
+        if self._structs.setdefault(made, id) != id:
+            made = StructType(members, *notes, identifier=self._unique("struct"))
+            self._structs[made] = id
+        return made
+
+    def _members(
+        self, id: int, count: int
+    ) -> tuple[list[int], list[MemberDecorationAttr], list[StructDecorationAttr]]:
+        """Offsets, the members' other decorations, and the struct's."""
+        offsets: dict[int, int] = {}
+        found: dict[MemberDecorationAttr, None] = {}
+        for member, note in self.annotations.member_notes.get(id, ()):
+            value = note.literal() if note.is_number() else None
+            if member >= count or not note.is_number():
+                self.notes[-len(self.notes) - 1] = (id, note, member)
+            elif note.decoration == Decoration.Offset and value is not None:
+                offsets[member] = value
+            else:
+                found[MemberDecorationAttr(member, Decoration(note.decoration), value)] = None
+        if len(offsets) != count:
+            partial = {
+                MemberDecorationAttr(m, Decoration.Offset, v): None for m, v in offsets.items()
+            }
+            found = partial | found
+            offsets = {}
+        whole: dict[StructDecorationAttr, None] = {}
+        for note in self.annotations.notes.get(id, ()):
+            if note.is_number():
+                whole[StructDecorationAttr(Decoration(note.decoration), note.literal())] = None
+            else:
+                self.notes[-len(self.notes) - 1] = (id, note, None)
+        return [offsets[m] for m in sorted(offsets)], list(found), list(whole)
+
+    def _declared(self, cls: type[DeclaredType], row: int) -> Attribute:
+        """A type that its declaration's operands make up; carried if they do not fit."""
+        parameters = cls.get_irdl_definition().parameters
+        ids = list(self.index.rows[row][2:])
+        values: list[Attribute] = []
+        try:
+            for i, (_, definition) in enumerate(parameters):
+                bases = definition.constr.get_bases() or set()
+                if bases == {ArrayAttr} and i == len(parameters) - 1:
+                    values.append(ArrayAttr([self.size(n) for n in ids[i:]]))
+                    ids = ids[:i]
+                else:
+                    values.append(self._parameter(ids[i], bases))
+            made = cls.new(values)
+            if len(made.declaration) == len(self.index.rows[row]) - 2:
+                return made
+        except (ValueError, IndexError, VerifyException):
+            pass
+        return self._carried(row)
+
+    def _parameter(self, id: int, bases: set[type[Attribute]]) -> Attribute:
+        if self.is_type(id):
+            return self.type(id)
+        number = self.globals.constant(id)
+        if number is None:
+            value = self.globals.attribute(id)
+            return self.globals.symbol_reference(id) if value is None else value
+        for cls in bases:
+            if issubclass(cls, EnumerationAttr):
+                return cls(cls.ENUM(number & 0xFFFFFFFF))
+        return IntAttr(number) if IntAttr in bases else IntegerAttr(number, 32)
+
+    def _carried(self, row: int) -> Attribute:
+        name = self.index.name(row) or ""
+        return RawType(name, self.globals.layout(row))

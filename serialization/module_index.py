@@ -1,0 +1,131 @@
+"""
+A module's instructions by number and by id, for the decoder.
+
+One pass over the words finds what every id is, the functions and their blocks. Errors take the
+instruction that is being decoded (`at`) for their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import StringAttr
+
+from xdsl_spirv.serialization.binary import RawModule
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.operands import opcode_of
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+
+
+class Facts(NamedTuple):
+    """What the grammar says of an opcode that the decoder needs everywhere."""
+
+    name: str
+    has_type: bool
+    has_result: bool
+
+
+@cache
+def facts(opcode: int) -> Facts | None:
+    entry = grammar().by_opcode(opcode)
+    return None if entry is None else Facts(entry.name, entry.has_result_type, entry.has_result)
+
+
+class ModuleIndex:
+    """The instructions of a module."""
+
+    def __init__(self, raw: RawModule):
+        self.raw = raw
+        self.bound = raw.header.bound
+        self.rows = list(raw.rows())
+        self.opcodes: list[int] = [words[0] & 0xFFFF for words in self.rows]
+        self.at = 0
+        """The instruction that is being decoded."""
+        self.definitions: dict[int, int] = {}
+        """Result id -> its instruction."""
+        self._define()
+        function = opcode_of("OpFunction")
+        self.first_function = (
+            self.opcodes.index(function) if function in self.opcodes else len(self.rows)
+        )
+
+    def _define(self) -> None:
+        found = self.definitions
+        for row, (opcode, words) in enumerate(zip(self.opcodes, self.rows, strict=True)):
+            known = facts(opcode)
+            if known is None or not known.has_result:
+                continue
+            place = 1 + known.has_type
+            if len(words) <= place:
+                self.at = row
+                raise self.error("the instruction ends before its result")
+            result = words[place]
+            if not 0 < result < self.bound:
+                self.at = row
+                raise self.error(f"the result is {result}: ids are from 1 to {self.bound - 1}")
+            if result in found:
+                self.at = row
+                raise self.error(f"%{result} has been defined before")
+            found[result] = row
+
+    def name(self, row: int) -> str | None:
+        """The instruction's name, None if the opcode is unknown."""
+        known = facts(self.opcodes[row])
+        return None if known is None else known.name
+
+    def functions(self) -> Iterator[range]:
+        """The instructions of each function, from OpFunction to OpFunctionEnd."""
+        begin, end = opcode_of("OpFunction"), opcode_of("OpFunctionEnd")
+        start: int | None = None
+        for row in range(self.first_function, len(self.rows)):
+            opcode = self.opcodes[row]
+            self.at = row
+            if opcode == begin:
+                if start is not None:
+                    raise self.error("a function begins inside of another one")
+                start = row
+            elif opcode == end:
+                if start is None:
+                    raise self.error("a function ends that has not begun")
+                yield range(start, row + 1)
+                start = None
+            elif start is None and self.name(row) not in OUTSIDE:
+                raise self.error("the instruction stands behind a function")
+        if start is not None:
+            raise self.error("the module ends inside a function")
+
+    def error(self, cause: str) -> SPIRVDecodeError:
+        """An error at the instruction that is being decoded."""
+        if not self.rows:
+            return SPIRVDecodeError(cause, 0)
+        return self.raw[min(self.at, len(self.rows) - 1)].error(cause)
+
+    def word(self, words: Sequence[int], place: int) -> int:
+        if place >= len(words):
+            raise self.error(f"the instruction ends after {len(words)} words")
+        return words[place]
+
+    def string(self, words: Sequence[int], place: int) -> str:
+        """A string that is the rest of an instruction."""
+        data = b"".join(w.to_bytes(4, "little") for w in words[place:])
+        text, zero, _ = data.partition(b"\0")
+        if not zero:
+            raise self.error("a string has no zero byte at its end")
+        return text.decode("utf-8", "replace")
+
+    def text(self, text: str) -> StringAttr:
+        """A string as an attribute; bytes that are no UTF-8 cannot be held."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise self.error("a string is not UTF-8") from None
+        return StringAttr(text)
+
+
+EXTENDED = ("OpExtInst", "OpExtInstWithForwardRefsKHR")
+"""The instructions that call one of an extended set."""
+
+OUTSIDE = ("OpLine", "OpNoLine", "OpNop", *EXTENDED)
+"""What may stand between functions."""
