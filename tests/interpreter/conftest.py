@@ -8,6 +8,7 @@ the invocation's number in the grid, `%lane` its number in the subgroup, `%local
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,12 @@ from xdsl.universe import Universe
 
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import Options, dispatch
+from xdsl_spirv.interpreter.checks import Checks
 
 Array = np.ndarray[Any, Any]
+
+SMALL = 1 << 13
+"""Elements up to which a kernel also runs with checks."""
 
 
 def parse_module(text: str) -> ModuleOp:
@@ -46,6 +51,7 @@ class Kernel:
         self.body: list[str] = []
         self.globals: list[str] = []
         self.functions: list[str] = []
+        self.intended: set[str] | None = set()
         self._next = 0
 
     def name(self) -> str:
@@ -147,13 +153,27 @@ class Kernel:
         subgroup_size: int = 32,
         **options: Any,
     ) -> list[Array]:
-        """Run the kernel; the buffers as it left them."""
+        """
+        Run the kernel; the buffers as it left them.
+
+        Unless `checks` are given a small kernel runs again with all of them, which must find
+        what is `intended` and nothing else, and come to the same results.
+        """
         module = parse_module(self.text(local)).body.block.first_op
         assert isinstance(module, SPIRVModuleOp)
         spec, push = options.pop("spec_constants", None), options.pop("push_constants", b"")
         buffers = {(0, i): array for i, (_, _, array) in enumerate(self.buffers)}
+        copies = {place: array.copy() for place, array in buffers.items()}
         chosen = Options(subgroup_size=subgroup_size, **options)
         dispatch(module, "main", grid, buffers, spec, push, options=chosen)
+        small = sum(array.size for array in buffers.values()) <= SMALL
+        if chosen.checks is None and self.intended is not None and small:
+            checks = Checks.all()
+            checked = replace(chosen, checks=checks)
+            dispatch(module, "main", grid, copies, spec, push, options=checked)
+            assert {finding.rule for finding in checks.report} == self.intended, str(checks.report)
+            for place, array in buffers.items():
+                assert array.tobytes() == copies[place].tobytes(), place
         return [array for _, _, array in self.buffers]
 
 

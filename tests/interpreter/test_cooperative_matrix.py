@@ -53,6 +53,7 @@ def test_cm_13_the_stride_counts_elements_of_the_pointee(
     out = kernel.buffer("f16", np.zeros(64, np.float16))
     type = coop(8, 8, "f16", "A")
     stride, first = 16 // components, 4 // components
+    kernel.intended = {"ALIGN-03"}  # The first row begins at 8 bytes.
     matrix = load(kernel, source, type, stride, kernel.constant(first), layout)
     store(kernel, out, matrix, type, 8, "%zero", "RowMajor")
     found = kernel.run(subgroup_size=8, local=(8, 1, 1))[1].reshape(8, 8)

@@ -22,11 +22,12 @@ def test_workgroup_memory_is_each_workgroups_own(kernel: Any, budget: int) -> No
     tile = kernel.op(f"spirv.mlir.addressof @tile : {type}")
     part = "!spirv.ptr<i32, Workgroup>"
     mine = kernel.op(f"spirv.AccessChain {tile}[%local] : {type}, i32 -> {part}")
-    kernel(f'spirv.Store "Workgroup" {mine}, %id : i32')
-    kernel("spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>")
+    kernel(f'spirv.Store "Workgroup" {mine}, %id ["NonPrivatePointer"] : i32')
+    semantics = "AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible"
+    kernel(f"spirv.ControlBarrier <Workgroup>, <Workgroup>, <{semantics}>")
     index = kernel.op(f"spirv.ISub {kernel.constant(63)}, %local : i32")
     other = kernel.op(f"spirv.AccessChain {tile}[{index}] : {type}, i32 -> {part}")
-    value = kernel.op(f'spirv.Load "Workgroup" {other} : i32')
+    value = kernel.op(f'spirv.Load "Workgroup" {other} ["NonPrivatePointer"] : i32')
     kernel.store(out, value)
     (found,) = kernel.run((4, 1, 1), (64, 1, 1), 16, memory=MemoryBudget(budget))
     assert found.reshape(4, 64).tolist() == [[64 * g + 63 - i for i in range(64)] for g in range(4)]
@@ -39,6 +40,7 @@ def test_unwritten_workgroup_memory_is_nan(kernel: Any) -> None:
     tile = kernel.op(f"spirv.mlir.addressof @tile : {type}")
     part = kernel.op(f"spirv.AccessChain {tile}[%one] : {type}, i32 -> !spirv.ptr<f32, Workgroup>")
     kernel.store(out, kernel.op(f'spirv.Load "Workgroup" {part} : f32'))
+    kernel.intended = {"UNDEF-01"}
     assert np.isnan(kernel.run()[0]).all()
 
 
@@ -157,6 +159,7 @@ def test_stores_under_a_mask_leave_the_others_alone(kernel: Any) -> None:
       }}""")
     last = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel.store(last, kernel.op(f'spirv.Load "Function" {variable} : i32'))
+    kernel.intended = {"OVERLAP-01", "RACE-01"}
     kernel.run()
     assert kernel.buffers[out][2].tolist() == [1] * 5 + [-1] * 27
     assert kernel.buffers[shared][2].tolist() == [4, -1, -1, -1]

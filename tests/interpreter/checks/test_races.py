@@ -61,7 +61,8 @@ def test_read_after_write(kernel: Any, find: Any) -> None:
     tile.load(tile.mirrored())
     finding = find(kernel, (2, 1, 1), **TWO)
     assert "a read and an earlier write of @tile are not ordered" in finding.message
-    assert "spirv.Store" in finding.notes[0] and "invocation 63" in finding.notes[0]
+    assert "spirv.Store" in finding.notes[0]
+    assert "invocation 63" in finding.notes[0]
 
 
 @pytest.mark.bug("a subgroup's lockstep taken for order", rule="RACE-01", op=LOAD, count=32)
@@ -119,7 +120,8 @@ def test_between_workgroups(kernel: Any, find: Any, budget: int, count: int) -> 
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel.store(out, "%one", "%lane")
     finding = find(kernel, (3, 1, 1), memory=MemoryBudget(budget))
-    assert finding.count == count and "of workgroup" in finding.notes[0]
+    assert finding.count == count
+    assert "of workgroup" in finding.notes[0]
 
 
 @pytest.mark.bug(
