@@ -21,6 +21,9 @@ from xdsl_spirv.dialects.spirv import (
     control_flow,
     conversion,
     cooperative_matrix,
+    cooperative_matrix_2,
+    cooperative_matrix_tensor,
+    cooperative_vector,
     dot_product,
     exits,
     function,
@@ -36,9 +39,11 @@ from xdsl_spirv.dialects.spirv import (
     rotate,
     structure,
     subgroup,
+    tensor_addressing,
     types,
     types_declared,
     untyped_pointer,
+    vendor,
 )
 
 FAMILIES = (
@@ -67,6 +72,11 @@ FAMILIES = (
     replicated,
     hints,
     subgroup,
+    cooperative_matrix_2,
+    cooperative_matrix_tensor,
+    tensor_addressing,
+    cooperative_vector,
+    vendor,
     raw,
 )
 

@@ -23,7 +23,7 @@ from xdsl.irdl import IRDLOperation
 EXTENDED_SETS = {"GL": "GLSL.std.450"}
 """The extended instruction set that a prefix of an operation's name stands for."""
 
-VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM")
+VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
 
 
 class SPIRVOp(IRDLOperation, ABC):

@@ -34,6 +34,7 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     known,
 )
+from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 IndexArray = ArrayAttr[IntegerAttr]
 
@@ -52,7 +53,7 @@ def constituents_of(type_: Attribute) -> tuple[Attribute, ...] | None:
             return (type_.element_type,) * component_count(type_)
         case MatrixType():
             return (type_.column_type,) * type_.columns.data
-        case ArrayType():
+        case ArrayType() | CooperativeVectorType():
             length = known(type_.length)
             return None if length is None else (type_.element_type,) * length
         case StructType():
@@ -73,7 +74,7 @@ def element_at(op: Operation, type_: Attribute, indices: IndexArray) -> Attribut
         if isinstance(type_, CooperativeMatrixType):
             type_ = type_.element_type
             continue
-        if isinstance(type_, ArrayType) and known(type_.length) is None:
+        if isinstance(type_, ArrayType | CooperativeVectorType) and known(type_.length) is None:
             type_ = type_.element_type
             continue
         members = constituents_of(type_)
@@ -122,7 +123,7 @@ class CompositeConstructOp(SPIRVOp):
             self._verify_vector(type_, given)
             return
         wanted = constituents_of(type_)
-        if wanted is None and not isinstance(type_, ArrayType):
+        if wanted is None and not isinstance(type_, ArrayType | CooperativeVectorType):
             raise VerifyException(f"{self.name} makes a composite, not {type_}")
         if wanted is not None and list(wanted) != given:
             raise VerifyException(

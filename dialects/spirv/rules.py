@@ -323,8 +323,16 @@ def cm_17_length(result: Attribute, type_: Attribute) -> None:
         )
 
 
+MATRIX_PARTS = ("rows", "columns", "scope", "use")
+"""What a cooperative matrix type has besides its component type."""
+
+
 def cm_19_conversion(operand: Attribute, result: Attribute, *, bitcast: bool = False) -> None:
-    """CM-19: a conversion keeps a cooperative matrix's scope, rows, columns and use."""
+    """
+    CM-19: a conversion keeps a cooperative matrix's scope, rows, columns and use.
+
+    Under SPV_NV_cooperative_matrix2 it may turn an accumulator into another use.
+    """
     from_matrix = isinstance(operand, CooperativeMatrixType)
     if from_matrix != isinstance(result, CooperativeMatrixType):
         refuse(
@@ -336,7 +344,9 @@ def cm_19_conversion(operand: Attribute, result: Attribute, *, bitcast: bool = F
         result, CooperativeMatrixType
     ):
         return
-    for what in ("rows", "columns", "scope", "use"):
+    accumulator = operand.use.data is CooperativeMatrixUse.MatrixAccumulatorKHR
+    kept = ("rows", "columns", "scope") if accumulator and not bitcast else MATRIX_PARTS
+    for what in kept:
         if getattr(operand, what) != getattr(result, what):
             refuse(
                 "CM-19",

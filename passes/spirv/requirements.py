@@ -429,6 +429,30 @@ def _dot_products(op: Operation, found: Requirement) -> None:
     found.capability(capability, f"{op.name} on {vector}")
 
 
+def _matrix_use(op: Operation, found: Requirement) -> None:
+    """A conversion that changes a cooperative matrix's use."""
+    if len(op.operands) != 1 or len(op.results) != 1 or op.name.startswith("spirv.NV."):
+        return
+    before, after = op.operands[0].type, op.results[0].type
+    if isinstance(before, CooperativeMatrixType) and isinstance(after, CooperativeMatrixType):
+        if before.use != after.use:
+            capability = Capability.CooperativeMatrixConversionsNV
+            found.capability(capability, f"{op.name} to another use")
+
+
+def _mixed_dot_products(op: Operation, found: Requirement) -> None:
+    """Of the alternatives the one for the components' type."""
+    if op.name.startswith("spirv.VALVE.FDot2"):
+        capability = (
+            Capability.DotProductFloat16AccFloat32VALVE
+            if "32" in op.name
+            else Capability.DotProductFloat16AccFloat16VALVE
+        )
+        if isinstance(element_of(op.operands[0].type), BFloat16Type):
+            capability = Capability.DotProductBFloat16AccVALVE
+        found.capability(capability, op.name)
+
+
 def _bfloat16_dot(op: Operation, found: Requirement) -> None:
     """BF-02: OpDot on bfloat16."""
     if op.name == "spirv.Dot" and isinstance(op.results[0].type, BFloat16Type):
@@ -453,6 +477,8 @@ SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (
     _variable_pointers,
     _pointer_comparisons,
     _dot_products,
+    _mixed_dot_products,
+    _matrix_use,
     _bfloat16_dot,
     _wide_atomics,
     _specialization_constant,

@@ -8,9 +8,7 @@ spirv.module Logical Vulkan {
     %0 = spirv.EXT.ConstantCompositeReplicate [1 : i32] : vector<2xi32>
     %1 = spirv.EXT.ConstantCompositeReplicate [1.5 : f32] : !spirv.array<300 x f32>
     %2 = spirv.EXT.ConstantCompositeReplicate [dense<[1, 2]> : vector<2xi32>] : !spirv.array<3 x vector<2xi32>>
-    %3 = spirv.mlir.referenceof @v : vector<4xf32>
-    %4 = spirv.mlir.referenceof @a : !spirv.array<8 x f32>
-    %5 = spirv.IAdd %0, %0 : vector<2xi32>
+    %3 = spirv.IAdd %0, %0 : vector<2xi32>
     spirv.Return
   }
   spirv.EntryPoint "GLCompute" @constants
@@ -26,9 +24,7 @@ spirv.module Logical Vulkan {
 // CHECK-NEXT:       %0 = spirv.EXT.ConstantCompositeReplicate [1 : i32] : vector<2xi32>
 // CHECK-NEXT:       %1 = spirv.EXT.ConstantCompositeReplicate [1.500000e+00 : f32] : !spirv.array<300 x f32>
 // CHECK-NEXT:       %2 = spirv.EXT.ConstantCompositeReplicate [dense<[1, 2]> : vector<2xi32>] : !spirv.array<3 x vector<2xi32>>
-// CHECK-NEXT:       %3 = spirv.mlir.referenceof @v : vector<4xf32>
-// CHECK-NEXT:       %4 = spirv.mlir.referenceof @a : !spirv.array<8 x f32>
-// CHECK-NEXT:       %5 = spirv.IAdd %0, %0 : vector<2xi32>
+// CHECK-NEXT:       %3 = spirv.IAdd %0, %0 : vector<2xi32>
 // CHECK-NEXT:       spirv.Return
 // CHECK-NEXT:     }
 // CHECK-NEXT:     spirv.EntryPoint "GLCompute" @constants
@@ -41,6 +37,7 @@ spirv.module Logical Vulkan {
 // EXTENSION: values replicated at run time, and into cooperative matrices.
 spirv.module Logical Vulkan {
   spirv.SpecConstant @x spec_id(0) = 2.5 : f32
+  spirv.EXT.SpecConstantCompositeReplicate @v (@x) : vector<4xf32>
   spirv.EXT.SpecConstantCompositeReplicate @m (@x) : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
   spirv.func @values() "None" {
     %0 = spirv.mlir.referenceof @x : f32
@@ -48,6 +45,7 @@ spirv.module Logical Vulkan {
     %2 = spirv.EXT.CompositeConstructReplicate %0 : f32 -> vector<3xf32>
     %3 = spirv.EXT.CompositeConstructReplicate %2 : vector<3xf32> -> !spirv.array<5 x vector<3xf32>>
     %4 = spirv.EXT.ConstantCompositeReplicate [1.5 : f32] : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
+    %6 = spirv.mlir.referenceof @v : vector<4xf32>
     %5 = spirv.mlir.referenceof @m : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
     spirv.Return
   }
@@ -58,6 +56,7 @@ spirv.module Logical Vulkan {
 // CHECK:      builtin.module {
 // CHECK-NEXT:   spirv.module Logical Vulkan {
 // CHECK-NEXT:     spirv.SpecConstant @x spec_id(0) = 2.500000e+00 : f32
+// CHECK-NEXT:     spirv.EXT.SpecConstantCompositeReplicate @v (@x) : vector<4xf32>
 // CHECK-NEXT:     spirv.EXT.SpecConstantCompositeReplicate @m (@x) : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK-NEXT:     spirv.func @values() "None" {
 // CHECK-NEXT:       %0 = spirv.mlir.referenceof @x : f32
@@ -65,7 +64,8 @@ spirv.module Logical Vulkan {
 // CHECK-NEXT:       %2 = spirv.EXT.CompositeConstructReplicate %0 : f32 -> vector<3xf32>
 // CHECK-NEXT:       %3 = spirv.EXT.CompositeConstructReplicate %2 : vector<3xf32> -> !spirv.array<5 x vector<3xf32>>
 // CHECK-NEXT:       %4 = spirv.EXT.ConstantCompositeReplicate [1.500000e+00 : f32] : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
-// CHECK-NEXT:       %5 = spirv.mlir.referenceof @m : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
+// CHECK-NEXT:       %5 = spirv.mlir.referenceof @v : vector<4xf32>
+// CHECK-NEXT:       %6 = spirv.mlir.referenceof @m : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
 // CHECK-NEXT:       spirv.Return
 // CHECK-NEXT:     }
 // CHECK-NEXT:     spirv.EntryPoint "GLCompute" @values

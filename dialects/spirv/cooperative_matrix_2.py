@@ -1,0 +1,291 @@
+"""
+SPV_NV_cooperative_matrix2 and the coordinates of SPV_EXT_cooperative_matrix_maintenance1: matrices
+converted between uses, transposed, reduced, mapped, and moved through tensor layouts.
+
+Functions that an instruction calls for the elements are named by their symbols. All invocations of
+the scope execute these together (CM-27), so none is speculatable. None is MLIR's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, SymbolRefAttr, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixReduceAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constants import find_symbol
+from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce, CooperativeMatrixUse
+from xdsl_spirv.dialects.spirv.function import FuncOp
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+
+
+def called(op: Operation, name: SymbolRefAttr) -> FuncOp | None:
+    """
+    The function that an operation names; None outside of a module.
+
+    Raises VerifyException where the symbol is none.
+    """
+    if op.parent_op() is None:
+        return None
+    found = find_symbol(op, name)
+    if not isinstance(found, FuncOp):
+        raise VerifyException(f"{op.name}: {name} is not a spirv.func of this module")
+    return found
+
+
+def _same(op: Operation, *pairs: tuple[str, object, object]) -> None:
+    for what, before, after in pairs:
+        if before != after:
+            raise VerifyException(
+                f"{op.name} keeps the {what}, not {op.operands[0].type} to {op.results[0].type}"
+            )
+
+
+class MatrixConversion(SPIRVOp, ABC):
+    """`spirv.X %m : matrix type to matrix type`."""
+
+    matrix = operand_def(CooperativeMatrixType)
+    result = result_def(CooperativeMatrixType)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$matrix attr-dict `:` type($matrix) `to` type($result)"
+
+    def __init__(self, matrix: Value, result_type: CooperativeMatrixType):
+        super().__init__(operands=[matrix], result_types=[result_type])
+
+    @property
+    def types(self) -> tuple[CooperativeMatrixType, CooperativeMatrixType]:
+        """The types of the operand and of the result."""
+        before, after = self.matrix.type, self.result.type
+        assert isinstance(before, CooperativeMatrixType)  # the constraints
+        assert isinstance(after, CooperativeMatrixType)
+        return before, after
+
+
+@irdl_op_definition
+class CooperativeMatrixConvertOp(MatrixConversion):
+    """An accumulator becomes a MatrixA or a MatrixB; conversions of components may do so too."""
+
+    name = "spirv.NV.CooperativeMatrixConvert"
+
+    def verify_(self) -> None:
+        before, after = self.types
+        _same(
+            self,
+            ("rows", before.rows, after.rows),
+            ("columns", before.columns, after.columns),
+            ("scope", before.scope, after.scope),
+            ("component type", before.element_type, after.element_type),
+        )
+        accumulator = CooperativeMatrixUse.MatrixAccumulatorKHR
+        if before.use != after.use and before.use.data is not accumulator:
+            raise VerifyException(
+                f"{self.name} changes the use of an accumulator only, not {before} to {after}"
+            )
+
+
+@irdl_op_definition
+class CooperativeMatrixTransposeOp(MatrixConversion):
+    """Rows become columns: an accumulator becomes a MatrixB."""
+
+    name = "spirv.NV.CooperativeMatrixTranspose"
+
+    def verify_(self) -> None:
+        before, after = self.types
+        if (before.rows, before.columns) != (after.columns, after.rows):
+            raise VerifyException(f"{after} is not the transpose of {before}")
+        _same(
+            self,
+            ("scope", before.scope, after.scope),
+            ("component type", before.element_type, after.element_type),
+        )
+        uses = (CooperativeMatrixUse.MatrixAccumulatorKHR, CooperativeMatrixUse.MatrixBKHR)
+        if (before.use.data, after.use.data) != uses:
+            raise VerifyException(
+                f"{self.name} makes a MatrixB of an accumulator, not {before} to {after}"
+            )
+
+
+@irdl_op_definition
+class CooperativeMatrixReduceOp(SPIRVOp):
+    """
+    Rows, columns or squares of four combined by a function of two components.
+
+    `spirv.NV.CooperativeMatrixReduce <Row|Column> %m, @combine : !spirv.coopmatrix<...> -> ...`.
+    """
+
+    name = "spirv.NV.CooperativeMatrixReduce"
+    matrix = operand_def(CooperativeMatrixType)
+    reduce = prop_def(CooperativeMatrixReduceAttr)
+    combine_func = prop_def(FlatSymbolRefAttrConstr)
+    result = result_def(CooperativeMatrixType)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = (
+        "$reduce $matrix `,` $combine_func attr-dict `:` type($matrix) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        matrix: Value,
+        reduce: CooperativeMatrixReduce,
+        combine_func: str,
+        result_type: CooperativeMatrixType,
+    ):
+        super().__init__(
+            operands=[matrix],
+            properties={
+                "reduce": CooperativeMatrixReduceAttr(reduce),
+                "combine_func": SymbolRefAttr(combine_func),
+            },
+            result_types=[result_type],
+        )
+
+    def verify_(self) -> None:
+        before, after = self.matrix.type, self.result.type
+        assert isinstance(before, CooperativeMatrixType)  # the constraints
+        assert isinstance(after, CooperativeMatrixType)
+        _same(
+            self,
+            ("component type", before.element_type, after.element_type),
+            ("scope", before.scope, after.scope),
+            ("use", before.use, after.use),
+        )
+        if before.use.data is not CooperativeMatrixUse.MatrixAccumulatorKHR:
+            raise VerifyException(f"{self.name} takes an accumulator, not {before}")
+        self._verify_directions(before, after)
+        function = called(self, self.combine_func)
+        component = before.element_type
+        if function is not None and (
+            function.function_type.inputs.data != (component, component)
+            or function.function_type.outputs.data != (component,)
+        ):
+            raise VerifyException(
+                f"{self.name}: {self.combine_func} must take two {component} and give one, not be "
+                f"{function.function_type}"
+            )
+
+    def _verify_directions(
+        self, before: CooperativeMatrixType, after: CooperativeMatrixType
+    ) -> None:
+        squares = CooperativeMatrixReduce.CooperativeMatrixReduce2x2
+        directions = self.reduce.data
+        if not directions or (directions & squares and directions != squares):
+            raise VerifyException(f"{self.name} takes Row, Column, Row|Column or 2x2")
+        if directions == CooperativeMatrixReduce.Row:
+            _same(self, ("rows", before.rows, after.rows))
+        if directions == CooperativeMatrixReduce.Column:
+            _same(self, ("columns", before.columns, after.columns))
+
+
+@irdl_op_definition
+class CooperativeMatrixPerElementOp(SPIRVOp):
+    """
+    A function of row, column, component and further arguments, applied to every component.
+
+    `spirv.NV.CooperativeMatrixPerElementOp %m, @relu(%x) : !spirv.coopmatrix<...>, f32 -> ...`.
+    """
+
+    name = "spirv.NV.CooperativeMatrixPerElementOp"
+    FIELDS: ClassVar[Mapping[str, str]] = {"operands": "arguments"}
+    matrix = operand_def(CooperativeMatrixType)
+    func = prop_def(FlatSymbolRefAttrConstr)
+    arguments = var_operand_def()
+    result = result_def(CooperativeMatrixType)
+    assembly_format = (
+        "$matrix `,` $func (`(` $arguments^ `)`)? attr-dict `:` "
+        "type($matrix) (`,` type($arguments)^)? `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        matrix: Value,
+        func: str,
+        arguments: Sequence[Value] = (),
+        result_type: Attribute | None = None,
+    ):
+        matrix = SSAValue.get(matrix)
+        super().__init__(
+            operands=[matrix, [SSAValue.get(argument) for argument in arguments]],
+            properties={"func": SymbolRefAttr(func)},
+            result_types=[result_type or matrix.type],
+        )
+
+    def verify_(self) -> None:
+        before, after = self.matrix.type, self.result.type
+        if before != after:
+            raise VerifyException(f"{self.name} keeps the type, not {before} to {after}")
+        assert isinstance(before, CooperativeMatrixType)  # the operand's constraint
+        function = called(self, self.func)
+        if function is None:
+            return
+        inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
+        first = inputs[:2]
+        places = len(first) == 2 and all(is_integer(t) for t in first)
+        if not places or inputs[2:3] != (before.element_type,) or outputs != inputs[2:3]:
+            raise VerifyException(
+                f"{self.name}: {self.func} takes a row, a column and a {before.element_type}, and "
+                f"gives one, but is {function.function_type}"
+            )
+        given = tuple(argument.type for argument in self.arguments)
+        if inputs[3:] != given:
+            raise VerifyException(
+                f"{self.name}: {self.func} takes {len(inputs) - 3} further arguments of its "
+                f"types, not {', '.join(map(str, given)) or 'none'}"
+            )
+
+
+@irdl_op_definition
+class CooperativeMatrixGetCoordinateOp(SPIRVOp):
+    """
+    Row and column of a component that this invocation holds.
+
+    `spirv.EXT.CooperativeMatrixGetCoordinate %m, %i : !spirv.coopmatrix<...>, i32 ->
+    vector<2xi32>`. SPV_EXT_cooperative_matrix_maintenance1.
+    """
+
+    name = "spirv.EXT.CooperativeMatrixGetCoordinate"
+    matrix = operand_def(CooperativeMatrixType)
+    index = operand_def()
+    result = result_def(VectorType)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = (
+        "$matrix `,` $index attr-dict `:` type($matrix) `,` type($index) `->` type($result)"
+    )
+
+    def __init__(self, matrix: Value, index: Value, result_type: VectorType):
+        super().__init__(operands=[matrix, index], result_types=[result_type])
+
+    def verify_(self) -> None:
+        type_ = self.result.type
+        if not is_integer(self.index.type):
+            raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
+        if (
+            not isinstance(type_, VectorType)
+            or type_.get_shape() != (2,)
+            or not is_integer(rules.element_of(type_))
+        ):
+            raise VerifyException(f"{self.name} gives two integers, not {type_}")
+
+
+OPERATIONS: list[type[Operation]] = [
+    CooperativeMatrixConvertOp,
+    CooperativeMatrixTransposeOp,
+    CooperativeMatrixReduceOp,
+    CooperativeMatrixPerElementOp,
+    CooperativeMatrixGetCoordinateOp,
+]

@@ -1,0 +1,472 @@
+"""
+SPV_NV_cooperative_vector: long vectors times matrices in memory, and what training accumulates.
+
+The numbers that describe the matrix come from constant instructions and stand in parentheses:
+`spirv.NV.CooperativeVectorMatrixMul %x, %w[%at] (input_interpretation = Float16NV, ..., m = 16, k =
+32, memory_layout = RowMajorNV, transpose = false) : !spirv.coopvec<32 x f16>, !spirv.ptr<...>, i32
+-> !spirv.coopvec<16 x f16>`. None is MLIR's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import (
+    ComponentTypeAttr,
+    CooperativeMatrixOperandsAttr,
+    CooperativeVectorMatrixLayoutAttr,
+    MemoryAccessAttr,
+)
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.enums import (
+    ComponentType,
+    CooperativeMatrixOperands,
+    CooperativeVectorMatrixLayout,
+)
+from xdsl_spirv.dialects.spirv.memory_operands import (
+    MAKE_AVAILABLE,
+    MAKE_VISIBLE,
+    SCOPE,
+    MemoryOperand,
+    ReadsMemory,
+)
+from xdsl_spirv.dialects.spirv.pointers import POINTER
+from xdsl_spirv.dialects.spirv.settings import (
+    NUMBER,
+    Kind,
+    Setting,
+    enumerant,
+    parse_settings,
+    print_settings,
+    setting,
+)
+from xdsl_spirv.dialects.spirv.types import known
+from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
+
+OFFSET_WIDTH = 32
+"""An offset into a matrix or a bias counts bytes in 32 bits."""
+
+
+def _parse_place(parser: Parser) -> list[UnresolvedOperand]:
+    """`%pointer[%offset]`."""
+    place = [parser.parse_unresolved_operand()]
+    with parser.in_square_brackets():
+        place.append(parser.parse_unresolved_operand())
+    return place
+
+
+def _print_place(printer: Printer, pointer: SSAValue, offset: SSAValue) -> None:
+    printer.print_operand(pointer)
+    printer.print_string("[")
+    printer.print_operand(offset)
+    printer.print_string("]")
+
+
+def _check_offset(op: Operation, offset: SSAValue) -> None:
+    if not is_integer(offset.type) or getattr(offset.type, "bitwidth", 0) != OFFSET_WIDTH:
+        raise VerifyException(f"{op.name}: an offset is a 32-bit integer, not {offset.type}")
+
+
+class VectorTimesMatrix(SPIRVOp, ABC):
+    """
+    A vector of K components times a matrix of M rows and K columns in memory.
+
+    The operands in front of the stride are the class's own, in the grammar's order; `PLACES` are
+    the pairs of a pointer and an offset among them.
+    """
+
+    PLACES: ClassVar[int]
+    SETTINGS: ClassVar[Mapping[str, Kind]]
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "cooperative_matrix_operands": "matrix_operands",
+        "input_interpretation": "input_interpretation",
+    }
+    input_interpretation = prop_def(enumerant(ComponentTypeAttr))
+    matrix_interpretation = prop_def(enumerant(ComponentTypeAttr))
+    m = prop_def(NUMBER)
+    k = prop_def(NUMBER)
+    memory_layout = prop_def(enumerant(CooperativeVectorMatrixLayoutAttr))
+    transpose = prop_def(NUMBER)
+    matrix_operands = opt_prop_def(CooperativeMatrixOperandsAttr)
+    result = result_def(CooperativeVectorType)
+    traits = traits_def(MemoryReadEffect())
+
+    @classmethod
+    def of(
+        cls,
+        operands: Sequence[Value],
+        settings: Mapping[str, Setting],
+        result_type: CooperativeVectorType,
+        matrix_operands: CooperativeMatrixOperands | None = None,
+    ) -> Self:
+        """The operation on the operands in order, a stride last; `settings` by name."""
+        properties = {name: setting(settings[name]) for name in cls.SETTINGS}
+        if matrix_operands is not None:
+            properties["matrix_operands"] = CooperativeMatrixOperandsAttr(matrix_operands)
+        return cls.create(
+            operands=[SSAValue.get(o) for o in operands],
+            properties=properties,
+            result_types=[result_type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        start = parser.pos
+        operands = [parser.parse_unresolved_operand()]
+        for _ in range(cls.PLACES):
+            parser.parse_punctuation(",")
+            operands += _parse_place(parser)
+        properties = parse_settings(parser, cls.SETTINGS)
+        if parser.parse_optional_keyword("stride"):
+            operands.append(parser.parse_unresolved_operand())
+        if parser.parse_optional_punctuation(","):
+            mask = CooperativeMatrixOperandsAttr.parse_parameter(parser)
+            properties["matrix_operands"] = CooperativeMatrixOperandsAttr(mask)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        parser.parse_punctuation("->")
+        return cls.create(
+            operands=parser.resolve_operands(operands, types, start),
+            properties=properties,
+            attributes=attributes,
+            result_types=[parser.parse_type()],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.operands[0])
+        for place in range(self.PLACES):
+            printer.print_string(", ")
+            _print_place(printer, *self.operands[1 + 2 * place : 3 + 2 * place])
+        print_settings(printer, self.properties, *self.SETTINGS)
+        if len(self.operands) > 1 + 2 * self.PLACES:
+            printer.print_string(" stride ")
+            printer.print_operand(self.operands[-1])
+        if self.matrix_operands is not None:
+            printer.print_string(", ")
+            self.matrix_operands.print_parameter(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        for place in range(self.PLACES):
+            _check_offset(self, self.operands[2 + 2 * place])
+        type_ = self.result.type
+        assert isinstance(type_, CooperativeVectorType)  # the result's constraint
+        rows, length = self.m, known(type_.length)
+        if isinstance(rows, IntegerAttr) and length not in (None, rows.value.data):
+            raise VerifyException(
+                f"{self.name} gives one component for each of {rows.value.data} rows, not {type_}"
+            )
+        layout, strided = self.memory_layout, len(self.operands) > 1 + 2 * self.PLACES
+        if isinstance(layout, CooperativeVectorMatrixLayoutAttr):
+            optimal = layout.data in (
+                CooperativeVectorMatrixLayout.InferencingOptimalNV,
+                CooperativeVectorMatrixLayout.TrainingOptimalNV,
+            )
+            if not optimal and not strided:
+                raise VerifyException(
+                    f"{self.name}: the layout {layout.data.name} needs a stride, in bytes"
+                )
+
+
+@irdl_op_definition
+class CooperativeVectorMatrixMulOp(VectorTimesMatrix):
+    """OpCooperativeVectorMatrixMulNV: matrix times vector."""
+
+    name = "spirv.NV.CooperativeVectorMatrixMul"
+    PLACES: ClassVar[int] = 1
+    SETTINGS: ClassVar[Mapping[str, Kind]] = {
+        "input_interpretation": ComponentTypeAttr,
+        "matrix_interpretation": ComponentTypeAttr,
+        "m": int,
+        "k": int,
+        "memory_layout": CooperativeVectorMatrixLayoutAttr,
+        "transpose": bool,
+    }
+    input = operand_def()
+    matrix = operand_def(POINTER)
+    matrix_offset = operand_def()
+    matrix_stride = opt_operand_def()
+
+
+@irdl_op_definition
+class CooperativeVectorMatrixMulAddOp(VectorTimesMatrix):
+    """OpCooperativeVectorMatrixMulAddNV: matrix times vector plus a vector in memory."""
+
+    name = "spirv.NV.CooperativeVectorMatrixMulAdd"
+    PLACES: ClassVar[int] = 2
+    SETTINGS: ClassVar[Mapping[str, Kind]] = {
+        "input_interpretation": ComponentTypeAttr,
+        "matrix_interpretation": ComponentTypeAttr,
+        "bias_interpretation": ComponentTypeAttr,
+        "m": int,
+        "k": int,
+        "memory_layout": CooperativeVectorMatrixLayoutAttr,
+        "transpose": bool,
+    }
+    input = operand_def()
+    matrix = operand_def(POINTER)
+    matrix_offset = operand_def()
+    bias = operand_def(POINTER)
+    bias_offset = operand_def()
+    matrix_stride = opt_operand_def()
+    bias_interpretation = prop_def(enumerant(ComponentTypeAttr))
+
+
+@irdl_op_definition
+class CooperativeVectorLoadOp(SPIRVOp):
+    """`spirv.NV.CooperativeVectorLoad %p[%offset] : pointer type, i32 -> !spirv.coopvec<...>`."""
+
+    name = "spirv.NV.CooperativeVectorLoad"
+    pointer = operand_def(POINTER)
+    offset = operand_def()
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+    result = result_def(CooperativeVectorType)
+    traits = traits_def(ReadsMemory())
+
+    def __init__(
+        self,
+        pointer: Value,
+        offset: Value,
+        result_type: CooperativeVectorType,
+        memory: MemoryOperand | None = None,
+    ):
+        super().__init__(
+            operands=[pointer, offset],
+            properties=(memory or MemoryOperand()).properties(),
+            result_types=[result_type],
+        )
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The memory operand and its parameters."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CooperativeVectorLoadOp:
+        start = parser.pos
+        operands = _parse_place(parser)
+        memory = MemoryOperand.parse_optional(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        parser.parse_punctuation("->")
+        at = parser.pos
+        result = parser.parse_type()
+        if not isinstance(result, CooperativeVectorType):
+            parser.raise_error(f"expected a !spirv.coopvec, got {result}", at, parser.pos)
+        op = cls(*parser.resolve_operands(operands, types, start), result, memory)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        _print_place(printer, self.pointer, self.offset)
+        self.memory.print(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        _check_offset(self, self.offset)
+        self.memory.verify(MAKE_AVAILABLE, "a load")
+
+
+@irdl_op_definition
+class CooperativeVectorStoreOp(SPIRVOp):
+    """`spirv.NV.CooperativeVectorStore %p[%at], %v : pointer type, i32, !spirv.coopvec<...>`."""
+
+    name = "spirv.NV.CooperativeVectorStore"
+    pointer = operand_def(POINTER)
+    offset = operand_def()
+    object = operand_def(CooperativeVectorType)
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self, pointer: Value, offset: Value, object: Value, memory: MemoryOperand | None = None
+    ):
+        super().__init__(
+            operands=[pointer, offset, object],
+            properties=(memory or MemoryOperand()).properties(),
+        )
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The memory operand and its parameters."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CooperativeVectorStoreOp:
+        start = parser.pos
+        operands = _parse_place(parser)
+        parser.parse_punctuation(",")
+        operands.append(parser.parse_unresolved_operand())
+        memory = MemoryOperand.parse_optional(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        op = cls(*parser.resolve_operands(operands, types, start), memory)
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        _print_place(printer, self.pointer, self.offset)
+        printer.print_string(", ")
+        printer.print_operand(self.object)
+        self.memory.print(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+
+    def verify_(self) -> None:
+        _check_offset(self, self.offset)
+        self.memory.verify(MAKE_VISIBLE, "a store")
+
+
+@irdl_op_definition
+class CooperativeVectorOuterProductAccumulateOp(SPIRVOp):
+    """
+    Adds the outer product of two vectors to a matrix in memory, atomically by component.
+
+    `spirv.NV.CooperativeVectorOuterProductAccumulate %p[%at], %a, %b (memory_layout =
+    TrainingOptimalNV, matrix_interpretation = Float16NV) : types`, a stride after the parentheses.
+    """
+
+    name = "spirv.NV.CooperativeVectorOuterProductAccumulate"
+    SETTINGS: ClassVar[Mapping[str, Kind]] = {
+        "memory_layout": CooperativeVectorMatrixLayoutAttr,
+        "matrix_interpretation": ComponentTypeAttr,
+    }
+    pointer = operand_def(POINTER)
+    offset = operand_def()
+    a = operand_def(CooperativeVectorType)
+    b = operand_def(CooperativeVectorType)
+    matrix_stride = opt_operand_def()
+    memory_layout = prop_def(enumerant(CooperativeVectorMatrixLayoutAttr))
+    matrix_interpretation = prop_def(enumerant(ComponentTypeAttr))
+
+    def __init__(
+        self,
+        pointer: Value,
+        offset: Value,
+        a: Value,
+        b: Value,
+        memory_layout: CooperativeVectorMatrixLayout,
+        matrix_interpretation: ComponentType,
+        matrix_stride: Value | None = None,
+    ):
+        super().__init__(
+            operands=[pointer, offset, a, b, matrix_stride],
+            properties={
+                "memory_layout": CooperativeVectorMatrixLayoutAttr(memory_layout),
+                "matrix_interpretation": ComponentTypeAttr(matrix_interpretation),
+            },
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        start = parser.pos
+        operands = _parse_place(parser)
+        for _ in range(2):
+            parser.parse_punctuation(",")
+            operands.append(parser.parse_unresolved_operand())
+        properties = parse_settings(parser, cls.SETTINGS)
+        if parser.parse_optional_keyword("stride"):
+            operands.append(parser.parse_unresolved_operand())
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        values = parser.resolve_operands(operands, types, start)
+        return cls.create(operands=values, properties=properties, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        _print_place(printer, self.pointer, self.offset)
+        for operand in (self.a, self.b):
+            printer.print_string(", ")
+            printer.print_operand(operand)
+        print_settings(printer, self.properties, *self.SETTINGS)
+        if self.matrix_stride is not None:
+            printer.print_string(" stride ")
+            printer.print_operand(self.matrix_stride)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+
+    def verify_(self) -> None:
+        _check_offset(self, self.offset)
+        elements: list[Attribute] = [
+            t.element_type for t in self.operand_types if isinstance(t, CooperativeVectorType)
+        ]
+        if elements[0] != elements[1]:
+            raise VerifyException(
+                f"{self.name} takes vectors of one component type, not {self.a.type} and "
+                f"{self.b.type}"
+            )
+
+
+@irdl_op_definition
+class CooperativeVectorReduceSumAccumulateOp(SPIRVOp):
+    """
+    Adds a vector to one in memory, atomically by component.
+
+    `spirv.NV.CooperativeVectorReduceSumAccumulate %p[%at], %v : !spirv.ptr<...>, i32,
+    !spirv.coopvec<16 x f16>`.
+    """
+
+    name = "spirv.NV.CooperativeVectorReduceSumAccumulate"
+    pointer = operand_def(POINTER)
+    offset = operand_def()
+    v = operand_def(CooperativeVectorType)
+    assembly_format = (
+        "$pointer `[` $offset `]` `,` $v attr-dict `:` "
+        "type($pointer) `,` type($offset) `,` type($v)"
+    )
+
+    def __init__(self, pointer: Value, offset: Value, v: Value):
+        super().__init__(operands=[pointer, offset, v])
+
+    def verify_(self) -> None:
+        _check_offset(self, self.offset)
+
+
+OPERATIONS: list[type[Operation]] = [
+    CooperativeVectorMatrixMulOp,
+    CooperativeVectorMatrixMulAddOp,
+    CooperativeVectorLoadOp,
+    CooperativeVectorStoreOp,
+    CooperativeVectorOuterProductAccumulateOp,
+    CooperativeVectorReduceSumAccumulateOp,
+]

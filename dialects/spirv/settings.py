@@ -1,0 +1,81 @@
+"""
+Numbers, Booleans and enumerants that SPIR-V takes from constant instructions, as properties.
+
+Several of them stand in parentheses by name, `(m = 16, memory_layout = RowMajorNV, transpose =
+false)`; in the place of each a specialization constant's `@name` may stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, i1, i32
+from xdsl.ir import Attribute
+from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+
+Setting: TypeAlias = "int | bool | str | EnumerationAttr[Any] | SymbolRefAttr"
+"""What a constructor takes for one: a string is a specialization constant's name."""
+
+Kind: TypeAlias = "type[int | bool | EnumerationAttr[Any]]"
+
+NUMBER: AttrConstraint = AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
+
+
+def enumerant(kind: type[EnumerationAttr[Any]]) -> AttrConstraint:
+    """An enumerant of a kind, or the specialization constant that decides it."""
+    return AnyOf((BaseAttr(kind), FlatSymbolRefAttrConstr))
+
+
+def setting(value: Setting) -> Attribute:
+    """The attribute of a constructor's argument."""
+    if isinstance(value, bool):
+        return IntegerAttr(int(value), i1)
+    if isinstance(value, int):
+        return IntegerAttr(value, i32)
+    return SymbolRefAttr(value) if isinstance(value, str) else value
+
+
+def parse_settings(parser: Parser, kinds: Mapping[str, Kind]) -> dict[str, Attribute]:
+    """`(name = value, ...)`, all of `kinds` in their order."""
+    found: dict[str, Attribute] = {}
+    with parser.in_parens():
+        for name, kind in kinds.items():
+            if found:
+                parser.parse_punctuation(",")
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            found[name] = _parse_setting(parser, kind)
+    return found
+
+
+def _parse_setting(parser: Parser, kind: Kind) -> Attribute:
+    symbol = parser.parse_optional_symbol_name()
+    if symbol is not None:
+        return SymbolRefAttr(symbol)
+    if kind is bool:
+        return setting(parser.parse_boolean())
+    if issubclass(kind, EnumerationAttr):
+        return kind(kind.parse_enumerant(parser))
+    return setting(parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+
+def print_settings(printer: Printer, properties: Mapping[str, Attribute], *names: str) -> None:
+    """` (name = value, ...)`."""
+    printer.print_string(" (")
+    for index, name in enumerate(names):
+        printer.print_string(f"{', ' if index else ''}{name} = ")
+        value = properties[name]
+        if isinstance(value, EnumerationAttr):
+            printer.print_string(value.spell(value.data))
+        elif isinstance(value, IntegerAttr) and value.type == i1:
+            printer.print_string("true" if value.value.data else "false")
+        elif isinstance(value, IntegerAttr):
+            printer.print_int(value.value.data)
+        else:
+            printer.print_attribute(value)
+    printer.print_string(")")

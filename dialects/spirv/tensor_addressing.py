@@ -1,0 +1,252 @@
+"""
+SPV_NV_tensor_addressing: how a matrix lies in a tensor in memory.
+
+A layout says where the tensor's elements are and which part is meant; a view reorders or clips that
+part on its way into a matrix. Both are values that instructions change one property at a time:
+`spirv.NV.TensorLayoutSetDimension %layout[%rows, %columns] : !spirv.NV.tensor_layout<2, Undefined>,
+i32, i32`. None of them is MLIR's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import (
+    BaseAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import TensorClampModeAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import Value, is_numeric
+from xdsl_spirv.dialects.spirv.enums import TensorClampMode
+from xdsl_spirv.dialects.spirv.types import known
+from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
+
+
+@irdl_op_definition
+class CreateTensorLayoutOp(SPIRVOp):
+    """A layout of default sizes: `spirv.NV.CreateTensorLayout : !spirv.NV.tensor_layout<...>`."""
+
+    name = "spirv.NV.CreateTensorLayout"
+    result = result_def(TensorLayoutType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, result_type: TensorLayoutType):
+        super().__init__(result_types=[result_type])
+
+
+@irdl_op_definition
+class CreateTensorViewOp(SPIRVOp):
+    """A view that changes nothing: `spirv.NV.CreateTensorView : !spirv.NV.tensor_view<...>`."""
+
+    name = "spirv.NV.CreateTensorView"
+    result = result_def(TensorViewType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, result_type: TensorViewType):
+        super().__init__(result_types=[result_type])
+
+
+def check_values(op: Operation, values: Sequence[SSAValue], wanted: int | None) -> None:
+    """So many 32-bit integers; any number where a specialization constant decides the rank."""
+    if wanted is not None and len(values) != wanted:
+        raise VerifyException(f"{op.name} takes {wanted} numbers here, not {len(values)}")
+    for value in values:
+        if not isinstance(value.type, IntegerType) or value.type.width.data != 32:
+            raise VerifyException(f"{op.name} takes 32-bit integers, not {value.type}")
+
+
+class TensorLayoutChange(SPIRVOp, ABC):
+    """The layout with other numbers, `PER_DIMENSION` of them for each dimension."""
+
+    PER_DIMENSION: ClassVar[int] = 1
+    T: ClassVar = VarConstraint("T", BaseAttr(TensorLayoutType))
+    tensor_layout = operand_def(T)
+    values = var_operand_def(IntegerType)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$tensor_layout `[` $values `]` attr-dict `:` type($tensor_layout) (`,` type($values)^)?"
+    )
+
+    def __init__(self, tensor_layout: Value, values: Sequence[Value]):
+        layout = SSAValue.get(tensor_layout)
+        super().__init__(
+            operands=[layout, [SSAValue.get(value) for value in values]],
+            result_types=[layout.type],
+        )
+
+    def verify_(self) -> None:
+        type_ = self.result.type
+        assert isinstance(type_, TensorLayoutType)  # the result's constraint
+        rank = known(type_.rank)
+        check_values(self, self.values, None if rank is None else rank * self.PER_DIMENSION)
+
+
+@irdl_op_definition
+class TensorLayoutSetDimensionOp(TensorLayoutChange):
+    """The extents, the slowest dimension first; the part meant becomes all of the tensor."""
+
+    name = "spirv.NV.TensorLayoutSetDimension"
+    FIELDS: ClassVar[Mapping[str, str]] = {"dim": "values"}
+
+
+@irdl_op_definition
+class TensorLayoutSetStrideOp(TensorLayoutChange):
+    """The distances of neighbours in elements, by dimension."""
+
+    name = "spirv.NV.TensorLayoutSetStride"
+    FIELDS: ClassVar[Mapping[str, str]] = {"stride": "values"}
+
+
+@irdl_op_definition
+class TensorLayoutSliceOp(TensorLayoutChange):
+    """The part that is meant: an offset and a span for each dimension."""
+
+    name = "spirv.NV.TensorLayoutSlice"
+    PER_DIMENSION: ClassVar[int] = 2
+    FIELDS: ClassVar[Mapping[str, str]] = {"operands": "values"}
+
+
+@irdl_op_definition
+class TensorLayoutSetBlockSizeOp(TensorLayoutChange):
+    """The elements that one block in memory holds, by dimension."""
+
+    name = "spirv.NV.TensorLayoutSetBlockSize"
+    FIELDS: ClassVar[Mapping[str, str]] = {"block_size": "values"}
+
+
+@irdl_op_definition
+class TensorLayoutSetClampValueOp(SPIRVOp):
+    """
+    What elements outside of the tensor are, under the clamp mode Constant.
+
+    `spirv.NV.TensorLayoutSetClampValue %layout, %value : !spirv.NV.tensor_layout<...>, i32`.
+    """
+
+    name = "spirv.NV.TensorLayoutSetClampValue"
+    T: ClassVar = VarConstraint("T", BaseAttr(TensorLayoutType))
+    tensor_layout = operand_def(T)
+    value = operand_def()
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$tensor_layout `,` $value attr-dict `:` type($tensor_layout) `,` type($value)"
+    )
+
+    def __init__(self, tensor_layout: Value, value: Value):
+        layout = SSAValue.get(tensor_layout)
+        super().__init__(operands=[layout, value], result_types=[layout.type])
+
+    def verify_(self) -> None:
+        type_ = self.result.type
+        assert isinstance(type_, TensorLayoutType)  # the result's constraint
+        if not is_numeric(self.value.type):
+            raise VerifyException(f"{self.name} takes a number, not {self.value.type}")
+        mode = type_.clamp_mode
+        if isinstance(mode, TensorClampModeAttr) and mode.data is not TensorClampMode.Constant:
+            raise VerifyException(
+                f"{self.name} is for the clamp mode Constant, not for {mode.data.name}"
+            )
+
+
+class TensorViewChange(SPIRVOp, ABC):
+    """The view with other numbers, one for each dimension."""
+
+    T: ClassVar = VarConstraint("T", BaseAttr(TensorViewType))
+    tensor_view = operand_def(T)
+    values = var_operand_def(IntegerType)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$tensor_view `[` $values `]` attr-dict `:` type($tensor_view) (`,` type($values)^)?"
+    )
+
+    def __init__(self, tensor_view: Value, values: Sequence[Value]):
+        view = SSAValue.get(tensor_view)
+        super().__init__(
+            operands=[view, [SSAValue.get(value) for value in values]], result_types=[view.type]
+        )
+
+    def verify_(self) -> None:
+        type_ = self.result.type
+        assert isinstance(type_, TensorViewType)  # the result's constraint
+        check_values(self, self.values, known(type_.rank))
+        if type_.has_dimensions == IntegerAttr(0, i1):
+            raise VerifyException(f"{self.name} is for a view that has dimensions, not {type_}")
+
+
+@irdl_op_definition
+class TensorViewSetDimensionOp(TensorViewChange):
+    """The extents of the view, the slowest dimension first."""
+
+    name = "spirv.NV.TensorViewSetDimension"
+    FIELDS: ClassVar[Mapping[str, str]] = {"dim": "values"}
+
+
+@irdl_op_definition
+class TensorViewSetStrideOp(TensorViewChange):
+    """The distances of neighbours in the view, by dimension."""
+
+    name = "spirv.NV.TensorViewSetStride"
+    FIELDS: ClassVar[Mapping[str, str]] = {"stride": "values"}
+
+
+@irdl_op_definition
+class TensorViewSetClipOp(SPIRVOp):
+    """
+    The rows and columns of the matrix that are loaded or stored.
+
+    `spirv.NV.TensorViewSetClip %view[%row, %rows, %column, %columns] : !spirv.NV.tensor_view<...>,
+    i32, i32, i32, i32`.
+    """
+
+    name = "spirv.NV.TensorViewSetClip"
+    T: ClassVar = VarConstraint("T", BaseAttr(TensorViewType))
+    tensor_view = operand_def(T)
+    clip_row_offset = operand_def(IntegerType)
+    clip_row_span = operand_def(IntegerType)
+    clip_col_offset = operand_def(IntegerType)
+    clip_col_span = operand_def(IntegerType)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$tensor_view `[` $clip_row_offset `,` $clip_row_span `,` $clip_col_offset `,` "
+        "$clip_col_span `]` attr-dict `:` type($tensor_view) `,` type($clip_row_offset) `,` "
+        "type($clip_row_span) `,` type($clip_col_offset) `,` type($clip_col_span)"
+    )
+
+    def __init__(self, tensor_view: Value, row: Value, rows: Value, column: Value, columns: Value):
+        view = SSAValue.get(tensor_view)
+        super().__init__(operands=[view, row, rows, column, columns], result_types=[view.type])
+
+    def verify_(self) -> None:
+        check_values(self, self.operands[1:], 4)
+
+
+OPERATIONS: list[type[Operation]] = [
+    CreateTensorLayoutOp,
+    TensorLayoutSetDimensionOp,
+    TensorLayoutSetStrideOp,
+    TensorLayoutSliceOp,
+    TensorLayoutSetBlockSizeOp,
+    TensorLayoutSetClampValueOp,
+    CreateTensorViewOp,
+    TensorViewSetDimensionOp,
+    TensorViewSetStrideOp,
+    TensorViewSetClipOp,
+]

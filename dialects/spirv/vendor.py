@@ -1,0 +1,381 @@
+"""
+Matrices, dot products and tensors of single vendors.
+
+SPV_NV_cooperative_matrix (the predecessor of the KHR one), SPV_VALVE_mixed_float_dot_product,
+SPV_QCOM_cooperative_matrix_conversion, Qualcomm's bfloat16 multiply-add. None is MLIR's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AnyAttr,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import TernaryOperation, Value, is_integer, require
+from xdsl_spirv.dialects.spirv.memory_operands import (
+    MAKE_AVAILABLE,
+    MAKE_VISIBLE,
+    SCOPE,
+    MemoryOperand,
+)
+from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, PointerType
+from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
+
+# SPV_NV_cooperative_matrix
+
+
+class MatrixNVMemory(SPIRVOp, ABC):
+    """A matrix in memory, row or column i at `pointer[i * stride]`; both flags are operands."""
+
+    memory_access = opt_prop_def(MemoryAccessAttr)
+    alignment = opt_prop_def(IntegerAttr)
+    memory_scope = opt_prop_def(SCOPE)
+
+    OPERANDS: ClassVar[int]
+    STORES: ClassVar[bool]
+
+    @property
+    def memory(self) -> MemoryOperand:
+        """The memory operand and its parameters."""
+        return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        start = parser.pos
+        operands = [parser.parse_unresolved_operand()]
+        for _ in range(cls.OPERANDS - 1):
+            parser.parse_punctuation(",")
+            operands.append(parser.parse_unresolved_operand())
+        memory = MemoryOperand.parse_optional(parser).properties()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        results: list[Attribute] = []
+        if not cls.STORES:
+            parser.parse_punctuation("->")
+            results.append(parser.parse_type())
+        return cls.create(
+            operands=parser.resolve_operands(operands, types, start),
+            properties={name: value for name, value in memory.items() if value is not None},
+            attributes=attributes,
+            result_types=results,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_operand)
+        self.memory.print(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+        for result in self.results:
+            printer.print_string(" -> ")
+            printer.print_attribute(result.type)
+
+    def verify_(self) -> None:
+        stride, column_major = self.operands[-2:]
+        if not is_integer(stride.type) or column_major.type != i1:
+            raise VerifyException(
+                f"{self.name}: the stride is an integer and Column Major a Boolean, not "
+                f"{stride.type} and {column_major.type}"
+            )
+        if self.STORES:
+            self.memory.verify(MAKE_VISIBLE, "a store")
+        else:
+            self.memory.verify(MAKE_AVAILABLE, "a load")
+
+
+@irdl_op_definition
+class CooperativeMatrixLoadNVOp(MatrixNVMemory):
+    """`spirv.NV.CooperativeMatrixLoad %p, %st, %major ["Aligned", 16] : types -> matrix type`."""
+
+    name = "spirv.NV.CooperativeMatrixLoad"
+    OPERANDS: ClassVar[int] = 3
+    STORES: ClassVar[bool] = False
+    pointer = operand_def(PointerType)
+    stride = operand_def()
+    column_major = operand_def()
+    result = result_def(CooperativeMatrixNVType)
+    traits = traits_def(MemoryReadEffect())
+
+
+@irdl_op_definition
+class CooperativeMatrixStoreNVOp(MatrixNVMemory):
+    """`spirv.NV.CooperativeMatrixStore %p, %m, %st, %major ["Aligned", 16] : types`."""
+
+    name = "spirv.NV.CooperativeMatrixStore"
+    OPERANDS: ClassVar[int] = 4
+    STORES: ClassVar[bool] = True
+    pointer = operand_def(PointerType)
+    object = operand_def(CooperativeMatrixNVType)
+    stride = operand_def()
+    column_major = operand_def()
+    traits = traits_def(MemoryWriteEffect())
+
+
+@irdl_op_definition
+class CooperativeMatrixMulAddNVOp(SPIRVOp):
+    """`spirv.NV.CooperativeMatrixMulAdd %a, %b, %c : A, B -> C`: MxK times KxN plus MxN."""
+
+    name = "spirv.NV.CooperativeMatrixMulAdd"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    a = operand_def(CooperativeMatrixNVType)
+    b = operand_def(CooperativeMatrixNVType)
+    c = operand_def(T)
+    result = result_def(T)
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
+
+    def __init__(self, a: Value, b: Value, c: Value):
+        super().__init__(operands=[a, b, c], result_types=[SSAValue.get(c).type])
+
+    def verify_(self) -> None:
+        a, b, c = self.a.type, self.b.type, self.c.type
+        assert isinstance(a, CooperativeMatrixNVType)  # the constraints
+        assert isinstance(b, CooperativeMatrixNVType)
+        if not isinstance(c, CooperativeMatrixNVType):
+            raise VerifyException(f"{self.name}: C is a matrix, not {c}")
+        agree = (a.columns, a.rows, b.columns) == (b.rows, c.rows, c.columns)
+        if not agree or not a.scope == b.scope == c.scope:
+            raise VerifyException(
+                f"{self.name} multiplies MxK by KxN and adds MxN, of one scope, not {a}, {b}, {c}"
+            )
+
+
+@irdl_op_definition
+class CooperativeMatrixLengthNVOp(SPIRVOp):
+    """Components an invocation holds: `spirv.NV.CooperativeMatrixLength : matrix type`."""
+
+    name = "spirv.NV.CooperativeMatrixLength"
+    FIELDS: ClassVar[Mapping[str, str]] = {"type": "cooperative_matrix_type"}
+    cooperative_matrix_type = prop_def(TypeAttribute)
+    result = result_def(IntegerType(32))
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = "attr-dict `:` $cooperative_matrix_type"
+
+    def __init__(self, cooperative_matrix_type: CooperativeMatrixNVType):
+        super().__init__(
+            properties={"cooperative_matrix_type": cooperative_matrix_type}, result_types=[i32]
+        )
+
+    def verify_(self) -> None:
+        if not isinstance(self.cooperative_matrix_type, CooperativeMatrixNVType):
+            raise VerifyException(
+                f"{self.name} asks about a !spirv.NV.coopmatrix, not {self.cooperative_matrix_type}"
+            )
+
+
+# SPV_VALVE_mixed_float_dot_product
+
+
+class MixedDotProduct(SPIRVOp, ABC):
+    """Small floats multiplied and added in a wider one: `spirv.X %a, %b, %acc : vector -> f32`."""
+
+    COMPONENTS: ClassVar[int] = 2
+    INPUTS: ClassVar[tuple[type[Attribute], ...]] = (Float16Type, BFloat16Type)
+    RESULTS: ClassVar[tuple[type[Attribute], ...]] = (Float32Type,)
+    V: ClassVar = VarConstraint("V", AnyAttr())
+    R: ClassVar = VarConstraint("R", AnyAttr())
+    vector_1 = operand_def(V)
+    vector_2 = operand_def(V)
+    accumulator = operand_def(R)
+    result = result_def(R)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$vector_1 `,` $vector_2 `,` $accumulator attr-dict `:` type($vector_1) `->` type($result)"
+    )
+
+    def __init__(self, vector_1: Value, vector_2: Value, accumulator: Value):
+        super().__init__(
+            operands=[vector_1, vector_2, accumulator],
+            result_types=[SSAValue.get(accumulator).type],
+        )
+
+    def verify_(self) -> None:
+        vector, result = self.vector_1.type, self.result.type
+        if (
+            not isinstance(vector, VectorType)
+            or vector.get_shape() != (self.COMPONENTS,)
+            or not isinstance(vector.element_type, self.INPUTS)
+        ):
+            raise VerifyException(
+                f"{self.name} takes {self.COMPONENTS} "
+                f"{' or '.join(t.name for t in self.INPUTS)}, not {vector}"
+            )
+        if not isinstance(result, self.RESULTS):
+            raise VerifyException(
+                f"{self.name} gives {' or '.join(t.name for t in self.RESULTS)}, not {result}"
+            )
+
+
+@irdl_op_definition
+class FDot2MixAcc32Op(MixedDotProduct):
+    """Two halves, accumulated in f32."""
+
+    name = "spirv.VALVE.FDot2MixAcc32"
+
+
+@irdl_op_definition
+class FDot2MixAcc16Op(MixedDotProduct):
+    """Two halves, accumulated in their own type."""
+
+    name = "spirv.VALVE.FDot2MixAcc16"
+    RESULTS: ClassVar[tuple[type[Attribute], ...]] = (Float16Type, BFloat16Type)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if rules.element_of(self.vector_1.type) != self.result.type:
+            raise VerifyException(
+                f"{self.name} accumulates in the components' type, not {self.result.type}"
+            )
+
+
+@irdl_op_definition
+class FDot4MixAcc32Op(MixedDotProduct):
+    """Four 8-bit floats, accumulated in f32."""
+
+    name = "spirv.VALVE.FDot4MixAcc32"
+    COMPONENTS: ClassVar[int] = 4
+    INPUTS: ClassVar[tuple[type[Attribute], ...]] = (Float8E4M3FNType, Float8E5M2Type)
+
+
+# SPV_QCOM_cooperative_matrix_conversion, BFloat16MulAddQCOM
+
+
+class ArrayConversion(SPIRVOp, ABC):
+    """`spirv.X %x : type to type`."""
+
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(self, source: Value, result_type: Attribute):
+        super().__init__(operands=[source], result_types=[result_type])
+
+    def check_types(self, source: type[Attribute], result: type[Attribute]) -> None:
+        """One is an array, the other an array or a cooperative matrix."""
+        for what, value, kind in (
+            ("takes", self.source, source),
+            ("gives", self.result, result),
+        ):
+            if not isinstance(value.type, kind):
+                raise VerifyException(f"{self.name} {what} a !{kind.name}, not {value.type}")
+
+
+@irdl_op_definition
+class BitCastArrayOp(ArrayConversion):
+    """The bits of an array as another array."""
+
+    name = "spirv.QCOM.BitCastArray"
+    FIELDS: ClassVar[Mapping[str, str]] = {"source_array": "source"}
+
+    def verify_(self) -> None:
+        self.check_types(ArrayType, ArrayType)
+
+
+@irdl_op_definition
+class CompositeConstructCoopMatOp(ArrayConversion):
+    """A cooperative matrix of this invocation's components."""
+
+    name = "spirv.QCOM.CompositeConstructCoopMat"
+    FIELDS: ClassVar[Mapping[str, str]] = {"source_array": "source"}
+
+    def verify_(self) -> None:
+        self.check_types(ArrayType, CooperativeMatrixType)
+
+
+@irdl_op_definition
+class CompositeExtractCoopMatOp(ArrayConversion):
+    """This invocation's components of a cooperative matrix."""
+
+    name = "spirv.QCOM.CompositeExtractCoopMat"
+    FIELDS: ClassVar[Mapping[str, str]] = {"source_cooperative_matrix": "source"}
+
+    def verify_(self) -> None:
+        self.check_types(CooperativeMatrixType, ArrayType)
+
+
+@irdl_op_definition
+class ExtractSubArrayOp(SPIRVOp):
+    """A part of an array: `spirv.QCOM.ExtractSubArray %a[%i] : array type, i32 -> array type`."""
+
+    name = "spirv.QCOM.ExtractSubArray"
+    source_array = operand_def(ArrayType)
+    index = operand_def()
+    result = result_def(ArrayType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source_array `[` $index `]` attr-dict `:` type($source_array) `,` type($index) "
+        "`->` type($result)"
+    )
+
+    def __init__(self, source_array: Value, index: Value, result_type: ArrayType):
+        super().__init__(operands=[source_array, index], result_types=[result_type])
+
+    def verify_(self) -> None:
+        before, after = self.source_array.type, self.result.type
+        assert isinstance(before, ArrayType)  # the constraints
+        assert isinstance(after, ArrayType)
+        if before.element_type != after.element_type:
+            raise VerifyException(f"{self.name} keeps the elements, not {before} to {after}")
+        if not is_integer(self.index.type):
+            raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
+
+
+@irdl_op_definition
+class BFloat16MulAddOp(TernaryOperation):
+    """`spirv.QCOM.BFloat16MulAdd %a, %b, %c : vector<2xbf16>` is a * b + c."""
+
+    name = "spirv.QCOM.BFloat16MulAdd"
+    FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
+
+    def verify_(self) -> None:
+        require(self, [self.x.type], lambda t: isinstance(t, BFloat16Type), "bfloat16")
+
+
+OPERATIONS: list[type[Operation]] = [
+    CooperativeMatrixLoadNVOp,
+    CooperativeMatrixStoreNVOp,
+    CooperativeMatrixMulAddNVOp,
+    CooperativeMatrixLengthNVOp,
+    FDot2MixAcc32Op,
+    FDot2MixAcc16Op,
+    FDot4MixAcc32Op,
+    BitCastArrayOp,
+    CompositeConstructCoopMatOp,
+    CompositeExtractCoopMatOp,
+    ExtractSubArrayOp,
+    BFloat16MulAddOp,
+]
