@@ -111,11 +111,11 @@ def _compare(
     differences: list[str] = []
     if ours and not theirs:
         for finding in ours:
-            known = known_difference(finding.rule, finding.cause)
+            known = known_difference(finding.rule, finding.cause, name)
             mark = f"known: {known}" if known else "unknown"
             differences.append(f"{finding.rule} is refused here, accepted by spirv-val ({mark})")
     elif theirs and not ours:
-        known = known_difference("", theirs)
+        known = known_difference("", theirs, name)
         mark = f"known: {known}" if known else "unknown"
         first = theirs.splitlines()[0]
         differences.append(f"accepted here, refused by spirv-val: {first} ({mark})")

@@ -4,6 +4,8 @@ Rules of types (TYP) and constants (CON).
 
 from __future__ import annotations
 
+import re
+
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
@@ -63,7 +65,8 @@ def scalar_widths(m: Module, i: Instruction) -> Problems:
         return
     found = m.types.get(i.result)
     encoding = None if found is None else found.encoding
-    fitting = {None: (16, 32, 64), "BFloat16KHR": (16,)}.get(encoding, (8,))
+    digits = re.search(r"\d+", encoding or "")
+    fitting = (int(digits[0]),) if digits else (16, 32, 64)
     if width not in fitting:
         what = f" as {encoding}" if encoding else ""
         yield Problem(f"there is no float of {width} bits{what}", f"use {fitting[0]}")

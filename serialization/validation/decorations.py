@@ -135,6 +135,11 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
                 decoration.at,
                 "DEC-06",
             )
+    if decoration.name == "RelaxedPrecision" and decoration.member is None:
+        if at.op.startswith("Type"):
+            yield Problem("RelaxedPrecision is on a type", "decorate values", decoration.at)
+    if decoration.name == "NonWritable" and at.op == "Variable":
+        yield from _non_writable(m, decoration, at)
     allowed = TARGETS.get(decoration.name)
     if allowed is None:
         return
@@ -148,6 +153,31 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
         yield Problem(
             f"{decoration.name} is not for Op{at.op}",
             "decorate what it is for (SPIR-V 3.20)" if ops else "use OpMemberDecorate",
+            decoration.at,
+        )
+
+
+def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problems:
+    """NonWritable is on what could be written."""
+    pointer = m.types.get(at.type_id)
+    held = m.pointee(pointer)
+    while held is not None and held.kind in ("Array", "RuntimeArray"):
+        held = held.element
+    if pointer is None or held is None:
+        return
+    block = m.has(held.id, "Block") or m.has(held.id, "BufferBlock")
+    image = held.kind == "Image" and len(held.at.words) > 7 and held.at.words[7] == 2
+    fits = {
+        "Function": True,
+        "Private": True,
+        "StorageBuffer": block,
+        "Uniform": block,
+        "UniformConstant": image or held.kind == "TensorARM",
+    }
+    if not fits.get(pointer.storage, False):
+        yield Problem(
+            f"NonWritable is on a variable of {pointer.storage} that holds {held}",
+            "decorate buffers, storage images and private variables",
             decoration.at,
         )
 

@@ -13,6 +13,7 @@ from xdsl_spirv.serialization.validation.registry import (
     instruction_rule,
     module_rule,
 )
+from xdsl_spirv.serialization.validation.types import enumerant
 
 INTERFACE_OF_ALL = (1, 4)
 """From this version on the interface lists global variables of every storage class."""
@@ -265,9 +266,14 @@ ONCE = PER_OPERAND | {"LocalSize", "LocalSizeId"}
     "MOD-04",
     "Vulkan",
     "A compute entry point has a workgroup size: LocalSize, LocalSizeId or WorkgroupSize.",
-    vulkan=True,
 )
 def local_size(m: Module) -> Problems:
+    shared = any(
+        (scope := m.integer(i.get("scope"))) is not None
+        and enumerant("Scope", scope) == "Workgroup"
+        for i in m.by_op.get("TypeCooperativeMatrixKHR", ())
+        if len(i.words) > 3
+    )
     sized = any(
         d.name == "BuiltIn" and d.parameters[:1] == (_workgroup_size(),)
         for found in m.decorations.values()
@@ -275,6 +281,8 @@ def local_size(m: Module) -> Problems:
     )
     for entry in m.entry_points:
         if entry.model not in ("GLCompute", "MeshEXT", "TaskEXT", "MeshNV", "TaskNV") or sized:
+            continue
+        if not m.environment.vulkan and not shared:
             continue
         names = {name for name, _, _ in m.modes.get(entry.function, ())}
         if entry.model == "GLCompute" and names.isdisjoint(
@@ -291,7 +299,7 @@ def _workgroup_size() -> int:
     return grammar().kind("BuiltIn")["WorkgroupSize"].value
 
 
-@module_rule("MOD-05", "Vulkan", "A workgroup size is at least 1 in every dimension.", vulkan=True)
+@module_rule("MOD-05", "3.6", "A workgroup size is at least 1 in every dimension.")
 def sizes(m: Module) -> Problems:
     for id, decorations in m.decorations.items():
         at = m.definitions.get(id)

@@ -165,7 +165,7 @@ def values(m: Module) -> Problems:
         for id in used[1:] if i.shape.has_type else used:
             at = definitions.get(id)
             if (at is not None and not at.type_id) or (at is not None and at.op == "Function"):
-                if at.op == "DecorationGroup":
+                if at.op == "DecorationGroup" or id in _types(i):
                     continue
                 yield Problem(
                     f"{m.spell(id)} is the result of Op{at.op}, no value",
@@ -174,11 +174,21 @@ def values(m: Module) -> Problems:
                 )
 
 
+def _types(i: Instruction) -> list[int]:
+    """What an instruction takes as a type, by the name of the operand."""
+    named = i.shape.places.items()
+    places = [p for field, p in named if field.endswith("type") and field != "id_result_type"]
+    return [i.words[place] for place in places if place < len(i.words)]
+
+
 @module_rule("ID-06", "2.16.1", "A result type is a type.")
 def result_types(m: Module) -> Problems:
     for i in m.instructions:
         if i.type_id and i.type_id in m.definitions and i.type_id not in m.types:
             yield Problem(f"the result type {m.spell(i.type_id)} is no type", "name a type", i)
+        elif i.type_id and m.types.get(i.type_id) is not None:
+            if m.types[i.type_id].kind == "Function":
+                yield Problem("the result type is a function type", "name another type", i)
 
 
 @module_rule("ID-07", "2.3", "Every id is below the bound, which is at most 4,194,303.")

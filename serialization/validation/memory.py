@@ -12,7 +12,7 @@ from xdsl_spirv.serialization.validation.composites import MAX_INDEXES, part
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
-from xdsl_spirv.serialization.validation.types import OPAQUE, Type, enumerant
+from xdsl_spirv.serialization.validation.types import Type, enumerant
 
 VARIABLE = frozenset({"Variable", "UntypedVariableKHR"})
 
@@ -93,7 +93,11 @@ def held(m: Module, i: Instruction) -> Problems:
     storage = type_.storage
     if not m.is_shader:
         return
-    if found.kind == "Pointer" and m.addressing_model == "Logical":
+    if (
+        found.kind == "Pointer"
+        and m.addressing_model == "Logical"
+        and found.storage != "PhysicalStorageBuffer"
+    ):
         variable_pointers = {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities
         if not variable_pointers:
             yield Problem("under logical addressing a variable holds no pointer", "hold an index")
@@ -228,7 +232,7 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
         yield Problem(f"the {what} is void", "use another type")
     elif found is not None and found is not want and type_.kind == "Pointer":
         yield Problem(f"the {what} is of {want}, the pointee of {found}", "use one type")
-    elif found is not None and found.contains & {"RuntimeArray"} and found.kind != "Pointer":
+    elif "RuntimeArray" in want.contains:
         yield Problem("an object with a runtime array is loaded or stored", "access its elements")
 
 
@@ -273,6 +277,9 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
             yield Problem(f"the index {m.spell(id)} is an integer, not {index}", "convert it")
             return
         value = m.integer(id)
+        if value is not None and value < 0:
+            yield Problem(f"the index {m.spell(id)} is {value}", "use an index of at least 0")
+            return
         if type_ is not None and type_.kind == "Struct":
             if m.op_of(id) != "Constant":
                 yield Problem(
@@ -552,4 +559,19 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
     yield from indexes(m, m.types[i.get("base_type")], i.rest("indexes"), None)
 
 
-UNLOADABLE = OPAQUE - {"AccelerationStructureKHR", "Image", "SampledImage", "Sampler"}
+@instruction_rule(
+    "MEM-13",
+    "3.49.8",
+    "A sized copy is between pointers, of a number of bytes that is not 0.",
+    "CopyMemorySized",
+)
+def sized_copy(m: Module, i: Instruction) -> Problems:
+    for name in ("target", "source"):
+        type_ = m.type_of(i.get(name))
+        if type_ is not None and not type_.is_pointer:
+            yield Problem(f"the {name} is of {type_}, no pointer", "use a pointer")
+    size = m.type_of(i.get("size"))
+    if size is not None and size.kind != "Int":
+        yield Problem(f"the size is of {size}", "use an integer")
+    elif m.integer(i.get("size")) == 0:
+        yield Problem("the size is 0", "copy at least one byte")

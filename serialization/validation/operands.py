@@ -290,3 +290,22 @@ def products(m: Module, i: Instruction) -> Problems:
     cause = _matrix_product(m, i)
     if cause is not None:
         yield Problem(cause, "use matrices of floats whose sizes agree")
+
+
+@instruction_rule(
+    "OPR-35",
+    "SPV_KHR_shader_clock",
+    "A clock gives two 32-bit or one 64-bit integer of Signedness 0.",
+    "ReadClockKHR",
+)
+def clock(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    if result is None:
+        return
+    pair = result.kind == "Vector" and (result.lanes, result.width) == (2, 32)
+    if (
+        result.base != "Int"
+        or result.signed
+        or not (pair or result.width == 64 and result.is_scalar)
+    ):
+        yield Problem(f"the clock gives {result}", "use a 64-bit integer of Signedness 0")

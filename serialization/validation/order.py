@@ -142,17 +142,12 @@ class _Walk:
                 yield Problem("the block before has no terminator", "end it", i, "LAY-04")
             self.labels += 1
             self.in_block = True
-        elif op in ("Line", "NoLine", "Nop", "ExtInstWithForwardRefsKHR"):
+        elif op in ("Line", "NoLine"):
             return
         elif not self.in_block:
-            if op == "ExtInst" and self._non_semantic(i):
-                return
             yield Problem(f"Op{op} stands in no block", "begin one with OpLabel", i, "LAY-04")
         elif op in TERMINATORS:
             self.in_block = False
-
-    def _non_semantic(self, i: Instruction) -> bool:
-        return self.m.imports.get(i.get("set"), "").startswith("NonSemantic.")
 
     def _end(self, i: Instruction) -> Iterator[Problem]:
         if self.function is None:

@@ -29,10 +29,17 @@ GROUP_VALUES = (
 GROUP_INTEGERS = (
     "GroupNonUniformIAdd GroupNonUniformIMul GroupNonUniformSMin GroupNonUniformUMin "
     "GroupNonUniformSMax GroupNonUniformUMax GroupNonUniformBitwiseAnd GroupNonUniformBitwiseOr "
-    "GroupNonUniformBitwiseXor"
+    "GroupNonUniformBitwiseXor GroupIAdd GroupUMin GroupSMin GroupUMax GroupSMax GroupIMulKHR "
+    "GroupBitwiseAndKHR GroupBitwiseOrKHR GroupBitwiseXorKHR"
 )
-GROUP_FLOATS = "GroupNonUniformFAdd GroupNonUniformFMul GroupNonUniformFMin GroupNonUniformFMax"
-GROUP_BOOLEANS = "GroupNonUniformLogicalAnd GroupNonUniformLogicalOr GroupNonUniformLogicalXor"
+GROUP_FLOATS = (
+    "GroupNonUniformFAdd GroupNonUniformFMul GroupNonUniformFMin GroupNonUniformFMax "
+    "GroupFAdd GroupFMin GroupFMax GroupFMulKHR"
+)
+GROUP_BOOLEANS = (
+    "GroupNonUniformLogicalAnd GroupNonUniformLogicalOr GroupNonUniformLogicalXor "
+    "GroupLogicalAndKHR GroupLogicalOrKHR GroupLogicalXorKHR"
+)
 GROUP_VOTES = "GroupNonUniformElect GroupNonUniformAll GroupNonUniformAny GroupNonUniformAllEqual"
 GROUP_BALLOTS = (
     "GroupNonUniformBallot GroupNonUniformInverseBallot GroupNonUniformBallotBitExtract "
@@ -49,11 +56,21 @@ def _scope(m: Module, id: int) -> str | None:
     return None if value is None else enumerant("Scope", value)
 
 
+SCOPED = " ".join(
+    name.removeprefix("Op")
+    for name in grammar().instruction_names
+    if not name.startswith("OpType")
+    and (not name.startswith("OpGroup") or name.startswith("OpGroupNonUniform"))
+    and {"IdScope", "IdMemorySemantics"} & {o.kind for o in grammar().instruction(name).operands}
+)
+"""Every instruction with a scope or semantics."""
+
+
 @instruction_rule(
     "SCO-01",
     "3.27",
     "A scope or a memory semantics is a 32-bit integer, with Shader a constant.",
-    f"{ATOMICS} {GROUPS} {BARRIERS} GroupNonUniformRotateKHR",
+    SCOPED,
 )
 def scope_type(m: Module, i: Instruction) -> Problems:
     late = "CooperativeMatrixNV" in m.capabilities
@@ -73,6 +90,9 @@ def scope_type(m: Module, i: Instruction) -> Problems:
             value = m.integer(id)
             if value is not None and value not in grammar().kind("Scope"):
                 yield Problem(f"{value} is no scope", "use a scope of SPIR-V 3.27")
+            elif value is not None and enumerant("Scope", value) == "QueueFamily":
+                if "VulkanMemoryModel" not in m.capabilities:
+                    yield Problem("QueueFamily is of the Vulkan memory model", "use Device")
 
 
 @instruction_rule(
@@ -95,8 +115,6 @@ def vulkan_scopes(m: Module, i: Instruction) -> Problems:
             "Device", "QueueFamily", "Workgroup", "Subgroup", "Invocation", "ShaderCallKHR"
         ):  # fmt: skip
             yield Problem(f"the memory scope is {scope}", "use Device or a smaller one")
-        elif scope == "QueueFamily" and not m.is_vulkan_model:
-            yield Problem("QueueFamily is of the Vulkan memory model", "use Device")
         elif scope == "Subgroup" and m.environment.vulkan == (1, 0):
             if not {"SubgroupBallotKHR", "SubgroupVoteKHR"} & m.capabilities:
                 yield Problem("Vulkan 1.0 has no memory scope Subgroup", "use Workgroup")
@@ -153,7 +171,7 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
         yield Problem("the Vulkan memory model has no SequentiallyConsistent", "AcquireRelease")
     if value & _bits(("Volatile",)) and i.op in BARRIERS.split():
         yield Problem("a barrier is not Volatile", "drop it")
-    if m.environment.vulkan:
+    if m.is_shader:
         yield from _vulkan_semantics(m, i, value, order)
 
 
@@ -173,6 +191,8 @@ def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Prob
         scope = _scope(m, i.get("memory"))
         if scope == "Invocation" and value:
             yield Problem("with the memory scope Invocation the semantics are None", "use 0")
+    if i.op.startswith("Atomic") and stores and not order:
+        yield Problem("semantics that name a storage class have an order", "add one, or use 0")
     if i.op.startswith("Atomic") and order and not stores:
         yield Problem(f"the semantics {order} name no storage class", "add UniformMemory, say")
     if i.op == "AtomicLoad" and order in ("Release", "AcquireRelease", "SequentiallyConsistent"):

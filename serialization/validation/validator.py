@@ -46,6 +46,7 @@ GROUPS = (
     "layouts",
     "vulkan",
     "extended",
+    "images",
     "debug",
     "extensions",
 )

@@ -137,9 +137,11 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
     "Vulkan",
     "A cooperative matrix is of the scope Workgroup or Subgroup.",
     "TypeCooperativeMatrixKHR",
-    vulkan=True,
+    vulkan=False,
 )
 def matrix_scope(m: Module, i: Instruction) -> Problems:
+    if not m.is_shader:
+        return
     value = m.integer(i.get("scope"))
     name = "" if value is None else enumerant("Scope", value)
     if name and name not in ("Workgroup", "Subgroup"):

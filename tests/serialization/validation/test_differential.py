@@ -61,10 +61,10 @@ def difference(binary: bytes, environment: str) -> str | None:
         return None if theirs else f"only the decoder refuses: {error}"
     if bool(ours) == bool(theirs):
         return None
-    unknown = [str(f) for f in ours if not known_difference(f.rule, f.cause)]
+    unknown = [str(f) for f in ours if not known_difference(f.rule, f.cause, environment)]
     if ours:
         return "; ".join(unknown) or None
-    return None if known_difference("", theirs) else f"accepted here: {theirs}"
+    return None if known_difference("", theirs, environment) else f"accepted here: {theirs}"
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

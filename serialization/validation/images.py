@@ -1,0 +1,61 @@
+"""
+Rules of images (IMG): that they are images. Coordinates and image operands are not typed here.
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+
+POINTERS = frozenset({"OpImageTexelPointer", "OpUntypedImageTexelPointerEXT"})
+"""These take a pointer to an image."""
+
+
+def _with(field: str) -> str:
+    """The instructions of the Image family that have an operand of this name."""
+    names = grammar().instruction_names
+    found = (n for n in names if n.startswith("OpImage") and n not in POINTERS)
+    return " ".join(
+        n.removeprefix("Op")
+        for n in found
+        if any(o.field == field for o in grammar().instruction(n).operands)
+    )
+
+
+@instruction_rule(
+    "IMG-01", "3.49.10", "A sampled image is of an OpTypeSampledImage.", _with("sampled_image")
+)
+def sampled(m: Module, i: Instruction) -> Problems:
+    type_ = m.type_of(i.get("sampled_image"))
+    if type_ is not None and type_.kind != "SampledImage":
+        yield Problem(f"the sampled image is of {type_}", "combine it with OpSampledImage")
+
+
+@instruction_rule("IMG-02", "3.49.10", "An image is of an OpTypeImage.", _with("image"))
+def image(m: Module, i: Instruction) -> Problems:
+    type_ = m.type_of(i.get("image"))
+    sampled_too = i.op.startswith("ImageQuery") or i.op.startswith("ImageSparse")
+    if (
+        type_ is not None
+        and type_.kind != "Image"
+        and not (sampled_too and type_.kind == "SampledImage")
+    ):
+        yield Problem(f"the image is of {type_}", "take it out of a sampled image with OpImage")
+
+
+@instruction_rule(
+    "IMG-03", "3.49.10", "A sampled image combines an image and a sampler.", "SampledImage"
+)
+def combined(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    image, sampler = m.type_of(i.get("image")), m.type_of(i.get("sampler"))
+    if result is None:
+        return
+    if result.kind != "SampledImage":
+        yield Problem(f"the result is of {result}", "use OpTypeSampledImage")
+    elif image is not None and result.element is not image:
+        yield Problem(f"the image is of {image}, not {result.element}", "use one type")
+    if sampler is not None and sampler.kind != "Sampler":
+        yield Problem(f"the sampler is of {sampler}", "use OpTypeSampler")
