@@ -83,6 +83,12 @@ API_VERSION = (1 << 22) | (3 << 12)
 SUBGROUP_SCOPE = 3
 COOPERATIVE_MATRIX = "PhysicalDeviceCooperativeMatrixFeaturesKHR"
 COMPONENTS = ["f16", "f32", "f64", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"]
+COMPONENTS_OF_EXTENSIONS = {
+    1000141000: "bf16",
+    1000491002: "f8E4M3FN",
+    1000491003: "f8E5M2",
+}
+"""VkComponentTypeKHR: numbered from 0, and by extension."""
 RESULTS = {
     -1: "VK_ERROR_OUT_OF_HOST_MEMORY",
     -2: "VK_ERROR_OUT_OF_DEVICE_MEMORY",
@@ -248,7 +254,9 @@ class Device:
 
 
 def component(number: int) -> str:
-    return COMPONENTS[number] if number < len(COMPONENTS) else str(number)
+    if number < len(COMPONENTS):
+        return COMPONENTS[number]
+    return COMPONENTS_OF_EXTENSIONS.get(number, str(number))
 
 
 class _Run:
