@@ -202,7 +202,7 @@ def function_types(m: Module, i: Instruction) -> Problems:
         yield Problem("there are more than 255 parameters (2.17)", "pass a struct")
 
 
-@instruction_rule("TYP-09", "3.49.1", "There is no undefined value of void.", "Undef")
+@instruction_rule("TYP-09", "3.49.1", "There is no undefined value of void.", "Undef PoisonKHR")
 def undefined(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind in ("Void", "Function"):

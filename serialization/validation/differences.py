@@ -48,6 +48,7 @@ REFUSED_HERE: tuple[Difference, ...] = (
     Difference("DOT-13", "", "spirv-val lets a difference in signedness through"),
     Difference("CAP-03", "", "spirv-val takes Int8, Int16 or Float16 for the storage capability"),
     Difference("FUN-01", "parameters, and", "spirv-val lets missing parameters through"),
+    Difference("SCO-03", "storage class", OLD, outside_vulkan=True),
     *(Difference(f"BLK-0{k}", "", LAYOUT, outside_vulkan=True) for k in range(1, 7)),
     Difference("CM-10", "the pointer is to", NEVER),
     Difference("CON-02", "is no composite type", NEVER),

@@ -332,7 +332,7 @@ def matrix_conversion(m: Module, i: Instruction) -> Problems:
         return
     if "CooperativeMatrixKHR" not in (result.kind, operand.kind):
         return
-    if "CooperativeMatrixConversionsNV" in m.capabilities:
+    if _from_accumulator(m, operand, result):
         return
     from xdsl_spirv.dialects.spirv import rules
 
@@ -341,6 +341,16 @@ def matrix_conversion(m: Module, i: Instruction) -> Problems:
     yield from asked(
         lambda: rules.cm_19_conversion(lift.type(operand), lift.type(result), bitcast=bitcast)
     )
+
+
+def _from_accumulator(m: Module, operand: Type, result: Type) -> bool:
+    """CooperativeMatrixConversionsNV lets an accumulator become an A or a B."""
+    if "CooperativeMatrixConversionsNV" not in m.capabilities:
+        return False
+    if len(operand.at.words) < 7 or operand.at.words[3:6] != result.at.words[3:6]:
+        return False
+    use = m.integer(operand.at.words[6])
+    return use is not None and enumerant("CooperativeMatrixUse", use) == "MatrixAccumulatorKHR"
 
 
 MATRIX_INTEGER = frozenset("SNegate IAdd ISub IMul SDiv UDiv".split())

@@ -435,6 +435,15 @@ def _mask(
         if value == 0 or value & (value - 1):
             yield Problem(f"the alignment {value} is no power of two", "use one")
     for scope in rest:
+        device = grammar().kind("Scope")["Device"].value
+        if scope.kind == "IdScope" and m.integer(int(scope.value)) == device and m.is_vulkan_model:
+            if "VulkanMemoryModelDeviceScope" not in m.capabilities:
+                yield Problem(
+                    "the scope Device needs the capability VulkanMemoryModelDeviceScope",
+                    "declare it",
+                    None,
+                    "CAP-05",
+                )
         if scope.kind == "IdScope" and m.is_shader and m.integer(int(scope.value)) is None:
             yield Problem(f"the scope {m.spell(int(scope.value))} is no constant", "use a constant")
 

@@ -172,10 +172,10 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
     if value & _bits(("Volatile",)) and i.op in BARRIERS.split():
         yield Problem("a barrier is not Volatile", "drop it")
     if m.is_shader:
-        yield from _vulkan_semantics(m, i, value, order)
+        yield from _shader_semantics(m, i, value, order)
 
 
-def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Problems:
+def _shader_semantics(m: Module, i: Instruction, value: int, order: str) -> Problems:
     stores = value & _bits(VULKAN_STORAGES)
     if i.op == "MemoryBarrier" and (not order or order == "SequentiallyConsistent"):
         yield Problem("a memory barrier has one of Acquire, Release, AcquireRelease", "add one")

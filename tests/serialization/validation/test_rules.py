@@ -47,7 +47,8 @@ def read_cases() -> list[Case]:
     found: list[Case] = []
     for file in sorted(FOLDER.glob("*.spvasm")):
         base, *chunks = re.split(r"^; ---\n", file.read_text(), flags=re.M)
-        found.append(Case(file.stem, "", "", base, ENVIRONMENT))
+        universal = "OpCapability Kernel" in base
+        found.append(Case(file.stem, "", "", base, "spv1.6" if universal else ENVIRONMENT))
         found += [_case(file.stem, base, chunk) for chunk in chunks]
     return found
 
