@@ -29,7 +29,7 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
             raise ProgramError(f"--input {text} has no file", "", "write --input NAME=x.npy")
         if name not in expected:
             raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", "rename it")
-        inputs[name] = expected[name].accept(_read_array(path))
+        inputs[name] = expected[name].accept(read_array(path))
     if arguments.random is not None:
         generator = np.random.default_rng(arguments.random)
         for name, buffer in expected.items():
@@ -44,7 +44,8 @@ def _random(generator: np.random.Generator, buffer: Buffer) -> Array:
     return generator.uniform(-1, 1, buffer.shape).astype(dtype)
 
 
-def _read_array(path: str) -> Array:
+def read_array(path: str) -> Array:
+    """The array of a `.npy` file; raises `ProgramError` if it is none."""
     try:
         loaded = np.load(path, allow_pickle=False)
     except OSError as error:

@@ -14,6 +14,7 @@ from xdsl_spirv.runtime.compiler import compile_module, context, parse, verify
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Buffer, Program
 from xdsl_spirv.runtime.weights import argument_name, load_weights
+from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import write
 
 
@@ -51,11 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def translate(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv translate`."""
-    from xdsl_spirv.serialization.encoder import encode
+    """`xdsl-spirv translate`: MLIR to a binary, a binary to MLIR or to its canonical form."""
     from xdsl_spirv.serialization.target import find_module
 
     module = _lowered(arguments.input, arguments.passes, context())
+    if is_binary(arguments.input) and not arguments.output.endswith(".spv"):
+        write(arguments.output, mlir_text(module, lines=arguments.lines).encode())
+        return 0
+    from xdsl_spirv.serialization.encoder import encode
+
     chosen = find_module(module, arguments.module)
     write(arguments.output, encode(chosen, names=arguments.names, lines=arguments.lines))
     return 0
@@ -70,6 +75,10 @@ def interpret(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.tools.arrays import read_inputs, write_results
 
     module = _lowered(arguments.input, arguments.passes, context())
+    if is_binary(arguments.input):
+        from xdsl_spirv.tools.kernels import interpret_kernel
+
+        return interpret_kernel(module, arguments)
     function = host_function(module, arguments.function)
     buffers: list[Buffer] = []
     for i, argument in enumerate(function.body.block.args):
@@ -96,8 +105,8 @@ def interpret(arguments: argparse.Namespace) -> int:
 
 
 def _lowered(path: str, pipeline: str, ctx: Context) -> ModuleOp:
-    """The module of an MLIR file after a pass pipeline."""
-    module = parse(path, ctx)
+    """The module of an MLIR file or of a binary after a pass pipeline."""
+    module = read_binary(path) if is_binary(path) else parse(path, ctx)
     if pipeline:
         from xdsl.passes import PassPipeline
         from xdsl.universe import Universe

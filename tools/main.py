@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
 
     _compile(add("compile", "Compile linalg on tensors into a program for a device."))
     _run(add("run", "Run a compiled program."))
-    _translate(add("translate", "Write the spirv.module of an MLIR file as a SPIR-V binary."))
+    _translate(add("translate", "MLIR to a SPIR-V binary, or a binary to MLIR."))
     _interpret(add("interpret", "Run a host function at any stage of its lowering."))
     _check_passes(
         add("check-passes", "Find the first pass that changes results.", "check_passes", "check")
@@ -88,8 +88,13 @@ def _run(command: argparse.ArgumentParser) -> None:
 
 
 def _translate(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT.mlir")
-    command.add_argument("-o", "--output", required=True, metavar="OUTPUT.spv")
+    command.add_argument("input", metavar="INPUT", help="an MLIR file, or a SPIR-V binary")
+    command.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        help="a binary; from a binary MLIR text, unless its name ends in .spv",
+    )
     command.add_argument("-p", "--passes", default="", help="run a pass pipeline first")
     command.add_argument("--module", help="the spirv.module's symbol if there are several")
     command.add_argument("--names", action="store_true", help="keep names (OpName)")
@@ -97,11 +102,23 @@ def _translate(command: argparse.ArgumentParser) -> None:
 
 
 def _interpret(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT.mlir")
-    command.add_argument("--function", help="host function (main, or the only one)")
+    command.add_argument("input", metavar="INPUT", help="an MLIR file, or a SPIR-V binary")
+    command.add_argument(
+        "--function", help="host function (main, or the only one), or entry point of a binary"
+    )
     command.add_argument("-p", "--passes", default="", help="run a pass pipeline first")
     command.add_argument(
         "--subgroup-size", type=int, default=32, help="invocations of a subgroup (%(default)s)"
+    )
+    command.add_argument(
+        "--grid", default="1x1x1", help="workgroups of a binary's entry point (%(default)s)"
+    )
+    command.add_argument(
+        "--spec",
+        action="append",
+        default=[],
+        metavar="ID=VALUE",
+        help="a binary's specialization constant (repeat for each)",
     )
     _inputs(command)
 

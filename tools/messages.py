@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import (
 
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
 from xdsl_spirv.targets import TargetError
 
 
@@ -28,6 +29,8 @@ def message(error: BaseException) -> str | None:
             return f"the input does not parse\n{error}".rstrip()
         case VerifyException():
             return f"the module is not valid: {error}"
+        case SPIRVDecodeError():
+            return f"the binary cannot be read: {error}"
         case ProgramError() | TargetError() | DiagnosticException() | ArgSpecParseError():
             return str(error)
         case UnregisteredConstructException():

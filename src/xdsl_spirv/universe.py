@@ -35,6 +35,7 @@ PASSES: dict[str, str] = {
     ),
     "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",
     "linalg-to-spirv": "passes.pipeline:LinalgToSPIRVPass",
+    "spirv-specialize": "passes.spirv.specialize:SpecializePass",
     "spirv-update-vce": "passes.spirv.update_vce:UpdateVCEPass",
 }
 

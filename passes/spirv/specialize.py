@@ -1,0 +1,369 @@
+"""
+Specialization constants become constants, and everything that they decide is folded.
+
+    spirv-specialize{values="0=16","tile=64"}
+    spirv-specialize{defaults=true}
+
+A constant is named by its SpecId or its symbol. Folded are operations on specialization constants,
+sizes and scopes in types, the operands of execution modes (LocalSizeId becomes LocalSize) and
+composites, the WorkgroupSize built-in among them. What stays referred to by a symbol (a variable's
+initializer) becomes a constant of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    SymbolRefAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute
+from xdsl.irdl import IRDLOperation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, ExecutionModeAttr
+from xdsl_spirv.dialects.spirv.base import instruction_of
+from xdsl_spirv.dialects.spirv.constants import (
+    ConstantOp,
+    ReferenceOfOp,
+    SpecConstantCompositeOp,
+    SpecConstantOp,
+    SpecConstantOperationOp,
+)
+from xdsl_spirv.dialects.spirv.enums import ExecutionMode
+from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
+from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.passes.spirv.folding import Number, fold, integer_attribute
+
+NAME = "spirv-specialize"
+
+COMPOSITES = ("OpConstantComposite", "OpConstantCompositeReplicateEXT")
+
+KEEPS_SYMBOLS = ("variable", "fn", "callee", "interface", "spec_const", "initializer", "sym_name")
+"""Properties that name something other than a number."""
+
+
+def parse_values(texts: Iterable[str]) -> dict[str, str]:
+    """`["0=16", "tile=64"]` as a mapping; raises `PassFailedException` for anything else."""
+    found: dict[str, str] = {}
+    for text in texts:
+        for one in filter(None, text.split(",")):
+            key, equals, value = one.partition("=")
+            key, value = key.strip(), value.strip()
+            if not equals or not key or not value:
+                raise PassFailedException(f"{NAME}: {one!r} is no value: write ID=VALUE")
+            if key in found:
+                raise PassFailedException(f"{NAME}: {key} is given twice")
+            found[key] = value
+    return found
+
+
+def specialize(module: SPIRVModuleOp, values: Mapping[str, str], *, defaults: bool = False) -> None:
+    """
+    Freeze the constants that `values` names by SpecId or symbol, with `defaults` all of them.
+
+    Raises `PassFailedException` for a name the module does not have, a value that its type cannot
+    hold, and a value that makes a type invalid.
+    """
+    try:
+        Specialization(module).run(values, defaults=defaults)
+    except VerifyException as error:
+        raise PassFailedException(f"{NAME}: a type becomes invalid: {error}") from error
+
+
+@dataclass(frozen=True)
+class SpecializePass(ModulePass):
+    """
+    Freezes specialization constants and folds what they decide.
+
+    `values` has `ID=VALUE` with a SpecId or a symbol; `defaults` freezes the others as they are.
+    """
+
+    name = NAME
+
+    values: tuple[str, ...] = ()
+    defaults: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        found = [o for o in op.walk() if isinstance(o, SPIRVModuleOp)]
+        if not found:
+            raise PassFailedException(f"{NAME}: there is no spirv.module")
+        for module in found:
+            specialize(module, parse_values(self.values), defaults=self.defaults)
+
+
+class Specialization:
+    """One run over one module."""
+
+    def __init__(self, module: SPIRVModuleOp):
+        self.module = module
+        self.known: dict[str, Number] = {}
+        """Symbol -> its value."""
+        self._types: dict[Attribute, Attribute] = {}
+
+    def run(self, values: Mapping[str, str], *, defaults: bool) -> None:
+        self._freeze(values, defaults=defaults)
+        if not self.known:
+            return
+        for op in list(self.module.body.block.ops):
+            self._fold_global(op)
+        for op in list(self.module.walk()):
+            if op is not self.module:
+                self._rewrite(op)
+        self._drop()
+
+    # Values.
+
+    def _freeze(self, values: Mapping[str, str], *, defaults: bool) -> None:
+        constants = [o for o in self.module.body.block.ops if isinstance(o, SpecConstantOp)]
+        # Several constants may have one SpecId: a value is then for all of them.
+        by_key: dict[str, list[SpecConstantOp]] = {}
+        for op in constants:
+            by_key.setdefault(op.sym_name.data, []).append(op)
+            if op.spec_id is not None and str(op.spec_id) != op.sym_name.data:
+                by_key.setdefault(str(op.spec_id), []).append(op)
+        for key, text in values.items():
+            if key not in by_key:
+                shown = ", ".join(_describe(o) for o in constants) or "none"
+                raise PassFailedException(
+                    f"{NAME}: the module has no specialization constant {key}; it has: {shown}"
+                )
+            for op in by_key[key]:
+                if op.sym_name.data in self.known:
+                    raise PassFailedException(f"{NAME}: @{op.sym_name.data} is given twice")
+                self.known[op.sym_name.data] = _parse(key, text, op.type)
+        for op in constants if defaults else ():
+            default = op.default_value
+            if isinstance(default, IntegerAttr | FloatAttr):
+                self.known.setdefault(op.sym_name.data, default)
+
+    # Outside of functions.
+
+    def _fold_global(self, op: Operation) -> None:
+        if isinstance(op, SpecConstantCompositeOp):
+            op = self._as_raw(op)
+        if not isinstance(op, RawGlobalOp) or op.sym_name is None:
+            return
+        layout = [self._operand(o) for o in op.layout]
+        op.layout = ArrayAttr(layout)
+        name = op.instruction.data
+        values = [o.value for o in layout if isinstance(o, ConstantRefAttr)]
+        numbers = [v for v in values if isinstance(v, IntegerAttr | FloatAttr)]
+        if name == "OpSpecConstantOp" and op.type is not None and len(numbers) == len(layout) - 1:
+            opcode = layout[0]
+            made = fold(getattr(opcode, "data", ""), numbers, op.type)
+            if made is not None:
+                self.known[op.sym_name.data] = made
+        elif name == "OpSpecConstantComposite" and len(values) == len(layout):
+            op.properties["instruction"] = type(op.instruction)("OpConstantComposite")
+
+    def _as_raw(self, op: SpecConstantCompositeOp) -> Operation:
+        """A composite of specialization constants, some of which are numbers now."""
+        if not any(s.string_value() in self.known for s in op.constituents):
+            return op
+        made = RawGlobalOp(
+            op.sym_name.data, "OpSpecConstantComposite", list(op.constituents), op.type
+        )
+        made.attributes |= op.attributes
+        Rewriter.replace_op(op, made, [])
+        return made
+
+    def _operand(self, operand: Attribute) -> Attribute:
+        if isinstance(operand, SymbolRefAttr) and operand.string_value() in self.known:
+            value = self.known[operand.string_value()]
+            return ConstantRefAttr(value, value.type)
+        return self._type(operand)
+
+    # Everywhere.
+
+    def _rewrite(self, op: Operation) -> None:
+        for value in op.results:
+            value._type = self._type(value.type)  # pyright: ignore[reportPrivateUsage]
+        for region in op.regions:
+            for block in region.blocks:
+                self._block(block)
+        for name, attribute in op.properties.items():
+            if name not in KEEPS_SYMBOLS:
+                op.properties[name] = self._property(op, name, attribute)
+        if isinstance(op, ExecutionModeOp):
+            self._execution_mode(op)
+        elif isinstance(op, ReferenceOfOp) and op.spec_const.string_value() in self.known:
+            Rewriter.replace_op(op, ConstantOp(self.known[op.spec_const.string_value()]))
+        elif isinstance(op, SpecConstantOperationOp):
+            self._operation(op)
+
+    def _block(self, block: Block) -> None:
+        for argument in block.args:
+            argument._type = self._type(argument.type)  # pyright: ignore[reportPrivateUsage]
+
+    def _operation(self, op: SpecConstantOperationOp) -> None:
+        """Inside a function, on constants that are operations."""
+        owners = [o.owner for o in op.wrapped.operands]
+        values = [o.value for o in owners if isinstance(o, ConstantOp)]
+        numbers = [v for v in values if isinstance(v, IntegerAttr | FloatAttr)]
+        if len(numbers) != len(owners):
+            return
+        made = fold(instruction_of(op.wrapped)[1], numbers, op.result.type)
+        if made is not None:
+            Rewriter.replace_op(op, ConstantOp(made))
+
+    def _execution_mode(self, op: ExecutionModeOp) -> None:
+        values = [
+            self.known.get(v.string_value(), v) if isinstance(v, SymbolRefAttr) else v
+            for v in op.values
+        ]
+        op.properties["values"] = ArrayAttr(values)
+        fixed = all(isinstance(v, IntegerAttr) for v in values)
+        if op.execution_mode.data is ExecutionMode.LocalSizeId and fixed:
+            op.execution_mode = ExecutionModeAttr(ExecutionMode.LocalSize)
+
+    def _property(self, op: Operation, name: str, attribute: Attribute) -> Attribute:
+        if not isinstance(attribute, SymbolRefAttr) or not isinstance(op, IRDLOperation):
+            return self._type(attribute)
+        if attribute.string_value() not in self.known:
+            return attribute
+        definition = op.get_irdl_definition()
+        declared = definition.properties.get(name)
+        bases = None if declared is None else declared.constr.get_bases()
+        return self._number(self.known[attribute.string_value()], bases or ())
+
+    # Types.
+
+    def _type(self, attribute: Attribute) -> Attribute:
+        """An attribute with the numbers of its symbols."""
+        known = self._types.get(attribute)
+        if known is None:
+            known = self._types[attribute] = self._made(attribute)
+        return known
+
+    def _made(self, attribute: Attribute) -> Attribute:
+        if isinstance(attribute, ArrayAttr):
+            return ArrayAttr([self._type(a) for a in attribute.data])
+        if isinstance(attribute, DictionaryAttr):
+            return DictionaryAttr({k: self._type(v) for k, v in attribute.data.items()})
+        if not isinstance(attribute, ParametrizedAttribute) or isinstance(
+            attribute, SymbolRefAttr | IntegerAttr | FloatAttr
+        ):
+            return attribute
+        definitions = type(attribute).get_irdl_definition().parameters
+        parameters: list[Attribute] = []
+        for (_, definition), parameter in zip(definitions, attribute.parameters, strict=True):
+            bases = definition.constr.get_bases() or ()
+            parameters.append(self._parameter(parameter, bases))
+        if tuple(parameters) == tuple(attribute.parameters):
+            return attribute
+        return type(attribute).new(parameters)
+
+    def _parameter(self, parameter: Attribute, bases: Iterable[type[Attribute]]) -> Attribute:
+        if isinstance(parameter, ArrayAttr):
+            parts = cast("Sequence[Attribute]", parameter.data)
+            return ArrayAttr([self._parameter(a, (IntAttr,)) for a in parts])
+        if not isinstance(parameter, SymbolRefAttr):
+            return self._type(parameter)
+        value = self.known.get(parameter.string_value())
+        return parameter if value is None else self._number(value, bases)
+
+    @staticmethod
+    def _number(value: Number, bases: Iterable[type[Attribute]]) -> Attribute:
+        """A number in the form that a declaration wants."""
+        if not isinstance(value, IntegerAttr):
+            raise PassFailedException(f"{NAME}: {value} stands where an integer must")
+        number = value.value.data & 0xFFFFFFFF
+        for cls in bases:
+            if issubclass(cls, EnumerationAttr):
+                try:
+                    return cls(cls.ENUM(number))
+                except ValueError:
+                    raise PassFailedException(
+                        f"{NAME}: {number} is no {cls.ENUM.__name__}"
+                    ) from None
+        return IntAttr(number) if IntAttr in bases else value
+
+    # What is left.
+
+    def _drop(self) -> None:
+        """Removes the constants that nothing names; the others become constants of their name."""
+        used = _symbols_in(self.module)
+        for op in list(self.module.body.block.ops):
+            if not isinstance(op, SpecConstantOp | RawGlobalOp) or op.sym_name is None:
+                continue
+            name = op.sym_name.data
+            if name not in self.known:
+                constant = isinstance(op, RawGlobalOp) and op.instruction.data in COMPOSITES
+                if constant and not op.attributes and name not in used:
+                    Rewriter.erase_op(op)
+                continue
+            if name in used:
+                Rewriter.replace_op(op, _constant(name, self.known[name]), [])
+            else:
+                Rewriter.erase_op(op)
+
+
+def _constant(name: str, value: Number) -> RawGlobalOp:
+    """A constant under a symbol."""
+    from xdsl_spirv.serialization.types_and_constants import scalar_words
+
+    if value.type == IntegerType(1):
+        instruction = "OpConstantTrue" if value.value.data else "OpConstantFalse"
+        return RawGlobalOp(name, instruction, (), value.type)
+    words = [IntAttr(word) for word in scalar_words(value, value.type, None)]
+    return RawGlobalOp(name, "OpConstant", words, value.type)
+
+
+def _symbols_in(module: SPIRVModuleOp) -> set[str]:
+    """The symbols that variables, carried instructions and references name."""
+    found: set[str] = set()
+    for op in module.walk():
+        for attribute in (*op.properties.values(), *op.attributes.values()):
+            waiting = [attribute]
+            while waiting:
+                one = waiting.pop()
+                if isinstance(one, SymbolRefAttr):
+                    found.add(one.string_value())
+                elif isinstance(one, ArrayAttr):
+                    waiting += one.data
+    return found
+
+
+def _describe(op: SpecConstantOp) -> str:
+    spec_id = "" if op.spec_id is None else f" (SpecId {op.spec_id})"
+    return f"@{op.sym_name.data}{spec_id}: {op.type}"
+
+
+def _parse(key: str, text: str, t: Attribute) -> Number:
+    """A value of the constant's type."""
+    try:
+        if isinstance(t, AnyFloat):
+            packed = t.pack((float(text),))
+            return FloatAttr(next(t.iter_unpack(packed)), t)
+        if isinstance(t, IntegerType):
+            return _parse_integer(text, t)
+    except (ValueError, OverflowError):
+        pass
+    raise PassFailedException(f"{NAME}: {text} is no value of {key}, which is of type {t}")
+
+
+def _parse_integer(text: str, t: IntegerType) -> IntegerAttr:
+    width = t.width.data
+    if width == 1:
+        if text not in ("true", "false", "0", "1"):
+            raise ValueError(text)
+        return IntegerAttr.from_bool(text in ("true", "1"))
+    value = int(text, 0)
+    if not -(1 << (width - 1)) <= value < 1 << width:
+        raise ValueError(text)
+    return integer_attribute(value, t)

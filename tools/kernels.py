@@ -1,0 +1,73 @@
+"""
+One entry point of a SPIR-V binary on the interpreter: buffers by their binding, in and out.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, entry_points
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.interpreter.api import dispatch
+from xdsl_spirv.passes.spirv.specialize import parse_values, specialize
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.tools.arrays import read_array, write_results
+
+
+def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv interpret x.spv`: an input is named by its variable, or by `SET.BINDING`."""
+    module = find_module(program)
+    entry = _entry(module, arguments.function)
+    specialize(module, parse_values(arguments.spec), defaults=True)
+    names = _names(module)
+    buffers: dict[tuple[int, int], Array] = {}
+    for text in arguments.inputs:
+        name, equals, path = text.partition("=")
+        if not equals or name not in names:
+            raise ProgramError(
+                f"--input {text} names no buffer",
+                f"buffers: {', '.join(names) or 'none'}",
+                "write --input NAME=x.npy",
+            )
+        buffers[names[name]] = read_array(path).copy(order="C")
+    dispatch(module, entry, _grid(arguments.grid), buffers, subgroup_size=arguments.subgroup_size)
+    results = {f"{s}.{b}": array for (s, b), array in sorted(buffers.items())}
+    write_results(arguments.output, results)
+    return 0
+
+
+def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
+    names = [op.fn.string_value() for op in entry_points(module)]
+    if wanted is None and len(names) == 1:
+        return names[0]
+    if wanted is None or wanted not in names:
+        raise ProgramError(
+            "the entry point is not named" if wanted is None else f"no entry point {wanted!r}",
+            f"entry points: {', '.join(names) or 'none'}",
+            "choose one with --function",
+        )
+    return wanted
+
+
+def _names(module: SPIRVModuleOp) -> dict[str, tuple[int, int]]:
+    """What a buffer may be called -> its set and binding."""
+    found: dict[str, tuple[int, int]] = {}
+    for op in module.body.block.ops:
+        if not isinstance(op, GlobalVariableOp) or op.binding is None or op.descriptor_set is None:
+            continue
+        place = (op.descriptor_set.value.data, op.binding.value.data)
+        found[f"{place[0]}.{place[1]}"] = place
+        found.setdefault(op.sym_name.data, place)
+    return found
+
+
+def _grid(text: str) -> tuple[int, int, int]:
+    parts = text.split("x")
+    if len(parts) != 3 or not all(p.isdecimal() and int(p) > 0 for p in parts):
+        raise ProgramError(f"--grid {text} is no grid", "", "write three numbers, as in 4x1x1")
+    x, y, z = map(int, parts)
+    return x, y, z
