@@ -28,6 +28,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel
 
   spirv.func @main() "None" {
     // CHECK:      %{{.*}} = spirv.Constant 32 : i32
+    // CHECK-NEXT: %{{.*}} = spirv.Constant 8 : i32
     // CHECK-NEXT: %{{.*}} = spirv.Constant 40 : i32
     // CHECK-NEXT: %{{.*}} = spirv.mlir.referenceof @kept : i1
     // CHECK-NEXT: %{{.*}} = spirv.ConstantNull : !spirv.coopmatrix<32x8xf32, Subgroup, MatrixAcc>
