@@ -15,16 +15,21 @@ from dataclasses import replace
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.structure import ModuleOp
-from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.dialects.spirv.constants import SpecConstantCompositeOp, SpecConstantOp
+from xdsl_spirv.dialects.spirv.structure import (
+    EntryPointOp,
+    ExecutionModeOp,
+    FuncOp,
+    GlobalVariableOp,
+    ModuleOp,
+)
+from xdsl_spirv.serialization.binary import RawModule, decode
 from xdsl_spirv.serialization.encoder import ModuleEncoder
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
-from xdsl_spirv.serialization.validation.registry import Severity, declared_rule
-from xdsl_spirv.serialization.validation.validator import Finding, validate
+from xdsl_spirv.serialization.target import symbol_of
+from xdsl_spirv.serialization.validation.registry import Severity
+from xdsl_spirv.serialization.validation.validator import VERIFIER, WRITABLE, Finding, validate
 from xdsl_spirv.serialization.words import Section, string_words
-
-VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "An operation keeps its own verifier's rules.")
-WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be written as a binary.")
 
 _RULE = re.compile(r"((?:DOT|CM|ROT|BF)-\d\d): ([^;]*); (.*)", re.DOTALL)
 _LINES = ("OpLine", "OpNoLine", "OpString")
@@ -103,7 +108,33 @@ def _operations(module: ModuleOp) -> dict[int, Operation]:
         if at < len(targets) and 0 <= line < len(operations):
             found[targets[at]] = operations[line]
         at += 1
-    return found if at == len(targets) else {}
+    return _declared(plain, operations) | (found if at == len(targets) else {})
+
+
+def _declared(binary: RawModule, operations: list[Operation]) -> dict[int, Operation]:
+    """What stands outside of functions: by order, or by name."""
+    found: dict[int, Operation] = {}
+    for name, kind in ORDERED.items():
+        written = [i.index for i in binary if i.name == name]
+        found |= dict(zip(written, (op for op in operations if isinstance(op, kind)), strict=False))
+    symbols = {symbol_of(op): op for op in operations if isinstance(op, NAMED)}
+    names = {i.words[1]: i.operands[1].value for i in binary if i.name == "OpName"}
+    for i in binary:
+        if i.name in ("OpVariable", "OpSpecConstant", "OpSpecConstantComposite"):
+            op = symbols.get(str(names.get(i.words[2], "")))
+            if op is not None:
+                found[i.index] = op
+    return found
+
+
+ORDERED: dict[str, type[Operation]] = {
+    "OpEntryPoint": EntryPointOp,
+    "OpExecutionMode": ExecutionModeOp,
+    "OpFunction": FuncOp,
+}
+"""Instructions that stand in the order of their operations."""
+
+NAMED = (GlobalVariableOp, SpecConstantOp, SpecConstantCompositeOp)
 
 
 def parse_finding(error: VerifyException, file: str, line: int) -> Finding:

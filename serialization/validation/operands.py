@@ -18,7 +18,7 @@ from xdsl_spirv.serialization.validation.types import Type
 
 
 class Want(NamedTuple):
-    """What a type must be: in words, and as a test of it beside the result's."""
+    """What a type must be: in words (`{r}` is the result's), and as a test of it beside that."""
 
     text: str
     fits: Callable[[Type, Type], bool]
@@ -38,23 +38,23 @@ FLOAT_SCALAR = Want("a floating-point scalar", lambda t, r: t.kind == "Float")
 FLOAT_VECTOR = Want("a vector of floats", lambda t, r: t.is_vector and t.base == "Float")
 UNSIGNED = Want("an integer of Signedness 0", lambda t, r: t.base == "Int" and not t.signed)
 MATRIX = Want("a matrix", lambda t, r: t.kind == "Matrix")
-SAME = Want("of the result's type", lambda t, r: t is r)
+SAME = Want("of type {r}", lambda t, r: t is r)
 LIKE = Want(
-    "an integer of the result's shape and width",
+    "an integer of the shape and width of {r}",
     lambda t, r: t.base == "Int" and t.shape() == r.shape() and t.width == r.width,
 )
 INT_SHAPE = Want(
-    "an integer of the result's shape", lambda t, r: t.base == "Int" and t.shape() == r.shape()
+    "an integer of the shape of {r}", lambda t, r: t.base == "Int" and t.shape() == r.shape()
 )
 FLOAT_SHAPE = Want(
-    "a float of the result's shape", lambda t, r: t.base == "Float" and t.shape() == r.shape()
+    "a float of the shape of {r}", lambda t, r: t.base == "Float" and t.shape() == r.shape()
 )
 BOOL_SHAPE = Want(
-    "a Boolean of the result's shape", lambda t, r: t.base == "Bool" and t.shape() == r.shape()
+    "a Boolean of the shape of {r}", lambda t, r: t.base == "Bool" and t.shape() == r.shape()
 )
-COMPONENT = Want("of the result's component type", lambda t, r: t is r.scalar)
+COMPONENT = Want("of the component type of {r}", lambda t, r: t is r.scalar)
 UNSIGNED_SHAPE = Want(
-    "an integer of Signedness 0 in the result's shape",
+    "an integer of Signedness 0 in the shape of {r}",
     lambda t, r: t.base == "Int" and not t.signed and t.shape() == r.shape(),
 )
 
@@ -125,7 +125,7 @@ TABLE = (
         "VectorTimesScalar", FLOAT_VECTOR, {"vector": SAME, "scalar": COMPONENT}),
     Row("OPR-07", "3.49.13", "Dot takes two vectors of floats of the result's type.",
         "Dot", FLOAT_SCALAR,
-        {n: Want("a vector of the result's type", lambda t, r: t.is_vector and t.element is r)
+        {n: Want("a vector of {r}", lambda t, r: t.is_vector and t.element is r)
          for n in ("vector_1", "vector_2")}, _same_pair),
     Row("OPR-08", "3.49.15", "Logical operations take Booleans of the result's type.",
         "LogicalOr LogicalAnd LogicalEqual LogicalNotEqual", BOOL, _two(SAME)),
@@ -214,9 +214,7 @@ def check_row(
         elif not want.fits(type_, result or type_):
             sound = False
             yield Problem(
-                f"{name} {m.spell(words[place])} is {want.text}"
-                + (f" {result}" if result is not None and "result" in want.text else "")
-                + f", but it is of {type_}",
+                f"{name} {m.spell(words[place])} is {want.text.format(r=result)}, not of {type_}",
                 "convert it, or use the instruction for its type",
             )
     if sound and row.also is not None and len(words) > 3:
@@ -306,6 +304,6 @@ def clock(m: Module, i: Instruction) -> Problems:
     if (
         result.base != "Int"
         or result.signed
-        or not (pair or result.width == 64 and result.is_scalar)
+        or not (pair or (result.width == 64 and result.is_scalar))
     ):
         yield Problem(f"the clock gives {result}", "use a 64-bit integer of Signedness 0")

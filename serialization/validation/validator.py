@@ -27,6 +27,7 @@ from xdsl_spirv.serialization.validation.registry import (
     Problem,
     Rule,
     Severity,
+    declared_rule,
 )
 
 GROUPS = (
@@ -51,6 +52,11 @@ GROUPS = (
     "extensions",
 )
 """The modules that register rules, in the order of the documentation."""
+
+
+VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "An operation keeps its own verifier's rules.")
+WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be written as a binary.")
+"""Rules of what is not a binary yet; `of_dialect.py` checks them."""
 
 
 @dataclass(frozen=True, slots=True)
