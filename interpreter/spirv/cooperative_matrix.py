@@ -188,12 +188,30 @@ def integer_multiply_add(
     product = exact_product(a, b, a_sign, b_sign)
     extend = numbers.integer_to_integer(result.dtype, sign=c_sign)
 
+    def add(total: Array, addend: Array) -> Array:
+        # C keeps its own signedness, the limits are those of the result.
+        if c_sign == result_sign:
+            return saturating_add(total, addend, result_sign)
+        return _saturating_mixed_add(total, addend, result_sign)
+
     def call(a: Array, b: Array, c: Array) -> Array:
         total = product(a, b).astype(result.dtype, copy=False)
         addend = extend(c)
-        return saturating_add(total, addend, result_sign) if saturating else total + addend
+        return add(total, addend) if saturating else total + addend
 
     return call
+
+
+def _saturating_mixed_add(a: Array, b: Array, sign: bool) -> Array:
+    """a + b, where a and the result have a sign and b has none, or (not `sign`) the other way."""
+    total = a + b
+    zero, ones = total.dtype.type(0), total.dtype.type(-1)
+    if sign:
+        largest = total.dtype.type(np.iinfo(total.dtype).max)
+        return np.where(numbers.unsigned(b) > numbers.unsigned(largest - a), largest, total)
+    above = numbers.unsigned(total) < numbers.unsigned(a)
+    below = numbers.unsigned(total) > numbers.unsigned(a)
+    return np.where((b >= 0) & above, ones, np.where((b < 0) & below, zero, total))
 
 
 def exact_product(
