@@ -35,14 +35,17 @@ def _triple(numbers: Sequence[int]) -> Triple:
     return x, y, z
 
 
-def run(unit: Unit, function: Operation, arguments: Sequence[Any]) -> None:
-    """Run a function for every workgroup of the unit's geometry."""
+def run(
+    unit: Unit, function: Operation, arguments: Sequence[Any], workgroups: int | None = None
+) -> None:
+    """Run a function for the first workgroups of the unit's geometry, or for all."""
     with np.errstate(all="ignore"):
         code = compile_function(function, unit)
         geometry = unit.geometry
         chunk = chunk_size(unit, code)
-        for first in range(0, geometry.workgroups, chunk):
-            wave = Wave(geometry, first, min(first + chunk, geometry.workgroups))
+        last = geometry.workgroups if workgroups is None else min(workgroups, geometry.workgroups)
+        for first in range(0, last, chunk):
+            wave = Wave(geometry, first, min(first + chunk, last))
             wave.globals = unit.wave_globals(wave)
             if unit.checker is not None:
                 unit.checker.start(wave)

@@ -22,6 +22,16 @@ deals them out in a fixed pseudo-random order, which no sensible program can dep
 """
 
 
+Accumulation: TypeAlias = Literal["binary32", "halves", "exact", "magnitudes"]
+"""
+How a floating cooperative MulAdd sums (CM-25).
+
+`binary32`: products in numpy's order, then C, rounded once; `halves`: C, then the products' first
+half, then the second, each sum rounded to the accumulators' type; `exact`: in binary64, rounded
+once. `magnitudes` is |A| |B| + |C|, what intervals are derived from, and no result.
+"""
+
+
 @dataclass(frozen=True)
 class MemoryBudget:
     """
@@ -47,15 +57,16 @@ class Options:
     """
     The subgroup's size and the choices among what the specifications leave open.
 
-    `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's; `component_mapping`
-    is CM-18's; `memory` bounds the workgroups that are in flight together; `max_steps` bounds the
-    blocks that a launch executes. `checks` says what to look for (docs/checks.md): nothing, unless
-    given.
+    `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's, `component_mapping`
+    CM-18's, `accumulation` CM-25's; `memory` bounds the workgroups that are in flight together,
+    `max_steps` the blocks that a launch executes. `checks` says what to look for (docs/checks.md):
+    nothing, unless given.
     """
 
     subgroup_size: int = 32
     bfloat16_rounding: Rounding = "nearest-even"
     component_mapping: Mapping = "row-major"
+    accumulation: Accumulation = "binary32"
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     max_steps: int | None = None
     checks: Checks | None = None

@@ -45,7 +45,8 @@ class Unit:
 
     `specialized` holds the value of every specialization constant by symbol; `geometry` is the
     launch's. `global_slot` numbers the module's variables in a wave's `globals`, and `creators`
-    makes each of them for a new wave. `checker` looks on where the options ask for checks.
+    makes each of them for a new wave. `checker` looks on where the options ask for checks;
+    `products` counts what `magnitudes` (options.py) sums.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -60,6 +61,7 @@ class Unit:
         self.workgroup_bytes = 0
         self.checker: Checker | None = None
         self.steps = Steps.of(options.max_steps)
+        self.products = 0
         self._forms: dict[Attribute, Form] = {}
         self._codes: dict[str, Code] = {}
         for op in module.regions[0].block.ops:

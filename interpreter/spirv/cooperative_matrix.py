@@ -139,11 +139,11 @@ def multiply_add(op: ops.CooperativeMatrixMulAddOp, unit: Unit) -> Function:
         inputs = (a.dtype, b.dtype, c.dtype)
         if not all(map(numbers.is_float, inputs)):
             raise InterpreterError(f"{op.name} of integer matrices to {result.dtype}", op)
-        return float_multiply_add(
-            result.dtype,
-            F64 if F64 in (*inputs, result.dtype) else F32,
-            unit.options.bfloat16_rounding,
-        )
+        rounding = unit.options.bfloat16_rounding
+        if unit.options.accumulation != "binary32":
+            return chosen_multiply_add(a.columns, result, unit)
+        wide = F64 if F64 in (*inputs, result.dtype) else F32
+        return float_multiply_add(result.dtype, wide, rounding)
     return integer_multiply_add(a, b, result, CooperativeMatrixOperands(bits))
 
 
@@ -163,6 +163,29 @@ def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Functi
         return round_to(total).astype(F32)
 
     return rounded
+
+
+def chosen_multiply_add(length: int, result: CooperativeMatrix, unit: Unit) -> Function:
+    """A floating MulAdd as `Options.accumulation` says (CM-25)."""
+    way, rounding = unit.options.accumulation, unit.options.bfloat16_rounding
+    round_wide = numbers.float_to_float(F64, result.dtype, rounding)
+
+    def rounded(total: Array) -> Array:
+        return round_wide(total).astype(result.carrier, copy=False)
+
+    def exact(a: Array, b: Array, c: Array) -> Array:
+        return rounded(np.matmul(a.astype(F64), b.astype(F64)) + c)
+
+    def halves(a: Array, b: Array, c: Array) -> Array:
+        middle = length // 2
+        first = exact(a[..., :middle], b[:, :, :middle], c)
+        return exact(a[..., middle:], b[:, :, middle:], first)
+
+    def magnitudes(a: Array, b: Array, c: Array) -> Array:
+        unit.products += length
+        return exact(np.abs(a), np.abs(b), np.abs(c))
+
+    return {"exact": exact, "halves": halves, "magnitudes": magnitudes}[way]
 
 
 def _add(total: Array, c: Array) -> Array:

@@ -236,7 +236,35 @@ def run_entry(
     push_constants: bytes,
     options: Options,
 ) -> None:
-    """Run one entry point over all workgroups of a grid."""
+    """Run one entry point over all workgroups of a grid, with what the options' checks ask for."""
+    if options.checks is None or not options.checks.choices:
+        run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
+        return
+    from xdsl_spirv.interpreter.checks.choices import SAMPLE, Choices
+
+    choices = Choices(module, options)
+    before = {place: array.copy() for place, array in buffers.items()} if choices.any else {}
+    run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
+    if choices.any:
+        choices.explore(
+            before,
+            lambda chosen, copies: run_workgroups(
+                module, entry, grid, copies, spec_values, push_constants, chosen, SAMPLE
+            ),
+        )
+
+
+def run_workgroups(
+    module: ModuleOp,
+    entry: str,
+    grid: tuple[int, int, int],
+    buffers: Buffers,
+    spec_values: SpecValues,
+    push_constants: bytes,
+    options: Options,
+    workgroups: int | None = None,
+) -> Unit:
+    """Run an entry point over the first workgroups of a grid, or all."""
     function = find_entry(module, entry)
     placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
     unit = Unit(module, options, placeholder)
@@ -256,7 +284,8 @@ def run_entry(
                 f"pass one under {_place(op)}",
             )
         unit.add_global(op.sym_name.data, made)
-    run(unit, function, ())
+    run(unit, function, (), workgroups)
+    return unit
 
 
 def make_checker(unit: Unit, checks: Checks) -> Checker:

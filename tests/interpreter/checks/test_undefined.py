@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.interpreter.checks import Allowed, Checks
+
 STORE = "spirv.Store"
 I32 = np.int32
 
@@ -160,6 +162,13 @@ def test_shuffle_of_inactive(kernel: Any, find: Any) -> None:
         spirv.mlir.merge
       }}""")
     find(kernel)
+
+
+@pytest.mark.bug("what was read outside a buffer", rule="UNDEF-07", op=STORE, first=20, count=12)
+def test_read_outside(kernel: Any, find: Any) -> None:
+    allow = (Allowed(rule="BOUNDS-01"),)
+    out(kernel, load(kernel, np.zeros(20, I32), "i32"))
+    find(kernel, checks=Checks.all(allow=allow))
 
 
 DOMAINS = [

@@ -1,0 +1,274 @@
+"""
+Does a result depend on what the specifications leave to implementations?
+
+A launch's first workgroups run again, unchecked, with other choices, and the buffers are compared
+with those of a run with the launch's own. Bits may not depend on the component mapping (CM-18).
+Floats may depend on the order of a MulAdd's additions and on bfloat16's rounding within an
+interval. That of docs/numerics.md is (n + 1) u M + v |x| + (2 n + 1) s, where M is what the kernel
+computes from absolute values: a run in which every MulAdd is |A| |B| + |C| gives it, as long as
+everything after the MulAdds is linear or clamps. n, the length of the longest sum, is at most the
+number of MulAdds that were executed times their K. Where a kernel applies another function to
+floats no interval is derived, and only integers are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import arithmetic, composite, conversion, glsl
+from xdsl_spirv.dialects.spirv import cooperative_matrix as matrices
+from xdsl_spirv.dialects.spirv import memory as memory_ops
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
+from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.checks.report import CheckError, Finding
+from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dtype
+from xdsl_spirv.interpreter.options import Accumulation, Options
+from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
+from xdsl_spirv.interpreter.unit import Unit
+
+Place: TypeAlias = tuple[int, int]
+Run: TypeAlias = Callable[[Options, dict[Place, Array]], Unit]
+"""Run the first workgroups with some options over some buffers."""
+
+SAMPLE = 8
+"""How many workgroups run again."""
+
+LINEAR = (
+    arithmetic.FAddOp,
+    arithmetic.FSubOp,
+    arithmetic.FMulOp,
+    arithmetic.FNegateOp,
+    arithmetic.MatrixTimesScalarOp,
+    arithmetic.VectorTimesScalarOp,
+    conversion.FConvertOp,
+    matrices.CooperativeMatrixMulAddOp,
+    glsl.GLFMaxOp,
+    glsl.GLFMinOp,
+    glsl.GLFClampOp,
+    glsl.GLFmaOp,
+)
+"""Functions of floats through which the derived interval holds."""
+
+_MOVING = ("Load", "Store", "Composite", "VectorShuffle", "Constant", "Copy", "Undef", "Variable")
+
+
+class Choices:
+    """What a module's results may depend on, and whether they do."""
+
+    def __init__(self, module: Operation, options: Options):
+        assert options.checks is not None
+        self.options = options
+        self.checks = options.checks
+        self.plain = replace(options, checks=None)
+        operations = list(module.walk())
+        self.lines = places.lines_of(module)
+        self.components = next((op for op in operations if _sees_components(op)), None)
+        self.sums = [op for op in operations if _sums_floats(op)]
+        self.bfloat = next((op for op in operations if _makes_bfloat16(op)), None)
+        self.length = 1
+        self.linear = all(map(_is_linear, operations))
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to run again."""
+        return bool(self.components or self.sums or self.bfloat)
+
+    def explore(self, buffers: Mapping[Place, Array], run: Run) -> None:
+        """Run with every choice and compare; `buffers` are as the launch found them."""
+
+        def outcome(options: Options) -> dict[Place, Array]:
+            copies = {place: array.copy() for place, array in buffers.items()}
+            unit = run(options, copies)
+            if options.accumulation == "magnitudes":
+                self.length = max(1, unit.products)
+            return copies
+
+        own = outcome(self.plain)
+        if self.components is not None:
+            mappings: tuple[ComponentMapping, ...] = ("row-major", "column-major", "opaque")
+            for mapping in mappings:
+                if mapping != self.options.component_mapping:
+                    other = outcome(replace(self.plain, component_mapping=mapping))
+                    self._compare_bits(own, other, f"component mapping {mapping}")
+        if not self.sums and self.bfloat is None:
+            return
+        sizes: dict[Place, Array] = {}
+        if self.sums:
+            sizes = outcome(replace(self.plain, accumulation="magnitudes"))
+            orders: tuple[Accumulation, ...] = ("halves", "exact")
+            for order in orders:
+                other = outcome(replace(self.plain, accumulation=order))
+                what = f"sums {ORDERS[order]}"
+                self._compare(own, other, sizes, "CHOICE-02", self.sums[0], what)
+        if self.bfloat is not None:
+            rounding = "toward-zero"
+            if self.options.bfloat16_rounding == rounding:
+                rounding = "nearest-even"
+            other = outcome(replace(self.plain, bfloat16_rounding=rounding))
+            self._compare(
+                own, other, sizes, "CHOICE-03", self.bfloat, f"bfloat16 rounded {rounding}"
+            )
+
+    def _compare_bits(
+        self,
+        own: Mapping[Place, Array],
+        other: Mapping[Place, Array],
+        what: str,
+    ) -> None:
+        for place, array in own.items():
+            different = _raw(array) != _raw(other[place])
+            if different.any():
+                assert self.components is not None
+                self._find(
+                    "CHOICE-01", self.components, place, array, other[place], different, what
+                )
+                return
+
+    def _compare(
+        self,
+        own: Mapping[Place, Array],
+        other: Mapping[Place, Array],
+        sizes: Mapping[Place, Array],
+        rule: str,
+        op: Operation,
+        what: str,
+    ) -> None:
+        for place, array in own.items():
+            if is_float(array.dtype):
+                if not self.linear:
+                    continue
+                wide, changed = array.astype(np.float64), other[place].astype(np.float64)
+                magnitude = np.abs(sizes.get(place, array).astype(np.float64))
+                allowed = self._allowed(rule, wide, magnitude, array.dtype)
+                same = (wide == changed) | (np.isnan(wide) & np.isnan(changed))
+                different = ~same & ~(np.abs(wide - changed) <= allowed)
+                different &= np.isfinite(magnitude)
+            else:
+                different = _raw(array) != _raw(other[place])
+            if different.any():
+                self._find(rule, op, place, array, other[place], different, what)
+                return
+
+    def _allowed(self, rule: str, value: Array, magnitude: Array, dtype: Any) -> Array:
+        """Twice the derived radius: both results may lie anywhere in the interval."""
+        v = float(ml_dtypes.finfo(dtype).eps)
+        size = magnitude + np.abs(value)
+        if rule == "CHOICE-03":
+            return 4 * float(ml_dtypes.finfo(BFLOAT16).eps) * size + 2 * v * np.abs(value)
+        u, tiny = 0.0, 0.0
+        for op in self.sums:
+            component = scalar_dtype(op.result.type.element_type)  # pyright: ignore
+            info = ml_dtypes.finfo(component)  # pyright: ignore
+            u = max(u, float(info.eps))
+            tiny = max(tiny, float(info.smallest_subnormal))
+        length = self.length
+        return 2 * ((length + 1) * u * size + v * np.abs(value) + (2 * length + 1) * tiny)
+
+    def _find(
+        self,
+        rule: str,
+        op: Operation,
+        place: Place,
+        own: Array,
+        other: Array,
+        different: Array,
+        what: str,
+    ) -> None:
+        report = self.checks.report
+        if report.seen("choices", rule, op):
+            return
+        first = tuple(int(n) for n in np.argwhere(different)[0])
+        count = int(different.sum())
+        finding = Finding(
+            "choices",
+            rule,
+            op.name,
+            f"the result at set {place[0]}, binding {place[1]} is another one with {what}",
+            "let no result depend on what an implementation may choose",
+            places.function_of(op),
+            self.lines.get(op, 0),
+            places.text_of(op),
+        )
+        finding.values = [
+            f"{count} elements differ, the first at {list(first)}: {own[first]} and {other[first]}"
+        ]
+        if is_float(own.dtype):
+            spread = np.abs(own.astype(np.float64) - other.astype(np.float64))
+            finding.values.append(f"largest difference: {np.nanmax(spread):g}")
+        if report.add(finding, op, self.checks.allow) and self.checks.stop:
+            raise CheckError(finding)
+
+
+ORDERS: dict[Accumulation, str] = {
+    "halves": "begun with C and done in two halves",
+    "exact": "exact and rounded once",
+}
+
+
+def _raw(array: Array) -> Array:
+    """An array's elements as bits."""
+    flat = np.ascontiguousarray(array)
+    return flat.view(f"u{array.dtype.itemsize}") if array.dtype.kind != "u" else flat
+
+
+def _matrix(type: Any) -> bool:
+    return isinstance(type, CooperativeMatrixType)
+
+
+def _sees_components(op: Operation) -> bool:
+    """Whether an operation looks at the components of one invocation."""
+    if isinstance(op, matrices.CooperativeMatrixLengthOp):
+        return True
+    if isinstance(op, composite.CompositeExtractOp | composite.CompositeInsertOp):
+        return _matrix(op.composite.type)
+    if isinstance(op, memory_ops.AccessChainOp | memory_ops.InBoundsAccessChainOp):
+        base = op.base.type
+        return isinstance(base, PointerType) and _matrix(base.pointee)
+    return False
+
+
+def _sums_floats(op: Operation) -> bool:
+    if not isinstance(op, matrices.CooperativeMatrixMulAddOp):
+        return False
+    type = op.result.type
+    assert isinstance(type, CooperativeMatrixType)
+    dtype = scalar_dtype(type.element_type)
+    return dtype is not None and is_float(dtype)
+
+
+def _component(type: Any) -> Any:
+    while True:
+        inner = getattr(type, "element_type", None) or getattr(type, "column_type", None)
+        if inner is None:
+            return scalar_dtype(type)
+        type = inner
+
+
+def _makes_bfloat16(op: Operation) -> bool:
+    rounds = isinstance(
+        op,
+        conversion.FConvertOp
+        | conversion.ConvertSToFOp
+        | conversion.ConvertUToFOp
+        | arithmetic.DotOp
+        | matrices.CooperativeMatrixMulAddOp,
+    )
+    return rounds and _component(op.results[0].type) == BFLOAT16
+
+
+def _is_linear(op: Operation) -> bool:
+    """Whether the interval of an operation's floating operands gives that of its result."""
+    if not op.results or isinstance(op, LINEAR):
+        return True
+    if any(part in op.name for part in _MOVING) or not op.name.startswith("spirv."):
+        return True
+    dtype = _component(op.results[0].type)
+    if dtype is None or not is_float(dtype):
+        return True
+    return op.name.startswith(("spirv.mlir.", "spirv.FunctionCall", "spirv.Bitcast"))

@@ -1,0 +1,161 @@
+"""Results that depend on what implementations choose, and those that only seem to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.interpreter.checks import Checks
+
+OPS = "spirv.KHR.CooperativeMatrix"
+MULADD = f"{OPS}MulAdd"
+EIGHT: dict[str, Any] = {"local": (8, 1, 1), "subgroup_size": 8}
+SHARED = '["NonPrivatePointer"]'
+BARRIER = (
+    "spirv.ControlBarrier <Workgroup>, <Workgroup>, "
+    "<AcquireRelease|UniformMemory|MakeAvailable|MakeVisible>"
+)
+
+
+def coop(use: str = "Acc", element: str = "f32") -> str:
+    """An 8x8 matrix type."""
+    return f"!spirv.coopmatrix<8x8x{element}, Subgroup, Matrix{use}>"
+
+
+def load(kernel: Any, values: Any, use: str) -> str:
+    """An 8x8 matrix of a new buffer of f32."""
+    buffer = kernel.buffer("f32", values)
+    pointer, eight = kernel.pointer(buffer, "%zero"), kernel.constant(8)
+    return kernel.op(
+        f"{OPS}Load {pointer}, {eight}, <RowMajor> : !spirv.ptr<f32, StorageBuffer>, i32 "
+        f"-> {coop(use)}"
+    )
+
+
+def store(kernel: Any, buffer: int, matrix: str, operand: str = "") -> None:
+    """Store an 8x8 matrix of f32."""
+    pointer, eight = kernel.pointer(buffer, "%zero"), kernel.constant(8)
+    kernel(
+        f"{OPS}Store {pointer}, {matrix}, {eight}, <RowMajor>{operand} "
+        f": !spirv.ptr<f32, StorageBuffer>, {coop()}, i32"
+    )
+
+
+@pytest.mark.bug(
+    "a matrix's component taken for a place in it",
+    rule="CHOICE-01",
+    op="spirv.CompositeExtract",
+)
+def test_mapping(kernel: Any, find: Any) -> None:
+    matrix = load(kernel, np.arange(64, dtype=np.float32), "Acc")
+    out = kernel.buffer("f32", np.zeros(8, np.float32))
+    kernel.store(out, kernel.op(f"spirv.CompositeExtract {matrix}[2 : i32] : {coop()}"))
+    finding = find(kernel, **EIGHT)
+    assert "column-major" in finding.message
+
+
+def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Any, clean: Any) -> None:
+    matrix = load(kernel, np.arange(64, dtype=np.float32), "Acc")
+    out = kernel.buffer("f32", np.zeros(64, np.float32))
+    for number in range(8):
+        part = kernel.op(f"spirv.CompositeExtract {matrix}[{number} : i32] : {coop()}")
+        part = kernel.op(f"spirv.FAdd {part}, {part} : f32")
+        matrix = kernel.op(
+            f"spirv.CompositeInsert {part}, {matrix}[{number} : i32] : f32 into {coop()}"
+        )
+    store(kernel, out, matrix)
+    clean(kernel, **EIGHT)
+    assert kernel.buffers[out][2].tolist() == [2.0 * n for n in range(64)]
+
+
+def product(kernel: Any, rng: Any) -> tuple[str, Any]:
+    """A product whose last bits depend on the order of its sums, and it in binary64."""
+    a, b = (rng.standard_normal(64).astype(np.float32) for _ in range(2))
+    first, second = load(kernel, a, "A"), load(kernel, b, "B")
+    zero = kernel.op(f"spirv.Constant dense<1.0> : {coop()}")
+    types = f"{coop('A')}, {coop('B')} -> {coop()}"
+    result = kernel.op(f"{MULADD} {first}, {second}, {zero} : {types}")
+    wide = a.reshape(8, 8).astype(np.float64) @ b.reshape(8, 8).astype(np.float64) + 1
+    return result, wide
+
+
+@pytest.mark.bug("a comparison with a sum's last bits", rule="CHOICE-02", op=MULADD)
+def test_order(kernel: Any, find: Any, rng: Any) -> None:
+    matrix, wide = product(kernel, rng)
+    sums, exact = (kernel.buffer("f32", np.zeros(64, np.float32)) for _ in range(2))
+    kernel.buffers[exact][2][:] = wide.astype(np.float32).reshape(-1)
+    out = kernel.buffer("i32", np.zeros(64, np.int32))
+    store(kernel, sums, matrix, ", <NonPrivatePointer>")
+    kernel(BARRIER)
+    for row in range(8):
+        eight = kernel.constant(8 * row)
+        index = kernel.op(f"spirv.IAdd %lane, {eight} : i32")
+        pointer = kernel.pointer(sums, index)
+        value = kernel.op(f'spirv.Load "StorageBuffer" {pointer} {SHARED} : f32')
+        same = kernel.op(f"spirv.FOrdEqual {value}, {kernel.load(exact, index)} : f32")
+        kernel.store(out, kernel.op(f"spirv.Select {same}, %one, %zero : i1, i32"), index)
+    find(kernel, **EIGHT)
+
+
+def test_last_bits_are_within_the_interval(kernel: Any, clean: Any, rng: Any) -> None:
+    matrix, _ = product(kernel, rng)
+    store(kernel, kernel.buffer("f32", np.zeros(64, np.float32)), matrix)
+    clean(kernel, **EIGHT)
+
+
+@pytest.mark.bug("an integer made of a bfloat16", rule="CHOICE-03", op="spirv.FConvert")
+def test_bfloat16(kernel: Any, find: Any) -> None:
+    source = kernel.buffer("f32", np.full(32, 259.0, np.float32))
+    narrow = kernel.op(f"spirv.FConvert {kernel.load(source)} : f32 to bf16")
+    wide = kernel.op(f"spirv.FConvert {narrow} : bf16 to f32")
+    out = kernel.buffer("i32", np.zeros(32, np.int32))
+    kernel.store(out, kernel.op(f"spirv.ConvertFToS {wide} : f32 to i32"))
+    assert "260 and 258" in find(kernel).values[0]
+
+
+def test_a_rounded_float_is_within_the_interval(kernel: Any, clean: Any) -> None:
+    source = kernel.buffer("f32", np.full(32, 259.0, np.float32))
+    narrow = kernel.op(f"spirv.FConvert {kernel.load(source)} : f32 to bf16")
+    out = kernel.buffer("f32", np.zeros(32, np.float32))
+    kernel.store(out, kernel.op(f"spirv.FConvert {narrow} : bf16 to f32"))
+    clean(kernel)
+
+
+@pytest.mark.bug("a loop that does not end", rule="STEP-01", op="spirv.Branch")
+def test_a_loop_that_does_not_end(kernel: Any) -> None:
+    kernel("""
+      spirv.mlir.loop {
+        spirv.Branch ^header
+      ^header:
+        %yes = spirv.Constant true
+        spirv.BranchConditional %yes, ^body, ^merge
+      ^body:
+        spirv.Branch ^continue
+      ^continue:
+        spirv.Branch ^header
+      ^merge:
+        spirv.mlir.merge
+      }""")
+    with pytest.raises(InterpreterError, match="STEP-01: more than 1000 blocks"):
+        kernel.run(max_steps=1000)
+    with pytest.raises(InterpreterError, match="STEP-01"):
+        kernel.run(max_steps=1000, checks=Checks.all())
+
+
+def test_counters(kernel: Any) -> None:
+    values = np.array([2**31 - 1, 5, -(2**31), 7] * 8, np.int32)
+    value = kernel.load(kernel.buffer("i32", values))
+    kernel.op(f"spirv.IAdd {value}, {value} : i32")
+    small = kernel.load(kernel.buffer("f32", np.full(32, 1e-30, np.float32)))
+    kernel.op(f"spirv.FMul {small}, {small} : f32")
+    tiny = kernel.load(kernel.buffer("f32", np.full(32, 1e-20, np.float32)))
+    kernel.op(f"spirv.FMul {tiny}, {tiny} : f32")
+    zero = kernel.op("spirv.Constant 0.0 : f32")
+    kernel.op(f"spirv.FDiv {tiny}, {zero} : f32")
+    checks = Checks.of("counters")
+    kernel.run(checks=checks)
+    counts = [count for count in checks.report.counters.values()]
+    assert counts == [{"wrapped": 16}, {"subnormal": 32}, {"infinite": 32}]
