@@ -243,7 +243,7 @@ def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) ->
         return _ssa(field, names, [type(d) for _, d in definitions])
     properties = properties_of(cls)
     if field not in properties:
-        return None
+        return _computed(field) if isinstance(getattr(cls, field, None), property) else None
     name = properties[field]
     match grammar().kind(operand.kind).category:
         case Category.ID:
@@ -295,6 +295,15 @@ def _ssa(field: str, names: Sequence[str], definitions: Sequence[type[OperandDef
 def _attribute(op: Operation, name: str) -> Attribute | None:
     found = op.properties.get(name)
     return op.attributes.get(name) if found is None else found
+
+
+def _computed(field: str) -> Writer:
+    """A literal or an enumerant that the operation derives from its types."""
+
+    def write(ids: IdSource, op: Operation) -> Sequence[int]:
+        return integers(getattr(op, field), op)
+
+    return write
 
 
 def _identified(name: str) -> Writer:

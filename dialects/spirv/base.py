@@ -20,7 +20,7 @@ from typing import ClassVar
 from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
 
-EXTENDED_SETS = {"GL": "GLSL.std.450"}
+EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std"}
 """The extended instruction set that a prefix of an operation's name stands for."""
 
 VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")

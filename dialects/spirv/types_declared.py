@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     FlatSymbolRefAttrConstr,
     IntAttr,
@@ -45,7 +46,7 @@ from xdsl_spirv.dialects.spirv.types import (
 TENSOR_RANKS = range(1, 6)
 """SPV_NV_tensor_addressing: a tensor layout or view has one to five dimensions."""
 
-DYNAMIC = -1
+DYNAMIC = DYNAMIC_INDEX
 """A dimension of a tensor of ARM whose extent the type does not state."""
 
 
@@ -346,7 +347,7 @@ class TensorArmType(DeclaredType):
         extents = [extent.data for extent in self.shape]
         if DYNAMIC in extents and set(extents) != {DYNAMIC}:
             raise VerifyException("a tensor states all of its extents or none: write ? for each")
-        if any(extent == 0 or extent < DYNAMIC for extent in extents):
+        if any(extent < 1 and extent != DYNAMIC for extent in extents):
             raise VerifyException(f"a tensor's extents are at least 1, not {extents}")
 
 

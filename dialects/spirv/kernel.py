@@ -1,0 +1,365 @@
+"""
+What only OpenCL's kernels have: generic pointers, saturating conversions, lifetimes, flags, and the
+subgroup blocks, split barriers and roundings of Intel.
+
+`spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*` are MLIR's; its printer leaves out the storage
+class that its parser of `spirv.INTEL.SubgroupBlockWrite` wants, so that one is read back in the
+generic form only.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, i1, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import (
+    MemorySemanticsAttr,
+    ScopeAttr,
+    StorageClassAttr,
+)
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import (
+    BinaryPredicate,
+    Value,
+    is_ieee_float,
+    is_integer,
+    require,
+    with_element,
+)
+from xdsl_spirv.dialects.spirv.conversion import Cast, NumericConversion, PointerCast
+from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.pointer import storage_class
+from xdsl_spirv.dialects.spirv.pointers import (
+    POINTER,
+    parse_storage_class,
+    pointer_type,
+    print_pointer,
+)
+from xdsl_spirv.dialects.spirv.types import PointerType
+
+
+@irdl_op_definition
+class GenericCastToPtrExplicitOp(PointerCast):
+    """A Generic pointer into the result's storage class, null where it points elsewhere."""
+
+    name = "spirv.GenericCastToPtrExplicit"
+
+    @property
+    def storage(self) -> StorageClassAttr:
+        """The instruction's Storage operand, which the result's type says."""
+        return storage_class(self.result.type)
+
+    def verify_(self) -> None:
+        self.check_classes(source=True, target=False)
+
+
+@irdl_op_definition
+class GenericPtrMemSemanticsOp(SPIRVOp):
+    """Where a Generic pointer points, as memory semantics: `spirv.X %p : pointer type -> i32`."""
+
+    name = "spirv.GenericPtrMemSemantics"
+    pointer = operand_def(POINTER)
+    result = result_def(IntegerType(32))
+    traits = traits_def(Pure())
+    assembly_format = "$pointer attr-dict `:` type($pointer) `->` type($result)"
+
+    def __init__(self, pointer: Value):
+        super().__init__(operands=[pointer], result_types=[i32])
+
+    def verify_(self) -> None:
+        if storage_class(self.pointer.type).data is not StorageClass.Generic:
+            raise VerifyException(f"{self.name} takes a Generic pointer, not {self.pointer.type}")
+
+
+class SaturatingConversion(NumericConversion, ABC):
+    """Between signed and unsigned integers; what does not fit becomes the nearest that does."""
+
+    def verify_(self) -> None:
+        self.check_kinds((is_integer, "integer"), (is_integer, "integer"))
+
+
+@irdl_op_definition
+class SatConvertSToUOp(SaturatingConversion):
+    """Signed to unsigned."""
+
+    name = "spirv.SatConvertSToU"
+    FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
+
+
+@irdl_op_definition
+class SatConvertUToSOp(SaturatingConversion):
+    """Unsigned to signed."""
+
+    name = "spirv.SatConvertUToS"
+    FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
+
+
+@irdl_op_definition
+class LessOrGreaterOp(BinaryPredicate):
+    """OpLessOrGreater, the older name of FOrdNotEqual: `spirv.LessOrGreater %a, %b : f32`."""
+
+    name = "spirv.LessOrGreater"
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
+
+    def verify_(self) -> None:
+        self.check_types(is_ieee_float, "floating-point")
+
+
+class Lifetime(SPIRVOp, ABC):
+    """`spirv.X %p, 16 : !spirv.ptr<f32, Function>`; 0 bytes where the pointee says how many."""
+
+    pointer = operand_def(POINTER)
+    size = prop_def(IntegerAttr.constr(i32))
+    assembly_format = "$pointer `,` $size attr-dict `:` type($pointer)"
+
+    def __init__(self, pointer: Value, size: int = 0):
+        super().__init__(operands=[pointer], properties={"size": IntegerAttr(size, i32)})
+
+    def verify_(self) -> None:
+        if storage_class(self.pointer.type).data is not StorageClass.Function:
+            raise VerifyException(f"{self.name} is for Function memory, not {self.pointer.type}")
+        if self.size.value.data < 0:
+            raise VerifyException(f"{self.name}: a size is 0 or more bytes")
+
+
+@irdl_op_definition
+class LifetimeStartOp(Lifetime):
+    """From here on the object has a value, undefined at first."""
+
+    name = "spirv.LifetimeStart"
+
+
+@irdl_op_definition
+class LifetimeStopOp(Lifetime):
+    """From here on the object has none."""
+
+    name = "spirv.LifetimeStop"
+
+
+class AtomicFlag(SPIRVOp, ABC):
+    """An atomic flag in 32 bits: `spirv.X <Device> <Acquire> %p : !spirv.ptr<i32, ...>`."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
+    memory_scope = prop_def(ScopeAttr)
+    semantics = prop_def(MemorySemanticsAttr)
+    pointer = operand_def(POINTER)
+    assembly_format = "$memory_scope $semantics $pointer attr-dict `:` type($pointer)"
+
+    def check_pointer(self) -> None:
+        """SPIR-V: a flag is a 32-bit integer."""
+        if isinstance(self.pointer.type, PointerType) and self.pointer.type.pointee != i32:
+            raise VerifyException(f"{self.name} works on i32, not through {self.pointer.type}")
+
+    def _properties(self, scope: Scope, semantics: MemorySemantics) -> dict[str, Attribute]:
+        return {
+            "memory_scope": ScopeAttr(scope),
+            "semantics": MemorySemanticsAttr(semantics),
+        }
+
+
+@irdl_op_definition
+class AtomicFlagTestAndSetOp(AtomicFlag):
+    """Sets the flag; whether it was set before."""
+
+    name = "spirv.AtomicFlagTestAndSet"
+    result = result_def(i1)
+
+    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
+        super().__init__(
+            operands=[pointer], properties=self._properties(scope, semantics), result_types=[i1]
+        )
+
+    def verify_(self) -> None:
+        self.check_pointer()
+
+
+@irdl_op_definition
+class AtomicFlagClearOp(AtomicFlag):
+    """Clears the flag."""
+
+    name = "spirv.AtomicFlagClear"
+
+    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
+        super().__init__(operands=[pointer], properties=self._properties(scope, semantics))
+
+    def verify_(self) -> None:
+        self.check_pointer()
+        wrong = MemorySemantics.Acquire | MemorySemantics.AcquireRelease
+        if self.semantics.data & wrong:
+            raise VerifyException(f"{self.name} only releases, so it cannot acquire")
+
+
+# Intel
+
+
+class SplitBarrier(SPIRVOp, ABC):
+    """`spirv.X <Workgroup> <Workgroup> <AcquireRelease|WorkgroupMemory>`."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {
+        "execution": "execution_scope",
+        "memory": "memory_scope",
+        "semantics": "memory_semantics",
+    }
+    execution_scope = prop_def(ScopeAttr)
+    memory_scope = prop_def(ScopeAttr)
+    memory_semantics = prop_def(MemorySemanticsAttr)
+    assembly_format = "$execution_scope $memory_scope $memory_semantics attr-dict"
+
+    def __init__(self, execution: Scope, memory: Scope, semantics: MemorySemantics):
+        super().__init__(
+            properties={
+                "execution_scope": ScopeAttr(execution),
+                "memory_scope": ScopeAttr(memory),
+                "memory_semantics": MemorySemanticsAttr(semantics),
+            }
+        )
+
+
+@irdl_op_definition
+class ControlBarrierArriveOp(SplitBarrier):
+    """The first half of a barrier (SPV_INTEL_split_barrier)."""
+
+    name = "spirv.INTEL.ControlBarrierArrive"
+
+
+@irdl_op_definition
+class ControlBarrierWaitOp(SplitBarrier):
+    """The second half of a barrier."""
+
+    name = "spirv.INTEL.ControlBarrierWait"
+
+
+class FloatRounding(Cast, ABC):
+    """f32 as bits of a shorter float, or back: the operand and result keep their shape."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
+    SOURCE: ClassVar[Attribute] = Float32Type()
+    TARGET: ClassVar[Attribute] = Float32Type()
+
+    def verify_(self) -> None:
+        source = self.operand.type
+        require(self, [source], lambda t: t == self.SOURCE, str(self.SOURCE))
+        wanted = with_element(source, self.TARGET)
+        if self.result.type != wanted:
+            raise VerifyException(f"{self.name} gives {wanted} here, not {self.result.type}")
+
+
+@irdl_op_definition
+class RoundFToTF32Op(FloatRounding):
+    """f32 rounded to 10 bits of mantissa."""
+
+    name = "spirv.INTEL.RoundFToTF32"
+
+
+@irdl_op_definition
+class ConvertFToBF16Op(FloatRounding):
+    """f32 to the bits of a bfloat16 in an integer."""
+
+    name = "spirv.INTEL.ConvertFToBF16"
+    TARGET: ClassVar[Attribute] = IntegerType(16)
+
+
+@irdl_op_definition
+class ConvertBF16ToFOp(FloatRounding):
+    """The bits of a bfloat16 in an integer to f32."""
+
+    name = "spirv.INTEL.ConvertBF16ToF"
+    FIELDS: ClassVar[Mapping[str, str]] = {"b_float16_value": "operand"}
+    SOURCE: ClassVar[Attribute] = IntegerType(16)
+
+
+def _check_block(op: Operation, pointer: SSAValue, value: Attribute) -> None:
+    type_ = pointer_type(pointer)
+    if rules.element_of(value) != type_.pointee or not is_integer(type_.pointee):
+        raise VerifyException(
+            f"{op.name}: a block is an integer or a vector of them, the pointee's {type_.pointee}, "
+            f"not {value}"
+        )
+
+
+@irdl_op_definition
+class SubgroupBlockReadOp(SPIRVOp):
+    """Consecutive integers, one or some a subgroup's invocation: `spirv.X %p : ptr -> vector`."""
+
+    name = "spirv.INTEL.SubgroupBlockRead"
+    ptr = operand_def(PointerType)
+    result = result_def()
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$ptr attr-dict `:` type($ptr) `->` type($result)"
+
+    def __init__(self, ptr: Value, result_type: Attribute):
+        super().__init__(operands=[ptr], result_types=[result_type])
+
+    def verify_(self) -> None:
+        _check_block(self, self.ptr, self.result.type)
+
+
+@irdl_op_definition
+class SubgroupBlockWriteOp(SPIRVOp):
+    """The opposite: `spirv.INTEL.SubgroupBlockWrite "CrossWorkgroup" %p, %v : vector<2xi32>`."""
+
+    name = "spirv.INTEL.SubgroupBlockWrite"
+    FIELDS: ClassVar[Mapping[str, str]] = {"data": "value"}
+    ptr = operand_def(PointerType)
+    value = operand_def()
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, ptr: Value, value: Value):
+        super().__init__(operands=[ptr, value])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SubgroupBlockWriteOp:
+        storage = parse_storage_class(parser)
+        if storage is None:
+            parser.raise_error("expected the pointer's storage class in quotation marks")
+        pointer = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        value = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        pointee = PointerType(rules.element_of(type_), storage)
+        op = cls(parser.resolve_operand(pointer, pointee), parser.resolve_operand(value, type_))
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_pointer(printer, self.ptr)
+        printer.print_string(", ")
+        printer.print_operand(self.value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.value.type)
+
+    def verify_(self) -> None:
+        _check_block(self, self.ptr, self.value.type)
+
+
+OPERATIONS: list[type[Operation]] = [
+    GenericCastToPtrExplicitOp,
+    GenericPtrMemSemanticsOp,
+    SatConvertSToUOp,
+    SatConvertUToSOp,
+    LessOrGreaterOp,
+    LifetimeStartOp,
+    LifetimeStopOp,
+    AtomicFlagTestAndSetOp,
+    AtomicFlagClearOp,
+    ControlBarrierArriveOp,
+    ControlBarrierWaitOp,
+    RoundFToTF32Op,
+    ConvertFToBF16Op,
+    ConvertBF16ToFOp,
+    SubgroupBlockReadOp,
+    SubgroupBlockWriteOp,
+]

@@ -1,0 +1,286 @@
+"""
+SPV_ARM_tensors: tensors as resources, read and written by elements or runs of elements.
+
+The type is MLIR's, `!spirv.arm.tensor<1x16xf32>`; the instructions are not. Graphs of tensors
+(SPV_ARM_graph) are no compute and are carried only.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr, TensorOperandsAttr
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.enums import Scope, TensorOperands
+from xdsl_spirv.dialects.spirv.types import ArrayType, known
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+
+SCOPES = {
+    "available_scope": TensorOperands.MakeElementAvailableARM,
+    "visible_scope": TensorOperands.MakeElementVisibleARM,
+}
+"""Property -> the bit that says it is there."""
+
+
+class TensorAccess(SPIRVOp, ABC):
+    """An element, or a run of elements along the last dimension, at an array of coordinates."""
+
+    tensor_operands = opt_prop_def(TensorOperandsAttr)
+    available_scope = opt_prop_def(ScopeAttr)
+    visible_scope = opt_prop_def(ScopeAttr)
+
+    @classmethod
+    def _parse_place(cls, parser: Parser) -> list[UnresolvedOperand]:
+        """`%tensor[%coordinates]`."""
+        place = [parser.parse_unresolved_operand()]
+        with parser.in_square_brackets():
+            place.append(parser.parse_unresolved_operand())
+        return place
+
+    @classmethod
+    def _parse_operands(
+        cls, parser: Parser
+    ) -> tuple[dict[str, Attribute], list[UnresolvedOperand]]:
+        """`, <NonPrivateElementARM|...> outside(%v) available(<Device>) visible(<Device>)`."""
+        found: dict[str, Attribute] = {}
+        outside: list[UnresolvedOperand] = []
+        if not parser.parse_optional_punctuation(","):
+            return found, outside
+        found["tensor_operands"] = TensorOperandsAttr(TensorOperandsAttr.parse_parameter(parser))
+        if parser.parse_optional_keyword("outside"):
+            with parser.in_parens():
+                outside.append(parser.parse_unresolved_operand())
+        for name in SCOPES:
+            if parser.parse_optional_keyword(name.removesuffix("_scope")):
+                with parser.in_parens():
+                    found[name] = ScopeAttr(ScopeAttr.parse_parameter(parser))
+        return found, outside
+
+    def _print(self, printer: Printer, object: SSAValue | None, outside: SSAValue | None) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.operands[0])
+        printer.print_string("[")
+        printer.print_operand(self.operands[1])
+        printer.print_string("]")
+        if object is not None:
+            printer.print_string(", ")
+            printer.print_operand(object)
+        if self.tensor_operands is not None:
+            printer.print_string(", ")
+            self.tensor_operands.print_parameter(printer)
+        if outside is not None:
+            printer.print_string(" outside(")
+            printer.print_operand(outside)
+            printer.print_string(")")
+        for name in SCOPES:
+            scope = self.properties.get(name)
+            if isinstance(scope, ScopeAttr):
+                printer.print_string(f" {name.removesuffix('_scope')}(")
+                scope.print_parameter(printer)
+                printer.print_string(")")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+        for result in self.results:
+            printer.print_string(" -> ")
+            printer.print_attribute(result.type)
+
+    def check(self, object: Attribute, outside: SSAValue | None, forbidden: TensorOperands) -> None:
+        """Coordinates, element type, and that each operand's bit and the operand go together."""
+        tensor, place = self.operands[0].type, self.operands[1].type
+        assert isinstance(tensor, TensorArmType)  # the operand's constraint
+        ranked = len(tensor.shape)
+        if not isinstance(place, ArrayType) or not is_integer(place.element_type):
+            raise VerifyException(f"{self.name}: coordinates are an array of integers, not {place}")
+        if ranked and known(place.length) not in (None, ranked):
+            raise VerifyException(
+                f"{self.name}: {tensor} has {ranked} coordinates, not those of {place}"
+            )
+        element = object.element_type if isinstance(object, ArrayType) else object
+        if rules.element_of(element) != tensor.element_type:
+            raise VerifyException(f"{self.name}: {tensor} has no elements of type {object}")
+        bits = TensorOperands(0) if self.tensor_operands is None else self.tensor_operands.data
+        if bits & forbidden:
+            raise VerifyException(f"{self.name} does not take {forbidden.name}")
+        given = {name: bit for name, bit in SCOPES.items() if name in self.properties}
+        if outside is not None:
+            given["outside"] = TensorOperands.OutOfBoundsValueARM
+        wanted = [
+            bit for bit in (*SCOPES.values(), TensorOperands.OutOfBoundsValueARM) if bits & bit
+        ]
+        if sorted(given.values()) != sorted(wanted):
+            raise VerifyException(
+                f"{self.name}: outside, available and visible go with the bits of the tensor "
+                "operands that they are parameters of: give both or neither"
+            )
+
+
+def _mask(
+    operands: TensorOperands, outside: Value | None, available: Scope | None, visible: Scope | None
+) -> dict[str, Attribute]:
+    """The properties, with the bits of what is given."""
+    properties: dict[str, Attribute] = {}
+    if outside is not None:
+        operands |= TensorOperands.OutOfBoundsValueARM
+    for (name, bit), scope in zip(SCOPES.items(), (available, visible), strict=True):
+        if scope is not None:
+            operands |= bit
+            properties[name] = ScopeAttr(scope)
+    if operands:
+        properties["tensor_operands"] = TensorOperandsAttr(operands)
+    return properties
+
+
+@irdl_op_definition
+class TensorReadOp(TensorAccess):
+    """
+    OpTensorReadARM.
+
+    `spirv.ARM.TensorRead %t[%at], <OutOfBoundsValueARM> outside(%zero) : !spirv.arm.tensor<...>,
+    !spirv.array<2 x i32>, f32 -> f32`.
+    """
+
+    name = "spirv.ARM.TensorRead"
+    tensor = operand_def(TensorArmType)
+    coordinates = operand_def()
+    out_of_bounds_value = opt_operand_def()
+    result = result_def()
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(
+        self,
+        tensor: Value,
+        coordinates: Value,
+        result_type: Attribute,
+        operands: TensorOperands = TensorOperands.NoneARM,
+        outside: Value | None = None,
+        visible: Scope | None = None,
+    ):
+        super().__init__(
+            operands=[tensor, coordinates, outside],
+            properties=_mask(operands, outside, None, visible),
+            result_types=[result_type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        start = parser.pos
+        place = cls._parse_place(parser)
+        properties, outside = cls._parse_operands(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        parser.parse_punctuation("->")
+        return cls.create(
+            operands=parser.resolve_operands([*place, *outside], types, start),
+            properties=properties,
+            attributes=attributes,
+            result_types=[parser.parse_type()],
+        )
+
+    def print(self, printer: Printer) -> None:
+        self._print(printer, None, self.out_of_bounds_value)
+
+    def verify_(self) -> None:
+        bit = TensorOperands.MakeElementAvailableARM
+        self.check(self.result.type, self.out_of_bounds_value, bit)
+        outside = self.out_of_bounds_value
+        if outside is not None and rules.element_of(self.result.type) != outside.type:
+            element = getattr(self.result.type, "element_type", self.result.type)
+            if element != outside.type:
+                raise VerifyException(
+                    f"{self.name}: what is outside is an element, not {outside.type}"
+                )
+
+
+@irdl_op_definition
+class TensorWriteOp(TensorAccess):
+    """OpTensorWriteARM: `spirv.ARM.TensorWrite %t[%at], %v : tensor type, coordinates, f32`."""
+
+    name = "spirv.ARM.TensorWrite"
+    tensor = operand_def(TensorArmType)
+    coordinates = operand_def()
+    object = operand_def()
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self,
+        tensor: Value,
+        coordinates: Value,
+        object: Value,
+        operands: TensorOperands = TensorOperands.NoneARM,
+        available: Scope | None = None,
+    ):
+        super().__init__(
+            operands=[tensor, coordinates, object],
+            properties=_mask(operands, None, available, None),
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        start = parser.pos
+        operands = cls._parse_place(parser)
+        parser.parse_punctuation(",")
+        operands.append(parser.parse_unresolved_operand())
+        properties, _ = cls._parse_operands(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        values = parser.resolve_operands(operands, types, start)
+        return cls.create(operands=values, properties=properties, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        self._print(printer, self.object, None)
+
+    def verify_(self) -> None:
+        self.check(self.object.type, None, TensorOperands.MakeElementVisibleARM)
+        if self.tensor_operands is not None:
+            if self.tensor_operands.data & TensorOperands.OutOfBoundsValueARM:
+                raise VerifyException(f"{self.name} does not take OutOfBoundsValueARM")
+
+
+@irdl_op_definition
+class TensorQuerySizeOp(SPIRVOp):
+    """The extent of a dimension: `spirv.ARM.TensorQuerySize %t[%d] : tensor type, i32 -> i32`."""
+
+    name = "spirv.ARM.TensorQuerySize"
+    FIELDS: ClassVar[Mapping[str, str]] = {}
+    tensor = operand_def(TensorArmType)
+    dimension = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$tensor `[` $dimension `]` attr-dict `:` type($tensor) `,` type($dimension) "
+        "`->` type($result)"
+    )
+
+    def __init__(self, tensor: Value, dimension: Value, result_type: Attribute):
+        super().__init__(operands=[tensor, dimension], result_types=[result_type])
+
+    def verify_(self) -> None:
+        for type_ in (self.dimension.type, self.result.type):
+            if not is_integer(type_):
+                raise VerifyException(f"{self.name} takes and gives an integer, not {type_}")
+        if not rules.is_constant(self.dimension):
+            raise VerifyException(f"{self.name}: the dimension comes from a constant instruction")
+
+
+OPERATIONS: list[type[Operation]] = [TensorReadOp, TensorWriteOp, TensorQuerySizeOp]
