@@ -15,12 +15,6 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     FunctionType,
     IntAttr,
     IntegerAttr,
@@ -36,7 +30,6 @@ from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixUse,
     Decoration,
-    FPEncoding,
     Scope,
     StorageClass,
 )
@@ -56,6 +49,7 @@ from xdsl_spirv.dialects.spirv.types import (
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.serialization.annotations import Annotations, Note
 from xdsl_spirv.serialization.module_index import ModuleIndex
+from xdsl_spirv.serialization.types_and_constants import FLOATS as ENCODED_FLOATS
 
 if TYPE_CHECKING:
     from xdsl_spirv.serialization.decoding_globals import GlobalTable
@@ -63,14 +57,10 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """Types nested deeper than this are refused: attributes are made, compared, printed recursively."""
 
-FLOATS: dict[tuple[int, FPEncoding | None], type[Attribute]] = {
-    (16, None): Float16Type,
-    (32, None): Float32Type,
-    (64, None): Float64Type,
-    (16, FPEncoding.BFloat16KHR): BFloat16Type,
-    (8, FPEncoding.Float8E4M3EXT): Float8E4M3FNType,
-    (8, FPEncoding.Float8E5M2EXT): Float8E5M2Type,
+FLOATS: dict[tuple[int, int | None], type[Attribute]] = {
+    form: cls for cls, form in ENCODED_FLOATS.items()
 }
+"""Width and FP Encoding -> the type."""
 
 IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 """What a struct's identifier may be; another name is left to a carried OpName."""
@@ -190,7 +180,7 @@ class TypeReader:
         return IntegerType(self._word(words, 2), signed)
 
     def _float(self, words: Sequence[int]) -> Attribute:
-        encoding = FPEncoding(words[3]) if len(words) > 3 else None
+        encoding = words[3] if len(words) > 3 else None
         found = FLOATS.get((self._word(words, 2), encoding))
         if found is None:
             raise ValueError(f"a float of {words[2]} bits has no type in the dialect")

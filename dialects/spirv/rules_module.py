@@ -54,6 +54,7 @@ POINTER_USER_PREFIXES = (
     "spirv.ArrayLength",
     "spirv.Raw",
     "spirv.Decorate",
+    "spirv.NV.",
 )
 
 POINTER_FORMERS = ("spirv.AccessChain", "spirv.InBoundsAccessChain")
