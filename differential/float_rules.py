@@ -70,7 +70,16 @@ RULES.extend(
 for _name in ("Floor", "Ceil", "Trunc", "RoundEven"):
     RULES.append(Rule(f"GL.{_name}", FLOATS, 1, simple(f"GL.{_name}")))
 # A fraction of one half goes to either side.
-RULES.append(Rule("GL.Round", FLOATS, 1, simple("GL.Round"), draws=(uniform(-100, 100),)))
+RULES.append(
+    Rule(
+        "GL.Round",
+        FLOATS,
+        1,
+        simple("GL.Round"),
+        lambda type: Legal(None, "exact apart from halves", lambda x: x - np.floor(x) != 0.5),
+        draws=(uniform(-100, 100),),
+    )
+)
 RULES.append(Rule("GL.Fract", FLOATS, 1, simple("GL.Fract"), ulps(1), draws=(_no_nan,)))
 for _name in ("FOrdEqual", "FOrdNotEqual", "FOrdLessThan", "FOrdGreaterThan", "FOrdLessThanEqual",
               "FOrdGreaterThanEqual", "FUnordEqual", "FUnordNotEqual", "FUnordLessThan",

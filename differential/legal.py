@@ -62,14 +62,12 @@ def within(result: Array, expected: Array, allowed: Array) -> Array:
     """Which elements are equal, both NaN, or apart by no more than is allowed."""
     if result.dtype.kind != "f":
         return result == expected
+    # A bound that crosses the largest number makes infinity legal.
+    largest = float(np.finfo(expected.dtype).max)
     with np.errstate(invalid="ignore", over="ignore"):
         found, truth = result.astype(np.float64), expected.astype(np.float64)
         near = np.abs(found - truth) <= allowed
-    # A bound that crosses the largest number makes infinity legal.
-    largest = float(np.finfo(expected.dtype).max)
-    over = np.isinf(found) & (np.abs(truth) + allowed >= largest)
-    over &= np.sign(found) == np.sign(truth)
-    back = (
-        np.isinf(truth) & (np.abs(found) + allowed >= largest) & (np.sign(found) == np.sign(truth))
-    )
+        alike = np.sign(found) == np.sign(truth)
+        over = np.isinf(found) & alike & (np.abs(truth) + allowed > largest)
+        back = np.isinf(truth) & alike & (np.abs(found) + allowed > largest)
     return (found == truth) | (np.isnan(found) & np.isnan(truth)) | near | over | back

@@ -7,23 +7,18 @@ means that nothing was left out.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
 
-import numpy as np
 import pytest
 
+from xdsl_spirv.differential.jobs import Job, read_results, write_jobs
 from xdsl_spirv.serialization import khronos
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = ROOT / "tests" / "vulkan" / "device.py"
@@ -72,20 +67,6 @@ def lavapipe() -> Path:
     return folder / "run"
 
 
-@dataclass
-class Job:
-    """One dispatch on the device: `buffers` by (set, binding), what they hold before and after."""
-
-    spirv: bytes
-    entry_point: str
-    groups: tuple[int, int, int]
-    buffers: dict[tuple[int, int], Array]
-    cooperative_matrix: Sequence[tuple[int | str, ...]] = ()
-    subgroup_size: int | None = None
-    spec_constants: Mapping[int, int] = field(default_factory=dict[int, int])
-    push_constants: bytes = b""
-
-
 @pytest.fixture(scope="session")
 def job() -> type[Job]:
     """The class of what `run_on_lavapipe` runs (test modules cannot import from here)."""
@@ -103,40 +84,16 @@ def run_on_lavapipe(lavapipe: Path) -> Callable[..., None]:
     def run(jobs: Sequence[Job], timeout: float = 120) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            _write_jobs(folder, jobs)
+            write_jobs(folder, jobs)
             command = [lavapipe, sys.executable, RUNNER, "run", folder]
             try:
                 done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
             except subprocess.TimeoutExpired:
                 pytest.fail(f"the device did not finish within {timeout} s")
             assert done.returncode == 0, f"the device failed ({done.returncode}): {done.stderr}"
-            for number, job in enumerate(jobs):
-                with np.load(folder / f"{number}.out.npz") as stored:
-                    for i, buffer in enumerate(job.buffers.values()):
-                        buffer[...] = stored[f"arr_{i}"].view(buffer.dtype)
+            assert read_results(folder, jobs) == len(jobs), "the device left results out"
 
     return run
-
-
-def _write_jobs(folder: Path, jobs: Sequence[Job]) -> None:
-    described: list[dict[str, object]] = []
-    for number, job in enumerate(jobs):
-        spirv = folder / f"{number}.spv"
-        spirv.write_bytes(job.spirv)
-        np.savez(folder / f"{number}.npz", *job.buffers.values())
-        described.append(
-            {
-                "spirv": str(spirv),
-                "entry_point": job.entry_point,
-                "groups": job.groups,
-                "bindings": list(job.buffers),
-                "cooperative_matrix": list(job.cooperative_matrix),
-                "subgroup_size": job.subgroup_size,
-                "spec_constants": dict(job.spec_constants),
-                "push_constants": job.push_constants.hex(),
-            }
-        )
-    (folder / "jobs.json").write_text(json.dumps(described))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,7 @@ Component-wise work is exact: integers of their whole range, floats that are sma
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,7 +82,7 @@ def subgroup_start(k: Kernel, where: Place) -> str:
 
 def load(k: Kernel, scalar: str, use: str, values: Array | None = None) -> str:
     """A matrix of random values from memory."""
-    where = place(k)
+    where, any_values = place(k), values is None
     values = values_for(k, scalar) if values is None else values
     data = np.zeros(TILES * where.tile, DTYPES[scalar])
     data[where.index()] = values
@@ -90,11 +91,34 @@ def load(k: Kernel, scalar: str, use: str, values: Array | None = None) -> str:
     if k.rng.random() < 0.3:
         return _through_workgroup(k, buffer, scalar, use, where)
     pointer = k.pointer(buffer, subgroup_start(k, where))
-    stride = k.constant(where.stride // where.vector)
+    stride = _stride(k, where, any_values)
     return k.op(
         f"{OPS}Load {pointer}, {stride}, <{where.layout}> : !spirv.ptr<{element}, StorageBuffer>, "
         f"i32 -> {matrix(scalar, use)}"
     )
+
+
+def _stride(k: Kernel, where: Place, zero: bool) -> str:
+    """A constant; 0, so that all lines are the first; or a specialization or push constant."""
+    number = where.stride // where.vector
+    choice = k.rng.random()
+    if choice < 0.1 and zero:
+        return k.constant(0)
+    if choice < 0.2:
+        name, id = f"stride{len(k.globals)}", len(k.globals)
+        k.globals.append(f"spirv.SpecConstant @{name} spec_id({id}) = {number + 1} : i32")
+        k.spec_constants[id] = number
+        return k.op(f"spirv.mlir.referenceof @{name} : i32")
+    if choice < 0.3 and not k.push_constants:
+        pointer = "!spirv.ptr<!spirv.struct<(i32 [0]), Block>, PushConstant>"
+        k.globals.append(f"spirv.GlobalVariable @push : {pointer}")
+        k.push_constants = struct.pack("<i", number)
+        base = k.op(f"spirv.mlir.addressof @push : {pointer}")
+        member = k.op(
+            f"spirv.AccessChain {base}[%zero] : {pointer}, i32 -> !spirv.ptr<i32, PushConstant>"
+        )
+        return k.op(f'spirv.Load "PushConstant" {member} : i32')
+    return k.constant(number)
 
 
 def _through_workgroup(k: Kernel, buffer: int, scalar: str, use: str, where: Place) -> str:
@@ -154,6 +178,8 @@ INTEGER_OPERATIONS = (
     "insert",
     "call",
     "splat",
+    "null",
+    "array",
 )
 FLOAT_OPERATIONS = ("FAdd", "FSub", "FMul", "FDiv", "FNegate", "scalar", "copy", "insert", "call",
                     "splat")  # fmt: skip
@@ -199,6 +225,12 @@ def _component_wise(k: Kernel, name: str, value: str, scalar: str, use: str) -> 
             other = k.op(f"spirv.Constant dense<{number}> : {type}")
             add = "FAdd" if scalar[0] == "f" else "IAdd"
             return k.op(f"spirv.{add} {value}, {other} : {type}")
+        case "null":
+            other = k.op(f"spirv.ConstantNull : {type}")
+            subtract = "FSub" if scalar[0] == "f" else "ISub"
+            return k.op(f"spirv.{subtract} {other}, {value} : {type}")
+        case "array":
+            return _by_array(k, value, scalar, use)
         case "insert":
             return _by_component(k, value, scalar, use)
         case "call":
@@ -217,6 +249,32 @@ def _component_wise(k: Kernel, name: str, value: str, scalar: str, use: str) -> 
             return k.op(f"spirv.FDiv {value}, {load(k, scalar, use, powers)} : {type}")
         case _:
             return k.op(f"spirv.{name} {value}, {load(k, scalar, use)} : {type}")
+
+
+def _by_array(k: Kernel, value: str, scalar: str, use: str) -> str:
+    """A matrix kept in an array of them in a Function variable, by pointer in a function."""
+    type = matrix(scalar, use)
+    array = f"!spirv.array<2 x {type}>"
+    function = f"keep{len(k.functions)}"
+    add = "FAdd" if scalar[0] == "f" else "IAdd"
+    k.functions.append(
+        f"""spirv.func @{function}(%m: {type}) -> {type} "None" {{
+              %array = spirv.Variable : !spirv.ptr<{array}, Function>
+              %zero = spirv.Constant 0 : i32
+              %one = spirv.Constant 1 : i32
+              %p = spirv.AccessChain %array[%zero] : !spirv.ptr<{array}, Function>, i32
+                -> !spirv.ptr<{type}, Function>
+              %q = spirv.AccessChain %array[%one] : !spirv.ptr<{array}, Function>, i32
+                -> !spirv.ptr<{type}, Function>
+              spirv.Store "Function" %p, %m : {type}
+              %x = spirv.Load "Function" %p : {type}
+              spirv.Store "Function" %q, %x : {type}
+              %y = spirv.Load "Function" %q : {type}
+              %r = spirv.{add} %x, %y : {type}
+              spirv.ReturnValue %r : {type}
+            }}"""
+    )
+    return k.op(f"spirv.FunctionCall @{function}({value}) : ({type}) -> {type}")
 
 
 def _by_component(k: Kernel, value: str, scalar: str, use: str) -> str:

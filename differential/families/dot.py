@@ -47,8 +47,30 @@ def _dot(k: Kernel) -> None:
         value, buffer = k.input(out, _near_the_ends(k, out))
         operands.append(value)
         buffers.append(buffer)
-    value = k.op(f"spirv.{form} {', '.join(operands)}{PACKED if packed else ''} : {type} -> {out}")
-    k.output(value, out, f"{form} : {'packed ' if packed else ''}{type} -> {out}", operands=buffers)
+    types = str(type)
+    if k.rng.random() < 0.4:
+        types = _with_signs(k, operands, type, form)
+    value = k.op(f"spirv.{form} {', '.join(operands)}{PACKED if packed else ''} : {types} -> {out}")
+    what = f"{form} : {'packed ' if packed else ''}{types} -> {out}"
+    k.output(value, out, what, operands=buffers)
+
+
+def _with_signs(k: Kernel, operands: list[str], type: Type, form: str) -> str:
+    """
+    The vectors as types that say signed or unsigned: the form decides how they are read.
+
+    An unsigned form takes no signed types (DOT-08); the mixed form alone takes two types (DOT-09),
+    the second of them not signed (DOT-10).
+    """
+    kinds = [str(k.rng.choice(["si", "ui"])), "ui"]
+    if form.startswith("U"):
+        kinds = ["ui", "ui"]
+    found: list[str] = []
+    for number, kind in enumerate(kinds if form.startswith("SU") else kinds[:1] * 2):
+        scalar = f"{kind}{type.bits}"
+        found.append(scalar if type.count == 1 else f"vector<{type.count}x{scalar}>")
+        operands[number] = k.op(f"spirv.Bitcast {operands[number]} : {type} to {found[-1]}")
+    return found[0] if found[0] == found[1] else ", ".join(found)
 
 
 def _largest(form: str, side: int, width: int, count: int, result: int) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xdsl_spirv.differential.kernel import INVOCATIONS, LOCAL, Kernel
+from xdsl_spirv.differential.legal import MOVED
 from xdsl_spirv.differential.types import FLOATS, I32, INTEGERS, Type, drawn
 
 SCOPED = (
@@ -82,6 +83,28 @@ def layouts(k: Kernel) -> None:
     for buffer, what in zip(copies, ("whole", "by elements", "CopyMemory"), strict=True):
         k.result(buffer, f"{text}, {what}")
     _dynamic_element(k, pointers[0], text, members)
+    _variable_pointer(k)
+    # A struct is loaded whole only where its members' types have arithmetic.
+    for scalar in sorted({member.type.scalar for member in members}):
+        value, buffer = k.input(Type(scalar))
+        name = "FAdd" if scalar[0] == "f" else "IAdd"
+        total = k.op(f"spirv.{name} {value}, {value} : {scalar}")
+        k.output(total, Type(scalar), f"{name} : {scalar}", operands=[buffer])
+
+
+def _variable_pointer(k: Kernel) -> None:
+    """One of two elements of a buffer, chosen by its pointer."""
+    type = Type(str(k.rng.choice((*INTEGERS, *FLOATS))), int(k.rng.integers(1, 5)))
+    mine, buffer = k.input(type)
+    mirrored = k.op(f"spirv.BitwiseXor %id, {k.constant(int(k.rng.integers(INVOCATIONS)))} : i32")
+    first, second = k.pointer(buffer), k.pointer(buffer, mirrored)
+    bit = k.op("spirv.BitwiseAnd %id, %one : i32")
+    even = k.op(f"spirv.IEqual {bit}, %zero : i32")
+    pointer = f"!spirv.ptr<{type}, StorageBuffer>"
+    chosen = k.op(f"spirv.Select {even}, {first}, {second} : i1, {pointer}")
+    value = k.op(f'spirv.Load "StorageBuffer" {chosen} : {type}')
+    k.output(value, type, f"an element by a chosen pointer : {type}", MOVED)
+    assert mine
 
 
 def _place(k: Kernel, base: str, text: str, path: list[str], type: Type) -> str:

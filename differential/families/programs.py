@@ -7,9 +7,12 @@ last ones are outputs.
 
 from __future__ import annotations
 
-from xdsl_spirv.differential.kernel import Kernel
+import numpy as np
+
+from xdsl_spirv.differential.kernel import INVOCATIONS, Kernel
+from xdsl_spirv.differential.legal import subnormal
 from xdsl_spirv.differential.rules import RULES, Rule
-from xdsl_spirv.differential.types import INTEGERS, Type
+from xdsl_spirv.differential.types import INTEGERS, Type, drawn
 
 STATEMENTS = 24
 OUTPUTS = 10
@@ -42,7 +45,8 @@ def programs(k: Kernel) -> None:
     for scalar in sorted(scalars):
         type = Type(scalar, width)
         for _ in range(2):
-            pool.add(type, k.input(type)[0])
+            values = drawn(k.rng, type, (INVOCATIONS, width))
+            pool.add(type, k.input(type, np.where(subnormal(values), 0, values))[0])
         pool.add(type, k.constant(1 if scalar[0] == "i" else "1.5", type))
     made: list[tuple[str, Type, str]] = []
     for _ in range(STATEMENTS):

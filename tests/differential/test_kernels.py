@@ -1,0 +1,196 @@
+"""Generated kernels give the same results on lavapipe and on the interpreter."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.differential import FAMILIES, Kernel, disagreements, generate, interpret
+from xdsl_spirv.differential.families import ORDER
+from xdsl_spirv.differential.jobs import Job, run_jobs
+from xdsl_spirv.differential.known import LAVAPIPE, explanation
+from xdsl_spirv.differential.legal import Legal, within
+from xdsl_spirv.differential.minimise import minimise
+from xdsl_spirv.differential.rules import RULES
+from xdsl_spirv.differential.running import job_of, module_of
+from xdsl_spirv.differential.types import I32, Type
+from xdsl_spirv.serialization import khronos
+from xdsl_spirv.serialization.encoder import encode
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = ROOT / "tests" / "vulkan" / "device.py"
+KERNELS = 300
+CHUNK = 20
+VALIDATED = 2 * len(ORDER)
+
+RunJobs = Callable[[Sequence[Job]], Sequence[str]]
+
+
+@pytest.fixture
+def run_all(lavapipe: Path) -> RunJobs:
+    """Runs jobs in place; for each why the device failed, or ""."""
+    return lambda jobs: run_jobs(jobs, [lavapipe], RUNNER, timeout=200)
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("start", range(0, KERNELS, CHUNK))
+def test_lavapipe_agrees(start: int, run_all: RunJobs):
+    kernels = [generate(seed) for seed in range(start, start + CHUNK)]
+    modules = [module_of(kernel) for kernel in kernels]
+    jobs = [job_of(k, m) for k, m in zip(kernels, modules, strict=True)]
+    failures = run_all(jobs)
+    for kernel, module, job, failure in zip(kernels, modules, jobs, failures, strict=True):
+        assert not failure, f"{kernel.family} {kernel.seed}: {failure}"
+        found = {binding: array for (_, binding), array in job.buffers.items()}
+        differences = disagreements(kernel, interpret(kernel, module), found)
+        unexplained = [str(d) for d in differences if explanation(d) is None]
+        assert not unexplained, "\n".join(unexplained)
+
+
+@pytest.mark.parametrize("seed", range(VALIDATED))
+def test_generated_kernels_are_valid(seed: int, spirv_val: str):
+    kernel = generate(seed)
+    assert khronos.spirv_val(encode(module_of(kernel))) == "", f"{kernel.family} {seed}"
+
+
+def test_a_seed_names_one_kernel():
+    for seed in range(0, 40, 7):
+        first, second = generate(seed), generate(seed)
+        assert first.text() == second.text()
+        for a, b in zip(first.buffers, second.buffers, strict=True):
+            assert a.array.tobytes() == b.array.tobytes()
+
+
+def test_every_family_and_every_operation_comes_up():
+    kernels = [generate(seed) for seed in range(KERNELS)]
+    assert Counter(kernel.family for kernel in kernels).keys() == FAMILIES.keys()
+    names = {output.what.split(" : ")[0] for kernel in kernels for output in kernel.outputs}
+    missing = {rule.name for rule in RULES} - names
+    assert len(missing) < len(RULES) / 5, sorted(missing)
+
+
+def test_expected_results_do_not_disagree_with_themselves():
+    for seed in range(len(ORDER)):
+        kernel = generate(seed)
+        assert disagreements(kernel, interpret(kernel), interpret(kernel)) == []
+
+
+def wrong(kernel: Kernel, output: int) -> dict[int, np.ndarray]:
+    """The interpreter's results with one number changed."""
+    found = dict(interpret(kernel))
+    each = kernel.outputs[output]
+    flat = found[each.buffer].reshape(-1)
+    flat[0] = flat[0] + 1 if flat.dtype.kind in "iu" else flat[0] * 1.5 + 100
+    return found
+
+
+def test_a_wrong_number_is_found_in_every_family():
+    for name in FAMILIES:
+        kernel = generate(3, name)
+        truth = interpret(kernel)
+        for number in range(len(kernel.outputs)):
+            differences = disagreements(kernel, truth, wrong(kernel, number))
+            assert [d.output for d in differences] in ([kernel.outputs[number]], []), name
+        assert any(disagreements(kernel, truth, wrong(kernel, n))
+                   for n in range(len(kernel.outputs))), name  # fmt: skip
+
+
+def test_what_is_legal():
+    x = np.array([1.0, np.inf, np.nan, 0.0, 65504.0], np.float16)
+    y = np.array([1.001, np.inf, np.nan, -0.0, np.inf], np.float16)
+    assert within(y, x, np.zeros(5)).tolist() == [False, True, True, True, False]
+    assert within(y, x, np.full(5, 0.01)).tolist() == [True, True, True, True, True]
+    integers = np.array([1, 2])
+    assert within(integers, np.array([1, 3]), np.full(2, 10.0)).tolist() == [True, False]
+
+
+def test_known_bugs_are_documented():
+    page = (ROOT / "docs" / "differential.md").read_text()
+    for known in LAVAPIPE:
+        assert f"### {known.anchor}\n" in page, known.anchor
+
+
+class Broken(Job):
+    """A job for a device that adds one to the results of kernels with an operation."""
+
+    kernel: Kernel
+
+    def run(self, operation: str) -> None:
+        found = interpret(self.kernel)
+        for (_, binding), array in self.buffers.items():
+            array[...] = found[binding]
+        for output in self.kernel.outputs:
+            if operation in self.kernel.text() and (0, output.buffer) in self.buffers:
+                self.buffers[0, output.buffer].reshape(-1)[0] += 1
+
+
+def broken_job(kernel: Kernel, module: object = None) -> Broken:
+    made = job_of(kernel)
+    job = Broken(made.spirv, made.entry_point, made.groups, made.buffers)
+    job.kernel = kernel
+    return job
+
+
+def test_a_disagreement_is_cut_down_to_its_operation(monkeypatch: pytest.MonkeyPatch):
+    """A device that gets BitCount wrong, in a program of many operations."""
+    kernel = Kernel("test", 0)
+    a, b = (kernel.input(I32)[0] for _ in range(2))
+    total = kernel.op(f"spirv.IAdd {a}, {b} : i32")
+    for name in ("IMul", "ISub", "BitwiseXor"):
+        total = kernel.op(f"spirv.{name} {total}, {a} : i32")
+    kernel.output(total, I32, "before")
+    counted = kernel.op(f"spirv.BitCount {total} : i32")
+    kernel.output(kernel.op(f"spirv.IMul {counted}, {b} : i32"), I32, "after")
+    kernel.output(kernel.op(f"spirv.IAdd {a}, {a} : i32"), I32, "beside")
+
+    def run(jobs: Sequence[Job]) -> list[str]:
+        for job in jobs:
+            assert isinstance(job, Broken)
+            job.run("spirv.BitCount")
+        return [""] * len(jobs)
+
+    monkeypatch.setattr("xdsl_spirv.differential.minimise.job_of", broken_job)
+    first = broken_job(kernel)
+    run([first])
+    found = {binding: array for (_, binding), array in first.buffers.items()}
+    difference = next(d for d in disagreements(kernel, interpret(kernel), found)
+                      if d.output.what == "after")  # fmt: skip
+    smallest = minimise(difference, run)
+    text = smallest.text()
+    assert "spirv.BitCount" in text
+    assert not any(f"spirv.{name} " in text for name in ("IAdd", "ISub", "BitwiseXor", "IMul"))
+
+
+def test_a_driver_that_dies_loses_one_job_only(tmp_path: Path):
+    """The rest is run by another process."""
+    runner = tmp_path / "runner.py"
+    runner.write_text(
+        "import json, os, sys, numpy as np\n"
+        "folder = sys.argv[2]\n"
+        "for n, job in enumerate(json.load(open(folder + '/jobs.json'))):\n"
+        "    if job['entry_point'] == 'dies':\n"
+        "        os.abort()\n"
+        "    stored = np.load(f'{folder}/{n}.npz')\n"
+        "    np.savez(f'{folder}/{n}.out.npz', stored['arr_0'] + 1)\n"
+    )
+    names = ["a", "dies", "b", "c"]
+    jobs = [Job(b"", name, (1, 1, 1), {(0, 0): np.zeros(4, np.int32)}) for name in names]
+    failures = run_jobs(jobs, ["/usr/bin/env"], runner)
+    assert [bool(failure) for failure in failures] == [False, True, False, False]
+    assert [int(job.buffers[0, 0][0]) for job in jobs] == [1, 0, 1, 1]
+
+
+def test_statements_that_nothing_needs_are_cut():
+    kernel = Kernel("test", 1)
+    a, _ = kernel.input(Type("i32", 2))
+    kernel.op(f"spirv.IMul {a}, {a} : vector<2xi32>")
+    kernel.output(a, Type("i32", 2), "kept", Legal())
+    cut = kernel.without(set())
+    assert "IMul" not in cut.text()
+    assert cut.defined()
+    assert not replace(cut, body=cut.body[1:]).defined()
