@@ -368,13 +368,14 @@ def _struct_of(type_: Type) -> Type:
 
 NARROW_USES = frozenset(
     """
-    Load Store CopyObject CopyMemory CopyMemorySized UConvert SConvert FConvert AccessChain
-    InBoundsAccessChain PtrAccessChain Constant SpecConstant ConstantNull Undef Name Decorate
-    CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR CooperativeMatrixLoadNV
-    CooperativeMatrixStoreNV CopyLogical ConstantComposite SpecConstantComposite CooperativeMatrixLengthKHR
-    Variable ExtInst CooperativeVectorLoadNV CooperativeVectorStoreNV CooperativeVectorMatrixMulNV
-    CooperativeVectorMatrixMulAddNV CooperativeMatrixConvertNV CooperativeMatrixTransposeNV
-    CooperativeMatrixLoadTensorNV CooperativeMatrixStoreTensorNV CooperativeMatrixMulAddKHR
+    AccessChain Constant ConstantComposite ConstantNull CooperativeMatrixConvertNV
+    CooperativeMatrixLengthKHR CooperativeMatrixLoadKHR CooperativeMatrixLoadNV
+    CooperativeMatrixLoadTensorNV CooperativeMatrixMulAddKHR CooperativeMatrixStoreKHR
+    CooperativeMatrixStoreNV CooperativeMatrixStoreTensorNV CooperativeMatrixTransposeNV
+    CooperativeVectorLoadNV CooperativeVectorMatrixMulAddNV CooperativeVectorMatrixMulNV
+    CooperativeVectorStoreNV CopyLogical CopyMemory CopyMemorySized CopyObject Decorate ExtInst
+    FConvert InBoundsAccessChain Load Name PtrAccessChain SConvert SpecConstant
+    SpecConstantComposite Store UConvert Undef Variable
     """.split()
 )
 

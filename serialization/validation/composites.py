@@ -362,7 +362,8 @@ def phi(m: Module, i: Instruction) -> Problems:
     "CMP-11",
     "3.49.12",
     "A replicated composite is of the result's parts.",
-    "CompositeConstructReplicateEXT ConstantCompositeReplicateEXT SpecConstantCompositeReplicateEXT",
+    "CompositeConstructReplicateEXT ConstantCompositeReplicateEXT "
+    "SpecConstantCompositeReplicateEXT",
 )
 def replicate(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
@@ -392,9 +393,10 @@ def extended_arithmetic(m: Module, i: Instruction) -> Problems:
         return
     first, second = result.members
     signed_too = i.op == "SMulExtended"
-    if first is not second or first.base != "Int" or not first.is_scalar_or_vector:
+    if first is None or first is not second or first.base != "Int" or not first.is_scalar_or_vector:
         yield Problem("the members are not of one integer type", "use one type")
-    elif first.signed and not signed_too:
+        return
+    if first.signed and not signed_too:
         yield Problem("the members are not of Signedness 0", "use an unsigned type")
     for name in ("operand_1", "operand_2"):
         found = m.type_of(i.get(name))

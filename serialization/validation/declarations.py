@@ -373,8 +373,8 @@ SHADER_OPERATIONS = frozenset(
     ShiftRightArithmetic ShiftLeftLogical BitwiseOr BitwiseXor BitwiseAnd VectorShuffle
     CompositeExtract CompositeInsert LogicalOr LogicalAnd LogicalNot LogicalEqual LogicalNotEqual
     Select IEqual INotEqual ULessThan SLessThan UGreaterThan SGreaterThan ULessThanEqual
-    SLessThanEqual UGreaterThanEqual SGreaterThanEqual QuantizeToF16 UConvert CooperativeMatrixLengthNV
-    CooperativeMatrixLengthKHR
+    SLessThanEqual UGreaterThanEqual SGreaterThanEqual QuantizeToF16 UConvert
+    CooperativeMatrixLengthNV CooperativeMatrixLengthKHR
     """.split()
 )
 KERNEL_OPERATIONS = frozenset(

@@ -335,7 +335,7 @@ def origins(m: Module) -> Problems:
 @module_rule(
     "MOD-07",
     "3.3",
-    "The memory model is one that the capabilities allow: Vulkan with its capability, and no other.",
+    "The memory model is one that the capabilities allow: Vulkan with its own, and only so.",
 )
 def memory_model(m: Module) -> Problems:
     if not m.memory_models:

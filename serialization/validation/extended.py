@@ -62,6 +62,10 @@ def _integer(t: Type) -> bool:
     return t.base == "Int" and t.is_scalar_or_vector
 
 
+def _three_floats(t: Type) -> bool:
+    return t.kind == "Vector" and t.lanes == 3 and t.base == "Float"
+
+
 def _integer_32(t: Type) -> bool:
     return _integer(t) and t.width == 32
 
@@ -85,7 +89,7 @@ FORMS = (
          "Log2 Atan2 Pow", "16- or 32-bit floats", _float((16, 32))),
     Form("SAbs SSign SMin SMax SClamp UMin UMax UClamp", "integers", _integer, loose=True),
     Form("FindILsb FindSMsb FindUMsb", "32-bit integers", _integer_32, loose=True),
-    Form("Cross", "vectors of 3 floats", lambda t: t.kind == "Vector" and t.lanes == 3 and t.base == "Float"),
+    Form("Cross", "vectors of 3 floats", _three_floats),
 )  # fmt: skip
 
 PACKED: Mapping[str, tuple[str, str]] = {

@@ -48,7 +48,7 @@ def lifter(m: Module) -> Lifter:
     return found
 
 
-def asked(*checks: Callable[[], None]) -> Problems:
+def asked(*checks: Callable[[], object]) -> Problems:
     """What the dialect's functions refuse, each on its own."""
     from xdsl.utils.exceptions import VerifyException
 

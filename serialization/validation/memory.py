@@ -239,7 +239,7 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
 @instruction_rule(
     "MEM-05",
     "3.49.8",
-    "An access chain's indexes are integers that lead to the result's pointee, in one storage class.",
+    "An access chain's indexes lead to the result's pointee, in one storage class.",
     "AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain",
 )
 def access_chain(m: Module, i: Instruction) -> Problems:
@@ -391,7 +391,7 @@ def _bit(name: str) -> int:
 @instruction_rule(
     "MEM-08",
     "3.26",
-    "Memory operands fit: availability with NonPrivatePointer, an alignment that is a power of two.",
+    "Memory operands fit: availability of what is not private, alignments, constant scopes.",
     "Load Store CopyMemory CopyMemorySized CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR",
 )
 def operands(m: Module, i: Instruction) -> Problems:

@@ -122,10 +122,25 @@ class Module:
 
     def _collect(self) -> None:
         """What the instructions before the functions declare."""
-        for name, collect in _COLLECT.items():
+        collectors = {
+            "Capability": self._capability,
+            "Extension": self._extension,
+            "ExtInstImport": self._import,
+            "MemoryModel": self._memory_model,
+            "EntryPoint": self._entry_point,
+            "ExecutionMode": self._mode,
+            "ExecutionModeId": self._mode,
+            "Name": self._name,
+            "Decorate": self._decorate,
+            "DecorateId": self._decorate,
+            "DecorateString": self._decorate,
+            "MemberDecorate": self._decorate_member,
+            "MemberDecorateString": self._decorate_member,
+        }
+        for name, collect in collectors.items():
             for i in self.by_op.get(name, ()):
                 if i.read is not None or i.shape.ids_only:
-                    collect(self, i)
+                    collect(i)
         self._spread_groups()
 
     def _capability(self, i: Instruction) -> None:
@@ -153,7 +168,7 @@ class Module:
         )
 
     def _mode(self, i: Instruction) -> None:
-        target, mode, *operands = i.read or ()
+        target, mode, *operands = i.read or []
         name = enumerant("ExecutionMode", int(mode.value))
         self.modes[int(target.value)].append((name, operands, i))
 
@@ -318,20 +333,3 @@ class Module:
         """The type of a value, for a message."""
         found = self.type_of(id)
         return "no value" if found is None else str(found)
-
-
-_COLLECT = {
-    "Capability": Module._capability,
-    "Extension": Module._extension,
-    "ExtInstImport": Module._import,
-    "MemoryModel": Module._memory_model,
-    "EntryPoint": Module._entry_point,
-    "ExecutionMode": Module._mode,
-    "ExecutionModeId": Module._mode,
-    "Name": Module._name,
-    "Decorate": Module._decorate,
-    "DecorateId": Module._decorate,
-    "DecorateString": Module._decorate,
-    "MemberDecorate": Module._decorate_member,
-    "MemberDecorateString": Module._decorate_member,
-}

@@ -78,8 +78,9 @@ def _float_pair(m: Module, i: Instruction) -> str | None:
 def _same_width(m: Module, i: Instruction) -> str | None:
     """Both operands have one width."""
     a, b = m.type_of(i.words[3]), m.type_of(i.words[4])
-    same = a is None or b is None or a.width == b.width
-    return None if same else f"the operands are {a.width} and {b.width} bits wide"
+    if a is None or b is None or a.width == b.width:
+        return None
+    return f"the operands are {a.width} and {b.width} bits wide"
 
 
 def _other_width(m: Module, i: Instruction) -> str | None:
@@ -121,7 +122,7 @@ TABLE = (
         "SNegate", INT, {"operand": LIKE}),
     Row("OPR-05", "3.49.13", "A floating-point negation keeps the type.",
         "FNegate", FLOAT, {"operand": SAME}),
-    Row("OPR-06", "3.49.13", "VectorTimesScalar takes a vector of the result's type and its component.",
+    Row("OPR-06", "3.49.13", "VectorTimesScalar takes the result's type and its component.",
         "VectorTimesScalar", FLOAT_VECTOR, {"vector": SAME, "scalar": COMPONENT}),
     Row("OPR-07", "3.49.13", "Dot takes two vectors of floats of the result's type.",
         "Dot", FLOAT_SCALAR,
@@ -132,23 +133,23 @@ TABLE = (
     Row("OPR-09", "3.49.15", "LogicalNot keeps the type.", "LogicalNot", BOOL, {"operand": SAME}),
     Row("OPR-10", "3.49.15", "Any and All take a vector of Booleans.", "Any All", BOOL_SCALAR,
         {"vector": BOOL_VECTOR}),
-    Row("OPR-11", "3.49.15", "Integer comparisons take integers of one width in the result's shape.",
+    Row("OPR-11", "3.49.15", "Compared integers have one width and the result's shape.",
         "IEqual INotEqual UGreaterThan SGreaterThan UGreaterThanEqual SGreaterThanEqual ULessThan "
         "SLessThan ULessThanEqual SLessThanEqual", BOOL, _two(INT_SHAPE), _same_width),
-    Row("OPR-12", "3.49.15", "Floating-point comparisons take floats of one type in the result's shape.",
+    Row("OPR-12", "3.49.15", "Floats are compared with ones of their type, to the result's shape.",
         "FOrdEqual FUnordEqual FOrdNotEqual FUnordNotEqual FOrdLessThan FUnordLessThan "
         "FOrdGreaterThan FUnordGreaterThan FOrdLessThanEqual FUnordLessThanEqual "
         "FOrdGreaterThanEqual FUnordGreaterThanEqual Ordered Unordered LessOrGreater",
         BOOL, {}, _float_pair),
     Row("OPR-13", "3.49.15", "Tests of floats take a float of the result's shape.",
         "IsNan IsInf IsFinite IsNormal SignBitSet", BOOL, {"x": FLOAT_SHAPE}),
-    Row("OPR-14", "3.49.14", "Shifts take a base of the result's shape and width and a count of its shape.",
+    Row("OPR-14", "3.49.14", "A shift keeps the base's shape and width; the count has its shape.",
         "ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical", INT,
         {"base": LIKE, "shift": INT_SHAPE}),
     Row("OPR-15", "3.49.14", "Bitwise operations take integers of the result's shape and width.",
         "BitwiseOr BitwiseXor BitwiseAnd", INT, _two(LIKE)),
     Row("OPR-16", "3.49.14", "Not keeps the shape and width.", "Not", INT, {"operand": LIKE}),
-    Row("OPR-17", "3.49.14", "Bit fields keep the base's type; offset and count are integer scalars.",
+    Row("OPR-17", "3.49.14", "An insertion keeps the base's type; offset and count are integers.",
         "BitFieldInsert", INT,
         {"base": SAME, "insert": SAME, "offset": INT_SCALAR, "count": INT_SCALAR}),
     Row("OPR-18", "3.49.14", "A bit field's extraction keeps the base's type.",

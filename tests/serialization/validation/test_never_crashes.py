@@ -76,7 +76,7 @@ def nested_arrays() -> list[list[int]]:
 
 
 def nested_structs() -> list[list[int]]:
-    rows = PROLOGUE[:-1] + [of("OpTypeStruct", 10, 5, 5)]
+    rows = [*PROLOGUE[:-1], of("OpTypeStruct", 10, 5, 5)]
     rows += [of("OpTypeStruct", i, i - 1, i - 1) for i in range(11, 5000)]
     pointer = of("OpTypePointer", 5000, 12, 4999)
     return [of("OpDecorate", 4999, 2), *rows, pointer, of("OpVariable", 5000, 5001, 12)]
