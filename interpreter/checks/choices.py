@@ -1,8 +1,9 @@
 """
 Does a result depend on what the specifications leave to implementations?
 
-A launch's first workgroups run again, unchecked, with other choices, and the buffers are compared
-with those of a run with the launch's own. Bits may not depend on the component mapping (CM-18).
+A launch's first workgroups run again, unchecked, with other choices, and what they write is
+compared with what the launch wrote there (with a run of the same workgroups, where atomics let
+others change it). Bits may not depend on the component mapping (CM-18).
 Floats may depend on the order of a MulAdd's additions and on bfloat16's rounding within an
 interval. That of docs/numerics.md is (n + 1) u M + v |x| + (2 n + 1) s, where M is what the kernel
 computes from absolute values: a run in which every MulAdd is |A| |B| + |C| gives it, as long as
@@ -24,6 +25,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv import arithmetic, composite, conversion, glsl
 from xdsl_spirv.dialects.spirv import cooperative_matrix as matrices
 from xdsl_spirv.dialects.spirv import memory as memory_ops
+from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding
@@ -67,6 +69,7 @@ class Choices:
         self.checks = options.checks
         self.plain = replace(options, checks=None)
         operations = list(module.walk())
+        self.atomic = any(isinstance(op, AtomicOperation) for op in operations)
         self.lines = places.lines_of(module)
         self.components = next((op for op in operations if _sees_components(op)), None)
         self.sums = [op for op in operations if _sums_floats(op)]
@@ -79,8 +82,17 @@ class Choices:
         """Whether there is anything to run again."""
         return bool(self.components or self.sums or self.bfloat)
 
-    def explore(self, buffers: Mapping[Place, Array], run: Run) -> None:
-        """Run with every choice and compare; `buffers` are as the launch found them."""
+    def explore(
+        self,
+        buffers: Mapping[Place, Array],
+        results: Mapping[Place, Array],
+        workgroups: int,
+        run: Run,
+    ) -> None:
+        """
+        Run with every choice and compare; `buffers` are as the launch found them, `results` as it
+        left them.
+        """
 
         def outcome(options: Options) -> dict[Place, Array]:
             copies = {place: array.copy() for place, array in buffers.items()}
@@ -89,7 +101,10 @@ class Choices:
                 self.length = max(1, unit.products)
             return copies
 
-        own = outcome(self.plain)
+        self.before = buffers
+        few = workgroups <= SAMPLE
+        self.partial = not few and not self.atomic
+        own = results if few or not self.atomic else outcome(self.plain)
         if self.components is not None:
             mappings: tuple[ComponentMapping, ...] = ("row-major", "column-major", "opaque")
             for mapping in mappings:
@@ -101,7 +116,7 @@ class Choices:
         sizes: dict[Place, Array] = {}
         if self.sums:
             sizes = outcome(replace(self.plain, accumulation="magnitudes"))
-            orders: tuple[Accumulation, ...] = ("halves", "exact")
+            orders: tuple[Accumulation, ...] = ("exact", "halves") if few else ("exact",)
             for order in orders:
                 other = outcome(replace(self.plain, accumulation=order))
                 what = f"sums {ORDERS[order]}"
@@ -122,7 +137,7 @@ class Choices:
         what: str,
     ) -> None:
         for place, array in own.items():
-            different = _raw(array) != _raw(other[place])
+            different = self._different(place, array, other[place])
             if different.any():
                 assert self.components is not None
                 self._find(
@@ -140,20 +155,31 @@ class Choices:
         what: str,
     ) -> None:
         for place, array in own.items():
-            if is_float(array.dtype):
+            different = self._different(place, array, other[place])
+            if is_float(array.dtype) and different.any():
                 if not self.linear:
                     continue
-                wide, changed = array.astype(np.float64), other[place].astype(np.float64)
-                magnitude = np.abs(sizes.get(place, array).astype(np.float64))
-                allowed = self._allowed(rule, wide, magnitude, array.dtype)
-                same = (wide == changed) | (np.isnan(wide) & np.isnan(changed))
-                different = ~same & ~(np.abs(wide - changed) <= allowed)
-                different &= np.isfinite(magnitude)
-            else:
-                different = _raw(array) != _raw(other[place])
+                changed = (array[different], other[place][different])
+                magnitude = sizes.get(place, array)[different]
+                different[different] = self._beyond(rule, *changed, magnitude)
             if different.any():
                 self._find(rule, op, place, array, other[place], different, what)
                 return
+
+    def _different(self, place: Place, own: Array, other: Array) -> Array:
+        """Where bits differ, of what the workgroups that ran again have written."""
+        different = _raw(own) != _raw(other)
+        if self.partial and different.any():
+            different &= _raw(other) != _raw(self.before[place])
+        return different
+
+    def _beyond(self, rule: str, own: Array, other: Array, magnitude: Array) -> Array:
+        """Which of two floats do not both lie in the derived interval."""
+        dtype = own.dtype
+        own, other, magnitude = (x.astype(np.float64) for x in (own, other, magnitude))
+        allowed = self._allowed(rule, own, np.abs(magnitude), dtype)
+        same = (own == other) | (np.isnan(own) & np.isnan(other))
+        return ~same & ~(np.abs(own - other) <= allowed) & np.isfinite(magnitude)
 
     def _allowed(self, rule: str, value: Array, magnitude: Array, dtype: Any) -> Array:
         """Twice the derived radius: both results may lie anywhere in the interval."""

@@ -246,8 +246,11 @@ def run_entry(
     before = {place: array.copy() for place, array in buffers.items()} if choices.any else {}
     run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
     if choices.any:
+        x, y, z = grid
         choices.explore(
             before,
+            buffers,
+            x * y * z,
             lambda chosen, copies: run_workgroups(
                 module, entry, grid, copies, spec_values, push_constants, chosen, SAMPLE
             ),
