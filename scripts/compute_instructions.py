@@ -1,0 +1,302 @@
+"""
+Which instructions the `spirv` dialect types: writes docs/instructions.md.
+
+    python scripts/compute_instructions.py [--check]
+
+The derivation, over every instruction of the core grammar:
+
+1. What the dialect says in another form than by an operation of its own (a type, an attribute, a
+   block) is in `FORMS`, by name, with that form.
+2. What an execution model other than GLCompute and Kernel is for, and what a family needs that the
+   dialect leaves to other tools, is in `GROUPS`: an instruction belongs to a group if its class
+   does, or if every capability that enables it does. `EXCEPTIONS` belong to a group by their name.
+3. Everything else is a compute instruction and has an operation. So does what MLIR has of a group
+   (`SHARED`).
+
+A new instruction of the grammar is a compute instruction until a line here says otherwise: then
+tests/dialects/test_compute_instructions.py fails and names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import OPERATIONS
+from xdsl_spirv.dialects.spirv.base import EXTENDED_SETS, instruction_of
+from xdsl_spirv.serialization.grammar import Instruction, grammar
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "instructions.md"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Instructions that the dialect does not type, and why."""
+
+    name: str
+    reason: str
+    capabilities: str
+    """A regular expression that matches the whole name of each of its capabilities."""
+    families: tuple[str, ...] = ()
+    """Classes of the grammar that belong to it whatever their capabilities are."""
+
+
+GROUPS: Sequence[Group] = (
+    Group(
+        "images and samplers",
+        "kernels of neural networks keep their data in buffers; the types need dimensions, formats "
+        "and sampling that no pass here could use",
+        r"Image.*|SparseResidency|LiteralSampler|Bindless.*|Texture.*QCOM|SubgroupImage.*",
+        ("Image",),
+    ),
+    Group(
+        "graphics stages",
+        "vertices, meshes, fragments, derivatives and tiles exist in no compute shader",
+        r"Geometry.*|MeshShading.*|DerivativeControl|DemoteToHelperInvocation|FragmentMaskAMD"
+        r"|FragmentShader.*|TileImage.*",
+        ("Primitive", "Derivative"),
+    ),
+    Group(
+        "ray tracing",
+        "rays, queries, hit objects and micromaps",
+        r"Ray.*|ShaderInvocationReorder.*|DisplacementMicromapNV",
+    ),
+    Group("pipes", "OpenCL's pipes", r"Pipes|PipeStorage|BlockingPipes.*"),
+    Group(
+        "kernels that start kernels",
+        "device queues, events and node payloads",
+        r"DeviceEnqueue|SubgroupDispatch|ShaderEnqueueAMDX",
+    ),
+    Group(
+        "named barriers",
+        "an object that is neither a value nor memory; no Vulkan driver has it",
+        r"NamedBarrier",
+    ),
+    Group(
+        "descriptor heaps",
+        "which buffer an entry point binds is decided by its descriptors here, not by its pointers",
+        r"DescriptorHeapEXT",
+    ),
+    Group("graphs", "a graph of tensor operations is no kernel (SPV_ARM_graph)", r"GraphARM"),
+    Group("motion estimation", "Intel's video units", r"SubgroupAvc.*"),
+    Group(
+        "FPGAs",
+        "arbitrary precision, registers, task sequences and memory kinds of FPGAs",
+        r".*ALTERA|ArbitraryPrecision.*",
+    ),
+    Group(
+        "Intel's other extensions",
+        "for Intel's OpenCL compiler only, beyond what MLIR has of them",
+        r".*INTEL",
+    ),
+)
+
+EXCEPTIONS: Mapping[str, str] = {
+    "OpTerminateInvocation": "graphics stages",
+    "OpTypeOpaque": "kernels that start kernels",
+    "OpTypeEvent": "kernels that start kernels",
+    "OpGroupAsyncCopy": "kernels that start kernels",
+    "OpGroupWaitEvents": "kernels that start kernels",
+    "OpUntypedGroupAsyncCopyKHR": "kernels that start kernels",
+    "OpGroupIAddNonUniformAMD": "AMD's older groups",
+    "OpGroupFAddNonUniformAMD": "AMD's older groups",
+    "OpGroupFMinNonUniformAMD": "AMD's older groups",
+    "OpGroupUMinNonUniformAMD": "AMD's older groups",
+    "OpGroupSMinNonUniformAMD": "AMD's older groups",
+    "OpGroupFMaxNonUniformAMD": "AMD's older groups",
+    "OpGroupUMaxNonUniformAMD": "AMD's older groups",
+    "OpGroupSMaxNonUniformAMD": "AMD's older groups",
+    "OpImageTexelPointer": "images and samplers",
+    "OpTypeImage": "images and samplers",
+    "OpTypeSampler": "images and samplers",
+    "OpTypeSampledImage": "images and samplers",
+}
+"""Instruction -> its group, where neither class nor capability says so."""
+
+OTHER_REASONS: Mapping[str, str] = {
+    "AMD's older groups": "replaced by OpGroupNonUniform* with SPIR-V 1.3",
+}
+
+SHARED: frozenset[str] = frozenset(
+    {
+        "OpControlBarrierArriveINTEL",
+        "OpControlBarrierWaitINTEL",
+        "OpConvertFToBF16INTEL",
+        "OpConvertBF16ToFINTEL",
+        "OpRoundFToTF32INTEL",
+        "OpSubgroupBlockReadINTEL",
+        "OpSubgroupBlockWriteINTEL",
+    }
+)
+"""Typed because MLIR has them, although their group is not."""
+
+_TYPE, _MODULE = "a type", "an attribute or a symbol of `spirv.module`"
+_BLOCK, _DEBUG = "blocks and regions", "a location, a name, or carried as it is"
+_DECORATION, _CONSTANT = "an attribute of what is decorated", "`spirv.Constant`"
+
+FORMS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "OpTypeVoid OpTypeBool OpTypeInt OpTypeFloat OpTypeVector OpTypeMatrix OpTypeArray "
+            "OpTypeRuntimeArray OpTypeStruct OpTypePointer OpTypeForwardPointer OpTypeFunction "
+            "OpTypeUntypedPointerKHR OpTypeCooperativeMatrixKHR OpTypeCooperativeMatrixNV "
+            "OpTypeCooperativeVectorNV OpTypeTensorLayoutNV OpTypeTensorViewNV OpTypeTensorARM"
+        ).split(),
+        _TYPE,
+    ),
+    **dict.fromkeys("OpCapability OpExtension OpMemoryModel OpExtInstImport".split(), _MODULE),
+    "OpExtInst": "an operation of the set, `spirv.GL.Exp`",
+    "OpExecutionModeId": "`spirv.ExecutionMode`",
+    "OpExtInstWithForwardRefsKHR": _DEBUG,
+    **dict.fromkeys(
+        (
+            "OpSourceContinued OpSource OpSourceExtension OpName OpMemberName OpString OpLine "
+            "OpNoLine OpModuleProcessed"
+        ).split(),
+        _DEBUG,
+    ),
+    **dict.fromkeys(
+        (
+            "OpDecorate OpMemberDecorate OpDecorationGroup OpGroupDecorate OpGroupMemberDecorate "
+            "OpDecorateId OpDecorateString OpMemberDecorateString"
+        ).split(),
+        _DECORATION,
+    ),
+    **dict.fromkeys("OpConstantTrue OpConstantFalse OpConstantComposite".split(), _CONSTANT),
+    "OpSpecConstantTrue": "`spirv.SpecConstant`",
+    "OpSpecConstantFalse": "`spirv.SpecConstant`",
+    "OpSpecConstantOp": "`spirv.SpecConstantOperation`",
+    "OpFunction": "`spirv.func`",
+    "OpFunctionParameter": "`spirv.func`",
+    "OpFunctionEnd": "`spirv.func`",
+    **dict.fromkeys("OpLabel OpPhi OpLoopMerge OpSelectionMerge".split(), _BLOCK),
+}
+"""Instruction -> how the dialect says it, where not by an operation of its name."""
+
+
+def group_of(instruction: Instruction) -> str | None:
+    """The group that an instruction belongs to, None for a compute instruction."""
+    if instruction.name in EXCEPTIONS:
+        return EXCEPTIONS[instruction.name]
+    for group in GROUPS:
+        if instruction.family in group.families:
+            return group.name
+        capabilities = instruction.capabilities
+        if capabilities and all(re.fullmatch(group.capabilities, c) for c in capabilities):
+            return group.name
+    return None
+
+
+def reason_for(group: str) -> str:
+    """Why the dialect types nothing of a group; KeyError for an unknown one."""
+    return {g.name: g.reason for g in GROUPS}.get(group) or OTHER_REASONS[group]
+
+
+def compute_instructions() -> list[Instruction]:
+    """The instructions that have an operation, in the grammar's order."""
+    table = grammar()
+    found: list[Instruction] = []
+    for name in table.instruction_names:
+        instruction = table.instruction(name)
+        if name in FORMS:
+            continue
+        if name in SHARED or group_of(instruction) is None:
+            found.append(instruction)
+    return found
+
+
+def left_out() -> dict[str, list[str]]:
+    """Group -> the names of its instructions, without those that are typed all the same."""
+    table = grammar()
+    found: dict[str, list[str]] = {}
+    for name in table.instruction_names:
+        group = group_of(table.instruction(name))
+        if group is not None and name not in FORMS and name not in SHARED:
+            found.setdefault(group, []).append(name)
+    return found
+
+
+def typed() -> dict[str, type[Operation]]:
+    """Core instruction -> the operation that stands for it."""
+    found: dict[str, type[Operation]] = {}
+    table = grammar()
+    for cls in OPERATIONS:
+        in_set, name = instruction_of(cls)
+        if in_set is None and name in table:
+            found.setdefault(table.instruction(name).name, cls)
+    return found
+
+
+def _family(name: str) -> str:
+    """Where an instruction comes from: the core, or whose extension."""
+    suffix = re.search(r"(KHR|EXT|NV|INTEL|ARM|QCOM|VALVE)$", name)
+    return suffix.group(1) if suffix else "core"
+
+
+def page() -> str:
+    """The page's text."""
+    compute = compute_instructions()
+    counts = Counter(_family(i.name) for i in compute)
+    total = len(grammar().instruction_names)
+    sets = ", ".join(
+        f"{sum(instruction_of(cls)[0] == name for cls in OPERATIONS)} of {name}"
+        for name in EXTENDED_SETS.values()
+    )
+    lines = [
+        "# Instructions: what the dialect types, and what it leaves out",
+        "",
+        "Written by `python scripts/compute_instructions.py`, which says how the set is derived.",
+        "",
+        f"Of {total} core instructions, {len(compute)} have an operation "
+        f"({', '.join(f'{n} {who}' for who, n in counts.most_common())}); with them {sets}. "
+        f"{len(FORMS)} are said in another form. The other "
+        f"{sum(map(len, left_out().values()))} are read, carried and written as they are.",
+        "",
+        "## Left out",
+        "",
+        "| group | instructions | why |",
+        "|---|---|---|",
+    ]
+    groups = left_out()
+    lines += [f"| {g} | {len(groups[g])} | {reason_for(g)} |" for g in groups]
+    lines += ["", "## Said in another form", "", "| form | instructions |", "|---|---|"]
+    forms: dict[str, list[str]] = {}
+    for name, form in FORMS.items():
+        forms.setdefault(form, []).append(f"`{name}`")
+    lines += [f"| {form} | {', '.join(names)} |" for form, names in forms.items()]
+    operations = typed()
+    lines += ["", "## Typed", "", "| class | operations |", "|---|---|"]
+    families: dict[str, list[str]] = {}
+    for instruction in compute:
+        family = instruction.family.replace("@exclude", "Other").replace("Reserved", "Other")
+        families.setdefault(family.replace("_", " "), []).append(
+            f"`{operations[instruction.name].name}`"
+        )
+    lines += [f"| {family} | {', '.join(names)} |" for family, names in sorted(families.items())]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    text = page()
+    if not parser.parse_args().check:
+        PAGE.write_text(text)
+        return 0
+    if PAGE.read_text() == text:
+        return 0
+    print(f"{PAGE.name} is stale: run python scripts/compute_instructions.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,66 @@
+"""
+Every compute instruction of the grammar has an operation, every other one a reason not to.
+
+A grammar update that brings an instruction fails here and names it: type it, or say in
+`scripts/compute_instructions.py` why not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from xdsl_spirv.dialects.spirv.types_declared import ATTRIBUTES, DeclaredType
+from xdsl_spirv.serialization.grammar import grammar
+
+SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "compute_instructions.py"
+CARRIERS = {"OpDecorate"}
+"""Instructions that an operation carries where no attribute holds them."""
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compute_instructions", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_compute_instruction_is_typed(script: ModuleType):
+    typed = script.typed()
+    missing = [i.name for i in script.compute_instructions() if i.name not in typed]
+    assert not missing, (
+        f"{', '.join(missing)}: declare an operation, or give a reason in {SCRIPT.name}"
+    )
+
+
+def test_nothing_else_is_typed(script: ModuleType):
+    compute = {i.name for i in script.compute_instructions()}
+    assert set(script.typed()) - compute - CARRIERS == set()
+
+
+def test_every_group_is_needed_and_explained(script: ModuleType):
+    groups = script.left_out()
+    assert set(groups) == {g.name for g in script.GROUPS} | set(script.OTHER_REASONS)
+    assert all(script.reason_for(group) for group in groups)
+
+
+def test_named_instructions_exist(script: ModuleType):
+    named = {*script.EXCEPTIONS, *script.SHARED, *script.FORMS}
+    assert named <= set(grammar().instruction_names)
+
+
+def test_declared_types_are_forms(script: ModuleType):
+    """A type made of its declaration's operands has as many as the grammar says at least."""
+    declared = [cls for cls in ATTRIBUTES if issubclass(cls, DeclaredType)]
+    assert {cls.INSTRUCTION for cls in declared} <= set(script.FORMS)
+
+
+def test_page_is_current(script: ModuleType):
+    assert script.PAGE.read_text() == script.page(), f"run python scripts/{SCRIPT.name}"
