@@ -676,7 +676,7 @@ class FunctionDecoder:
             case "OpNop":
                 pass
             case "OpUndef":
-                self._bring(self.index.word(words, 2))
+                pass  # It is defined where it is first used.
             case _:
                 self._carry(row, block)
 

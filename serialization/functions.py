@@ -18,7 +18,7 @@ from operator import is_
 from typing import NamedTuple, Protocol, TypeAlias
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.spirv.attributes import DecorationAttr
 from xdsl_spirv.dialects.spirv.control_flow import (
@@ -34,7 +34,7 @@ from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.raw import Carried, DecorateOp, RawOp, RawTerminatorOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
-from xdsl_spirv.serialization.decorations import Decorations
+from xdsl_spirv.serialization.decorations import Decorations, decoration_of
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.plans import Encode, IdSource, encoder_of, integers, operands_of
@@ -245,10 +245,20 @@ class FunctionEncoder:
             result = self.module.value(blocks[0].args[i]) if blocks else self.module.fresh()
             type_id = self.module.type(parameter, func)
             words += self._instruction("OpFunctionParameter", type_id, result)
-            decoration = attributes[i].data.get(PARAMETER_DECORATION) if attributes else None
-            if isinstance(decoration, DecorationAttr):
-                self.module.decorations.add(result, decoration.data)
+            for field, attribute in attributes[i].data.items() if attributes else ():
+                self._decorate_parameter(result, field, attribute, func)
         return words
+
+    def _decorate_parameter(
+        self, result: int, field: str, attribute: Attribute, func: FuncOp
+    ) -> None:
+        """MLIR's `spirv.decoration`, or a decoration's own name: `spirv.alignment = 4 : i32`."""
+        if field == PARAMETER_DECORATION and isinstance(attribute, DecorationAttr):
+            self.module.decorations.add(result, attribute.data)
+            return
+        name = field.removeprefix("spirv.")
+        if name != field and decoration_of(name) is not None:
+            self.module.decorations.add_attribute(result, name, attribute, func)
 
     def _blocks(
         self,
