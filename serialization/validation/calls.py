@@ -44,21 +44,6 @@ def function(m: Module, i: Instruction) -> Problems:
                 "use the type's",
                 parameter,
             )
-    for user in m.uses.get(i.result, ()):
-        if user.op not in FUNCTION_USERS and user.shape.entry is not None:
-            yield Problem(f"the function is used by Op{user.op}", "call it", user)
-
-
-FUNCTION_USERS = frozenset(
-    """
-    FunctionCall EntryPoint ExecutionMode ExecutionModeId Name Decorate DecorateId GroupDecorate
-    DecorateString EnqueueKernel GetKernelNDrangeSubGroupCount GetKernelNDrangeMaxSubGroupSize
-    GetKernelWorkGroupSize GetKernelPreferredWorkGroupSizeMultiple ExtInst
-    GetKernelLocalSizeForSubgroupCount GetKernelMaxNumSubgroups ConditionalEntryPointINTEL
-    CooperativeMatrixPerElementOpNV CooperativeMatrixReduceNV CooperativeMatrixLoadTensorNV
-    ConstantFunctionPointerINTEL ExtInstWithForwardRefsKHR
-    """.split()
-)
 
 
 @instruction_rule(

@@ -90,8 +90,6 @@ def capabilities(m: Module) -> Problems:
             verdicts[opcode] = found
         for problem in found:
             yield problem._replace(at=i)
-        if i.read is None and not i.shape.ids_only:
-            continue
         for operand in i.read or ():
             kind = operand.kind
             if not _has_enumerants(kind):

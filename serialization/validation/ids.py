@@ -75,10 +75,15 @@ def defined_before_use(m: Module) -> Problems:
     definitions = m.definitions
     announced = {i.words[1] for i in m.by_op.get("TypeForwardPointer", ()) if len(i.words) > 1}
     for i in m.instructions:
-        op = i.shape.name
+        op = i.op
         forward = op in FORWARD
-        for used in dict.fromkeys(i.ids()):
+        index = i.index
+        for used in i.ids():
             at = definitions.get(used)
+            if at is None or at.block is not None or at.index >= index:
+                pass
+            elif at.op != "FunctionParameter":
+                continue  # Declared outside of functions, and before.
             if at is None:
                 yield Problem(f"%{used} is used but not defined", "define it", i)
             elif forward and op != "Phi" and (op not in FUNCTION_TAKERS or at.op == "Function"):
@@ -158,7 +163,7 @@ Memory operands may name alias scopes."""
 def values(m: Module) -> Problems:
     definitions = m.definitions
     for i in m.instructions:
-        op = i.shape.name
+        op = i.op
         if op in NOT_VALUES or op in SECTION or op.startswith("Type") or i.shape.entry is None:
             continue
         used = i.ids()

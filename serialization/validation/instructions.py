@@ -35,11 +35,10 @@ class Shape:
     """The word of the result, 0 without one."""
     places: Mapping[str, int]
     """Operand -> its word, as far as it stands at a fixed one."""
-    ids_only: bool
     least: int
-    """Words of the shortest such instruction that takes ids alone, itself counted."""
-    most: int
-    """Words of the longest."""
+    """Words of the shortest such instruction, itself counted."""
+    plain: int
+    """Words up to which such an instruction is ids alone."""
     kinds: tuple[str, ...]
     """The operands' kinds at fixed places, from word 1 on."""
 
@@ -50,7 +49,7 @@ def shape(opcode: int) -> Shape:
     entry = grammar().by_opcode(opcode)
     specs = plan(opcode)
     if entry is None or specs is None:
-        return Shape(str(opcode), None, False, 0, {}, False, 1, 0xFFFF, ())
+        return Shape(str(opcode), None, False, 0, {}, 1, 0, ())
     places: dict[str, int] = {}
     kinds: list[str] = []
     for place, (operand, spec) in enumerate(zip(entry.operands, specs, strict=True), 1):
@@ -62,16 +61,16 @@ def shape(opcode: int) -> Shape:
         if spec.form in ("value", "mask") and enum_table(spec.kind).parameters:
             break
     required = sum(not o.quantifier for o in entry.operands)
-    endless = any(o.quantifier == "*" for o in entry.operands)
+    leading = next((k for k, s in enumerate(specs) if s.form != "id"), len(specs))
+    endless = any(s.quantifier == "*" for s in specs[:leading])
     return Shape(
         name=entry.name.removeprefix("Op"),
         entry=entry,
         has_type=entry.has_result_type,
         result_at=next((k for k, o in enumerate(entry.operands, 1) if o.kind == "IdResult"), 0),
         places=places,
-        ids_only=all(s.form == "id" for s in specs),
         least=required + 1,
-        most=0xFFFF if endless else len(specs) + 1,
+        plain=0xFFFF if endless else leading + 1,
         kinds=tuple(kinds),
     )
 
@@ -79,7 +78,7 @@ def shape(opcode: int) -> Shape:
 class Instruction(RawInstruction):
     """An instruction with its shape, its type and result ids (0 without), and its block."""
 
-    __slots__ = ("block", "name_", "read", "result", "shape", "type_id")
+    __slots__ = ("_ids", "block", "op", "plain", "read", "result", "shape", "type_id")
 
     def __init__(self, module: RawModule, index: int, offset: int, words: list[int]):
         self.module = module
@@ -87,17 +86,17 @@ class Instruction(RawInstruction):
         self.offset = offset
         self.words = words
         self.shape = made = shape(words[0] & 0xFFFF)
+        self.op = made.name
+        """The name without `Op`."""
         count = len(words)
         self.type_id = words[1] if made.has_type and count > 1 else 0
         self.result = words[made.result_at] if 0 < made.result_at < count else 0
         self.block: Block | None = None
+        self.plain = made.least <= count <= made.plain
+        """Whether the words are ids alone."""
         self.read: list[RawOperand] | None = None
         """The operands as the grammar reads them; None for ids alone, and where it cannot."""
-
-    @property
-    def op(self) -> str:
-        """The name without `Op`."""
-        return self.shape.name
+        self._ids: list[int] | None = None
 
     def get(self, field: str) -> int:
         """The word of an operand at a fixed place, 0 if the instruction ends before it."""
@@ -114,9 +113,15 @@ class Instruction(RawInstruction):
 
     def ids(self) -> list[int]:
         """Every id used: type and operands, not the result."""
+        found = self._ids
+        if found is None:
+            found = self._ids = self._find_ids()
+        return found
+
+    def _find_ids(self) -> list[int]:
         if self.read is not None:
             return [int(o.value) for o in self.read if o.kind in ID_KINDS and o.kind != "IdResult"]
-        if not self.shape.ids_only:
+        if not self.plain:
             return []
         result = self.shape.result_at
         return self.words[1:result] + self.words[result + 1 :]

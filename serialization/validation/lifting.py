@@ -69,6 +69,7 @@ class Lifter:
     def __init__(self, m: Module):
         self.m = m
         self._types: dict[int, Attribute] = {}
+        self._values: dict[int, SSAValue] = {}
 
     def type(self, type_: Type | None) -> Attribute:
         """The dialect's type, or a text that names one it does not have."""
@@ -144,6 +145,12 @@ class Lifter:
 
     def value(self, id: int) -> SSAValue:
         """A value of the right type, whose owner tells what is known of it."""
+        found = self._values.get(id)
+        if found is None:
+            found = self._values[id] = self._value(id)
+        return found
+
+    def _value(self, id: int) -> SSAValue:
         type_ = self.type(self.m.type_of(id))
         number = self.m.integer(id)
         if number is not None and isinstance(type_, IntegerType):

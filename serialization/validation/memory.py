@@ -5,6 +5,7 @@ Rules of memory (MEM): variables, accesses, access chains, memory operands.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.operands import RawOperand
@@ -384,6 +385,7 @@ def memory_operands(i: Instruction) -> Iterator[tuple[int, list[RawOperand]]]:
             yield int(operand.value), parameters
 
 
+@cache
 def _bit(name: str) -> int:
     return grammar().kind("MemoryAccess")[name].value
 

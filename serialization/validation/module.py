@@ -87,20 +87,18 @@ class Module:
 
     def _index(self) -> None:
         starts = self.raw.starts.data
-        symbols = self.raw.symbols
         bound = self.header.bound
         for index, words in enumerate(self.raw.rows()):
             i = Instruction(self.raw, index, starts[index], words)
             self.instructions.append(i)
-            self.by_op[i.shape.name].append(i)
-            if i.shape.ids_only and i.shape.least <= len(words) <= i.shape.most:
-                if len(words) > 1 and not (0 < min(words[1:]) and max(words[1:]) < bound):
-                    self._try(i, symbols.operands)
-            else:
-                self._try(i, symbols.operands)
+            self.by_op[i.op].append(i)
+            if not i.plain:
+                self._try(i)
+            elif len(words) > 1 and not (0 < min(words[1:]) and max(words[1:]) < bound):
+                self._try(i)
             if i.result and i.result not in self.definitions:
                 self.definitions[i.result] = i
-                if i.shape.name.startswith("Type"):
+                if i.op.startswith("Type"):
                     self.types[i.result] = Type(i, self.types)
         self._resolve_forward()
         self._collect()
@@ -114,7 +112,7 @@ class Module:
                 pointers = [t if t is not None and t.kind == "Pointer" else None for t in found]
                 type_.members = tuple(a or b for a, b in zip(type_.members, pointers, strict=True))
 
-    def _try(self, i: Instruction, read: object) -> None:
+    def _try(self, i: Instruction) -> None:
         try:
             i.read = self.raw.symbols.operands(i)
         except SPIRVDecodeError as error:
@@ -139,7 +137,7 @@ class Module:
         }
         for name, collect in collectors.items():
             for i in self.by_op.get(name, ()):
-                if i.read is not None or i.shape.ids_only:
+                if i.read is not None or i.plain:
                     collect(i)
         self._spread_groups()
 
@@ -206,7 +204,7 @@ class Module:
         block: Block | None = None
         line: tuple[int, int, int] | None = None
         for i in self.instructions:
-            op = i.shape.name
+            op = i.op
             if op == "Line":
                 line = (i.words[1], i.words[2], i.words[3]) if len(i.words) > 3 else None
             elif op == "NoLine":
@@ -265,15 +263,6 @@ class Module:
     def is_vulkan_model(self) -> bool:
         return self.memory_model == "Vulkan"
 
-    @cached_property
-    def uses(self) -> dict[int, list[Instruction]]:
-        """Id -> the instructions that use it."""
-        found: defaultdict[int, list[Instruction]] = defaultdict(list)
-        for i in self.instructions:
-            for used in dict.fromkeys(i.ids()):
-                found[used].append(i)
-        return dict(found)
-
     def type_of(self, id: int) -> Type | None:
         """The type of a value, None for what has none."""
         at = self.definitions.get(id)
@@ -286,7 +275,7 @@ class Module:
     def op_of(self, id: int) -> str:
         """The instruction that defines an id, empty if none does."""
         at = self.definitions.get(id)
-        return "" if at is None else at.shape.name
+        return "" if at is None else at.op
 
     def is_constant(self, id: int) -> bool:
         """Whether a constant instruction gives the id."""

@@ -48,7 +48,7 @@ NO_PLACE = frozenset({"Nop", "ExtInstWithForwardRefsKHR"})
 
 def section(i: Instruction) -> int:
     """The section an instruction belongs to; functions for whatever is not declared elsewhere."""
-    op = i.shape.name
+    op = i.op
     found = SECTION.get(op)
     if found is not None:
         return found
@@ -61,7 +61,7 @@ def section(i: Instruction) -> int:
 def sections(m: Module) -> Problems:
     reached = 0
     for i in m.outside:
-        op = i.shape.name
+        op = i.op
         if op in NO_PLACE or i.shape.entry is None:
             continue
         here = section(i)
@@ -120,14 +120,14 @@ class _Walk:
 
     def walk(self) -> Iterator[Problem]:
         for i in self.m.instructions:
-            if self.function is None and i.shape.name not in ("Function", "FunctionEnd"):
+            if self.function is None and i.op not in ("Function", "FunctionEnd"):
                 continue
             yield from self._step(i)
         if self.function is not None:
             yield Problem("the function has no OpFunctionEnd", "add it", self.function)
 
     def _step(self, i: Instruction) -> Iterator[Problem]:
-        op = i.shape.name
+        op = i.op
         if op == "Function":
             if self.function is not None:
                 yield Problem("a function starts within another", "end that one first", i)

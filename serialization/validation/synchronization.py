@@ -5,6 +5,8 @@ operations (GRP).
 
 from __future__ import annotations
 
+from functools import cache
+
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
@@ -128,6 +130,7 @@ STORAGES = (
 VULKAN_STORAGES = ("UniformMemory", "WorkgroupMemory", "ImageMemory", "OutputMemory")
 
 
+@cache
 def _bits(names: tuple[str, ...]) -> int:
     kind = grammar().kind("MemorySemantics")
     return sum(kind[n].value for n in names)
