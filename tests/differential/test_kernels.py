@@ -74,30 +74,27 @@ def test_every_family_and_every_operation_comes_up():
     assert len(missing) < len(RULES) / 5, sorted(missing)
 
 
-def test_expected_results_do_not_disagree_with_themselves():
-    for seed in range(len(ORDER)):
-        kernel = generate(seed)
-        assert disagreements(kernel, interpret(kernel), interpret(kernel)) == []
-
-
-def wrong(kernel: Kernel, output: int) -> dict[int, np.ndarray]:
-    """The interpreter's results with one number changed."""
-    found = dict(interpret(kernel))
-    each = kernel.outputs[output]
-    flat = found[each.buffer].reshape(-1)
-    flat[0] = flat[0] + 1 if flat.dtype.kind in "iu" else flat[0] * 1.5 + 100
+def changed(truth: dict[int, np.ndarray], buffer: int) -> dict[int, np.ndarray]:
+    """Results with one number of a buffer changed."""
+    found = truth | {buffer: truth[buffer].copy()}
+    flat = found[buffer].reshape(-1)
+    with np.errstate(over="ignore"):
+        flat[0] = flat[0] + 1 if flat.dtype.kind in "iu" else flat[0] * 1.5 + 100
     return found
 
 
-def test_a_wrong_number_is_found_in_every_family():
-    for name in FAMILIES:
-        kernel = generate(3, name)
-        truth = interpret(kernel)
-        for number in range(len(kernel.outputs)):
-            differences = disagreements(kernel, truth, wrong(kernel, number))
-            assert [d.output for d in differences] in ([kernel.outputs[number]], []), name
-        assert any(disagreements(kernel, truth, wrong(kernel, n))
-                   for n in range(len(kernel.outputs))), name  # fmt: skip
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_wrong_number_is_found(family: str):
+    """Except where nothing is claimed about it."""
+    kernel = generate(3, family)
+    truth = interpret(kernel)
+    assert disagreements(kernel, truth, truth) == []
+    caught = 0
+    for output in kernel.outputs:
+        differences = disagreements(kernel, truth, changed(truth, output.buffer))
+        assert [d.output for d in differences] in ([output], [])
+        caught += len(differences)
+    assert caught > len(kernel.outputs) / 2
 
 
 def test_what_is_legal():

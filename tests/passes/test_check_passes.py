@@ -106,6 +106,7 @@ MODULES = {
 
 PIPELINES = {
     "linalg-to-spirv": ["linalg-to-spirv{target=lavapipe}", "linalg-to-spirv{target=nvidia-h200}"],
+    "spirv-specialize": ["spirv-specialize{defaults=true}"],
     "spirv-update-vce": ["spirv-update-vce"],
 }
 """Passes with parameters; those of `linalg-to-spirv` are checked one by one as part of it."""
@@ -113,14 +114,19 @@ PIPELINES = {
 PARTS = {each.name for each in linalg_to_spirv("lavapipe")}
 
 
+LOWERING = "linalg-to-spirv{target=lavapipe}"
+
+
 def every_pass() -> list[tuple[str, str]]:
-    """(pipeline, module) for each pass that is registered."""
+    """(pipeline, module) for each pass that is registered; those on `spirv` after the lowering."""
     found: list[tuple[str, str]] = []
     for name in PASSES:
         if name in PARTS - set(PIPELINES):
             continue
         for pipeline in PIPELINES.get(name, [name]):
-            found += [(pipeline, module) for module in MODULES]
+            for module in MODULES:
+                lowered = name.startswith("spirv-") and module != "kernel"
+                found.append((f"{LOWERING},{pipeline}" if lowered else pipeline, module))
     return found
 
 
