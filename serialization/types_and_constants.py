@@ -189,8 +189,8 @@ class TypeTable:
             return known[0]
         made = self._by_attribute.get(attribute)
         if made is None:
-            maker = self._makers.get(type(attribute))
-            if maker is None and isinstance(attribute, DeclaredType):
+            maker: Callable[..., int] | None = self._makers.get(type(attribute))
+            if isinstance(attribute, DeclaredType):
                 maker = self._declared
             if maker is None:
                 raise SPIRVEncodeError(

@@ -25,7 +25,6 @@ from xdsl.irdl import (
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixReduceAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import find_symbol
@@ -274,11 +273,7 @@ class CooperativeMatrixGetCoordinateOp(SPIRVOp):
         type_ = self.result.type
         if not is_integer(self.index.type):
             raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
-        if (
-            not isinstance(type_, VectorType)
-            or type_.get_shape() != (2,)
-            or not is_integer(rules.element_of(type_))
-        ):
+        if type_.get_shape() != (2,) or not is_integer(type_.element_type):
             raise VerifyException(f"{self.name} gives two integers, not {type_}")
 
 

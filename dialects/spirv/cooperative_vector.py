@@ -281,7 +281,8 @@ class CooperativeVectorLoadOp(SPIRVOp):
         result = parser.parse_type()
         if not isinstance(result, CooperativeVectorType):
             parser.raise_error(f"expected a !spirv.coopvec, got {result}", at, parser.pos)
-        op = cls(*parser.resolve_operands(operands, types, start), result, memory)
+        pointer, offset = parser.resolve_operands(operands, types, start)
+        op = cls(pointer, offset, result, memory)
         op.attributes |= attributes
         return op
 
@@ -336,7 +337,8 @@ class CooperativeVectorStoreOp(SPIRVOp):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        op = cls(*parser.resolve_operands(operands, types, start), memory)
+        pointer, offset, value = parser.resolve_operands(operands, types, start)
+        op = cls(pointer, offset, value, memory)
         op.attributes |= attributes
         return op
 

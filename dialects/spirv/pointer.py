@@ -202,7 +202,8 @@ class CopyMemorySizedOp(SPIRVOp):
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        op = cls(*parser.resolve_operands(operands, types, start), memory, source_memory)
+        target, source, size = parser.resolve_operands(operands, types, start)
+        op = cls(target, source, size, memory, source_memory)
         op.attributes |= attributes
         return op
 

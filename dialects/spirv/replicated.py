@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
@@ -193,13 +194,13 @@ def _parse_words(parser: Parser) -> list[int]:
     )
 
 
-def _print_words(printer: Printer, data: DenseArrayBase) -> None:
+def _print_words(printer: Printer, data: DenseArrayBase[IntegerType]) -> None:
     printer.print_string(" [")
     printer.print_list(data.get_values(), lambda word: printer.print_string(str(word)))
     printer.print_string("] : ")
 
 
-def _words(data: Sequence[int]) -> DenseArrayBase:
+def _words(data: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """32-bit words, unsigned or signed, as MLIR's `array<i32: ...>` holds them."""
     return DenseArrayBase.from_list(i32, [w - (w >> 31 << 32) if w >= 0 else w for w in data])
 
@@ -207,7 +208,7 @@ def _words(data: Sequence[int]) -> DenseArrayBase:
 class ConstantData(SPIRVOp, ABC):
     """An array of integers as it lies in memory: little-endian words, the last one padded."""
 
-    data = prop_def(DenseArrayBase)
+    data = prop_def(DenseArrayBase.constr(i32))
 
     def check_data(self, type: Attribute) -> None:
         """SPV_KHR_constant_data: an array of integers, filled by the words."""

@@ -5,7 +5,22 @@ from __future__ import annotations
 import pytest
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv import SPIRV
+from xdsl_spirv.dialects.spirv import (
+    SPIRV,
+    cooperative_matrix_2,
+    cooperative_matrix_tensor,
+    cooperative_vector,
+    hints,
+    kernel,
+    opencl,
+    pointer,
+    replicated,
+    subgroup,
+    tensor_addressing,
+    tensor_arm,
+    untyped_pointer,
+    vendor,
+)
 from xdsl_spirv.interpreter import InterpreterError, semantics
 
 DECLARATION = "read once when a module is loaded; nothing to execute"
@@ -17,6 +32,7 @@ NOT_EXECUTED = {
     "spirv.EntryPoint": DECLARATION,
     "spirv.ExecutionMode": DECLARATION,
     "spirv.GlobalVariable": DECLARATION,
+    "spirv.KHR.UntypedGlobalVariable": DECLARATION,
     "spirv.SpecConstant": DECLARATION,
     "spirv.SpecConstantComposite": DECLARATION,
     "spirv.mlir.yield": "the end of a spirv.SpecConstantOperation, which is evaluated whole",
@@ -24,12 +40,40 @@ NOT_EXECUTED = {
     "spirv.ConvertUToPtr": ADDRESSES,
 }
 
+NOT_YET = {
+    "untyped pointers": untyped_pointer,
+    "comparisons of pointers, and sizes in bytes": pointer,
+    "replicated composites and constant data": replicated,
+    "hints and poison": hints,
+    "group operations before SPIR-V 1.3": subgroup,
+    "SPV_NV_cooperative_matrix2": cooperative_matrix_2,
+    "its tensors": cooperative_matrix_tensor,
+    "SPV_NV_tensor_addressing": tensor_addressing,
+    "SPV_NV_cooperative_vector": cooperative_vector,
+    "one vendor's matrices and dot products": vendor,
+    "SPV_ARM_tensors": tensor_arm,
+    "OpenCL's kernels": kernel,
+    "OpenCL.std": opencl,
+}
+"""Families that are typed, but have no semantics: running one is refused by its name."""
+
 OPERATIONS = {op.name: op for op in SPIRV.operations}
 
 
 def test_every_other_operation_executes():
     without = {name for name, op in OPERATIONS.items() if op not in semantics.TABLE}
-    assert without == set(NOT_EXECUTED)
+    families = {op.name for family in NOT_YET.values() for op in family.OPERATIONS}
+    assert without - families == set(NOT_EXECUTED)
+
+
+def test_families_without_semantics_have_none():
+    """A family of which an operation executes is listed by its operations instead."""
+    executing = {
+        why
+        for why, family in NOT_YET.items()
+        if any(op in semantics.TABLE for op in family.OPERATIONS)
+    }
+    assert not executing
 
 
 @pytest.mark.parametrize("name", [n for n, why in NOT_EXECUTED.items() if why == ADDRESSES])
