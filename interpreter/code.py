@@ -59,6 +59,12 @@ class Steps:
         if may_return:
             self.ends.add(step)
 
+    def replace(self, step: Step) -> None:
+        """Another step in the place of the last one."""
+        if self.steps[-1] in self.ends:
+            self.ends.add(step)
+        self.steps[-1] = step
+
     def run(self, env: Env) -> None:
         """Execute the steps for the lanes of the wave's mask."""
         step = None
@@ -221,10 +227,13 @@ class Compiler:
 
     def _operation(self, op: Operation, steps: Steps) -> None:
         semantics = semantics_of(op)
+        count = len(steps.steps)
         try:
             self._compile(op, semantics.kind, semantics.stage, steps)
         except InterpreterError as error:
             raise error.at(op) from None
+        if self.unit.debug is not None and len(steps.steps) > count:
+            steps.replace(self.unit.debug.attach(op, steps.steps[-1], self))
 
     def _compile(self, op: Operation, kind: str, stage: Callable[..., Any], steps: Steps) -> None:
         if kind == "constant":

@@ -5,10 +5,13 @@ The choices that a run leaves to its caller: subgroup size, memory, and what SPI
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.errors import InterpreterError
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.debug import Debug
 
 Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
 """How binary32 becomes bfloat16 (BF-07)."""
@@ -60,7 +63,7 @@ class Options:
     `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's, `component_mapping`
     CM-18's, `accumulation` CM-25's; `memory` bounds the workgroups that are in flight together,
     `max_steps` the blocks that a launch executes. `checks` says what to look for (docs/checks.md):
-    nothing, unless given.
+    nothing, unless given. `debug` has breakpoints and a trace (debug.py).
     """
 
     subgroup_size: int = 32
@@ -70,6 +73,7 @@ class Options:
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     max_steps: int | None = None
     checks: Checks | None = None
+    debug: Debug | None = None
 
     def __post_init__(self) -> None:
         size = self.subgroup_size

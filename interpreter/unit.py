@@ -8,7 +8,7 @@ here; a launch with other values compiles anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, SymbolRefAttr, VectorType
@@ -33,6 +33,7 @@ from xdsl_spirv.interpreter.steps import Steps
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks.checker import Checker
     from xdsl_spirv.interpreter.code import Code
+    from xdsl_spirv.interpreter.debug import Debug
     from xdsl_spirv.interpreter.wave import Geometry, Wave
 
 Value = Any
@@ -62,6 +63,8 @@ class Unit:
         self.checker: Checker | None = None
         self.steps = Steps.of(options.max_steps)
         self.products = 0
+        self.debug: Debug | None = options.debug
+        self.lines: Mapping[Operation, int] = {}
         self._forms: dict[Attribute, Form] = {}
         self._codes: dict[str, Code] = {}
         for op in module.regions[0].block.ops:

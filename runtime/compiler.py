@@ -55,9 +55,11 @@ def context() -> Context:
     return ctx
 
 
-def parse(source: str | os.PathLike[str], ctx: Context | None = None) -> ModuleOp:
+def parse(
+    source: str | os.PathLike[str], ctx: Context | None = None, parser: type[Parser] = Parser
+) -> ModuleOp:
     """
-    Parse and verify the MLIR file `source`.
+    Parse and verify the MLIR file `source`, by another parser if one is given.
 
     Raises `ProgramError` if it cannot be read, and xDSL's errors if it is no valid module.
     """
@@ -70,17 +72,22 @@ def parse(source: str | os.PathLike[str], ctx: Context | None = None) -> ModuleO
         ) from error
     except UnicodeDecodeError as error:
         raise ProgramError("the input is not text", str(path), "give an .mlir file") from error
-    return parse_text(text, str(path), ctx)
+    return parse_text(text, str(path), ctx, parser)
 
 
-def parse_text(text: str, name: str = "<text>", ctx: Context | None = None) -> ModuleOp:
+def parse_text(
+    text: str,
+    name: str = "<text>",
+    ctx: Context | None = None,
+    parser: type[Parser] = Parser,
+) -> ModuleOp:
     """Parse and verify MLIR text; `name` is what errors call it."""
-    parser = Parser(ctx or context(), text, name)
+    chosen = parser(ctx or context(), text, name)
     try:
-        module = parser.parse_module()
+        module = chosen.parse_module()
     except VerifyException as error:
         # An attribute or a type that is made where it stands, before any operation has it.
-        line = text.count("\n", 0, parser.pos) + 1
+        line = text.count("\n", 0, chosen.pos) + 1
         raise ProgramError(f"the module is not valid: {error}", f"{name}:{line}") from error
     verify(module)
     return module

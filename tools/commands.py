@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 
 from xdsl_spirv.runtime.compiler import compile_module, context, parse, verify
 from xdsl_spirv.runtime.errors import ProgramError
@@ -73,9 +74,11 @@ def interpret(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.interpreter import interpret as run_module
     from xdsl_spirv.runtime.host import host_function
     from xdsl_spirv.tools.arrays import read_inputs, write_results
+    from xdsl_spirv.tools.debugging import LocatingParser, options_of, report, wants_lines
 
-    module = _lowered(arguments.input, arguments.passes, context())
-    if is_binary(arguments.input):
+    parser = LocatingParser if wants_lines(arguments) else Parser
+    module = _lowered(arguments.input, arguments.passes, context(), parser)
+    if is_binary(arguments.input) or arguments.buffers:
         from xdsl_spirv.tools.kernels import interpret_kernel
 
         return interpret_kernel(module, arguments)
@@ -94,19 +97,16 @@ def interpret(arguments: argparse.Namespace) -> int:
             ", ".join(f"{b.name}: {b}" for b in buffers),
             f"give --input {missing[0].name}=x.npy, or --random SEED",
         )
-    results = run_module(
-        module,
-        [inputs[b.name] for b in buffers],
-        function.sym_name.data,
-        subgroup_size=arguments.subgroup_size,
-    )
+    given = [inputs[b.name] for b in buffers]
+    with options_of(arguments, arguments.subgroup_size) as options:
+        results = run_module(module, given, function.sym_name.data, options=options)
     write_results(arguments.output, {f"result{i}": result for i, result in enumerate(results)})
-    return 0
+    return report(arguments, options)
 
 
-def _lowered(path: str, pipeline: str, ctx: Context) -> ModuleOp:
+def _lowered(path: str, pipeline: str, ctx: Context, parser: type[Parser] = Parser) -> ModuleOp:
     """The module of an MLIR file or of a binary after a pass pipeline."""
-    module = read_binary(path) if is_binary(path) else parse(path, ctx)
+    module = read_binary(path) if is_binary(path) else parse(path, ctx, parser)
     if pipeline:
         from xdsl.passes import PassPipeline
         from xdsl.universe import Universe

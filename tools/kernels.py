@@ -16,6 +16,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.target import find_module
 from xdsl_spirv.tools.arrays import read_array, write_results
+from xdsl_spirv.tools.debugging import options_of, report
 
 
 def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
@@ -25,19 +26,21 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
     specialize(module, parse_values(arguments.spec), defaults=True)
     names = _names(module)
     buffers: dict[tuple[int, int], Array] = {}
-    for text in arguments.inputs:
+    for text in (*arguments.inputs, *arguments.buffers):
         name, equals, path = text.partition("=")
+        name = f"0.{name}" if name.isdecimal() else name
         if not equals or name not in names:
             raise ProgramError(
-                f"--input {text} names no buffer",
+                f"--buffer {text} names no buffer",
                 f"buffers: {', '.join(names) or 'none'}",
-                "write --input NAME=x.npy",
+                "write --buffer NAME=x.npy",
             )
         buffers[names[name]] = read_array(path).copy(order="C")
-    dispatch(module, entry, _grid(arguments.grid), buffers, subgroup_size=arguments.subgroup_size)
+    with options_of(arguments, arguments.subgroup_size) as options:
+        dispatch(module, entry, _grid(arguments.grid), buffers, options=options)
     results = {f"{s}.{b}": array for (s, b), array in sorted(buffers.items())}
     write_results(arguments.output, results)
-    return 0
+    return report(arguments, options)
 
 
 def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
@@ -66,8 +69,10 @@ def _names(module: SPIRVModuleOp) -> dict[str, tuple[int, int]]:
 
 
 def _grid(text: str) -> tuple[int, int, int]:
-    parts = text.split("x")
+    parts = text.replace(",", "x").split("x")
     if len(parts) != 3 or not all(p.isdecimal() and int(p) > 0 for p in parts):
-        raise ProgramError(f"--grid {text} is no grid", "", "write three numbers, as in 4x1x1")
+        raise ProgramError(
+            f"--grid {text} is no grid", "", "write three numbers, as in 4x1x1 or 4,1,1"
+        )
     x, y, z = map(int, parts)
     return x, y, z

@@ -111,16 +111,71 @@ def _interpret(command: argparse.ArgumentParser) -> None:
         "--subgroup-size", type=int, default=32, help="invocations of a subgroup (%(default)s)"
     )
     command.add_argument(
-        "--grid", default="1x1x1", help="workgroups of a binary's entry point (%(default)s)"
+        "--grid",
+        default="1x1x1",
+        help="workgroups, where an entry point is run (%(default)s)",
     )
+    command.add_argument(
+        "--buffer",
+        dest="buffers",
+        action="append",
+        default=[],
+        metavar="BINDING=x.npy",
+        help="run an entry point of a spirv.module over buffers by BINDING, SET.BINDING or name",
+    )
+    command.add_argument("--entry", dest="function", help="the same as --function")
     command.add_argument(
         "--spec",
         action="append",
         default=[],
         metavar="ID=VALUE",
-        help="a binary's specialization constant (repeat for each)",
+        help="a specialization constant of a module that is run by an entry point (repeat)",
     )
+    _debugging(command)
     _inputs(command)
+
+
+def _debugging(command: argparse.ArgumentParser) -> None:
+    """The options of checks and debugging."""
+    command.add_argument(
+        "--check",
+        metavar="NAMES",
+        help="look for undefined behaviour: all, or some of rules, undefined, bounds, alignment, "
+        "overlap, barriers, races, choices, counters; exit 1 if any is found",
+    )
+    command.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="RULE[:TEXT]",
+        help="findings that are intended, by rule and by a part of their text (repeat)",
+    )
+    command.add_argument("--check-json", metavar="FILE", help="write the findings as JSON")
+    command.add_argument(
+        "--max-steps", type=int, metavar="N", help="stop after so many executed blocks"
+    )
+    command.add_argument(
+        "--break",
+        dest="breaks",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="stop in pdb after %%name, #number or a source line (repeat)",
+    )
+    command.add_argument(
+        "--print",
+        dest="prints",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="print the value of %%name, #number or a source line whenever it is made (repeat)",
+    )
+    command.add_argument(
+        "--invocation",
+        metavar="WORKGROUP:INVOCATION",
+        help="what --break and --print look at: one invocation, by linear indexes",
+    )
+    command.add_argument("--trace", metavar="FILE.jsonl", help="write what every instruction made")
 
 
 def _check_passes(command: argparse.ArgumentParser) -> None:

@@ -67,7 +67,7 @@ class Choices:
         assert options.checks is not None
         self.options = options
         self.checks = options.checks
-        self.plain = replace(options, checks=None)
+        self.plain = replace(options, checks=None, debug=None)
         operations = list(module.walk())
         self.atomic = any(isinstance(op, AtomicOperation) for op in operations)
         self.lines = places.lines_of(module)

@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.spirv.structure import (
     GlobalVariableOp,
     ModuleOp,
 )
+from xdsl_spirv.interpreter.checks.places import lines_of
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.constants import constant_value, scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -273,6 +274,8 @@ def run_workgroups(
     unit = Unit(module, options, placeholder)
     if options.checks is not None:
         unit.checker = make_checker(unit, options.checks)
+    if options.debug is not None:
+        unit.lines = lines_of(module)
     specialize(unit, spec_values)
     unit.geometry = geometry_of(grid, workgroup_size(unit, function), options)
     used = _used_variables(unit, function)
@@ -288,6 +291,8 @@ def run_workgroups(
             )
         unit.add_global(op.sym_name.data, made)
     run(unit, function, (), workgroups)
+    if options.debug is not None:
+        options.debug.check_reached()
     return unit
 
 

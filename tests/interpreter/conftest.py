@@ -169,7 +169,7 @@ class Kernel:
         small = sum(array.size for array in buffers.values()) <= SMALL
         if chosen.checks is None and self.intended is not None and small:
             checks = Checks.all()
-            checked = replace(chosen, checks=checks)
+            checked = replace(chosen, checks=checks, debug=None)
             dispatch(module, "main", grid, copies, spec, push, options=checked)
             assert {finding.rule for finding in checks.report} == self.intended, str(checks.report)
             for place, array in buffers.items():

@@ -1,0 +1,103 @@
+"""`xdsl-spirv interpret`: entry points over buffers, checks, printed values, traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.tools.main import main
+
+BUFFER = "!spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>"
+KERNEL = f"""spirv.module Logical Vulkan requires #spirv.vce<v1.3, [Shader], []> {{
+  spirv.GlobalVariable @out bind(0, 0) : {BUFFER}
+  spirv.GlobalVariable @id built_in("LocalInvocationIndex") : !spirv.ptr<i32, Input>
+  spirv.func @main() "None" {{
+    %zero = spirv.Constant 0 : i32
+    %p = spirv.mlir.addressof @out : {BUFFER}
+    %ip = spirv.mlir.addressof @id : !spirv.ptr<i32, Input>
+    %i = spirv.Load "Input" %ip : i32
+    %q = spirv.UDiv %i, %i : i32
+    %e = spirv.AccessChain %p[%zero, %i] : {BUFFER}, i32, i32 -> !spirv.ptr<i32, StorageBuffer>
+    spirv.Store "StorageBuffer" %e, %q : i32
+    spirv.Return
+  }}
+  spirv.EntryPoint "GLCompute" @main, @id
+  spirv.ExecutionMode @main "LocalSize", 8, 1, 1
+}}
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> list[str]:
+    """The arguments that run the kernel above, which divides 0 by 0 in its first invocation."""
+    source, data = tmp_path / "kernel.mlir", tmp_path / "out.npy"
+    source.write_text(KERNEL)
+    np.save(data, np.full(8, -1, np.int32))
+    return ["interpret", str(source), "--grid", "1,1,1", "--buffer", f"0={data}"]
+
+
+def test_a_module_over_buffers(kernel: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "results.npz"
+    assert main([*kernel, "-o", str(output)]) == 0
+    assert np.load(output)["0.0"].tolist() == [0, *[1] * 7]
+
+
+def test_findings_have_lines_and_fail(kernel: list[str], tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "findings.json"
+    assert main([*kernel, "--check", "all", "--check-json", str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert "UNDEF-04" in printed
+    assert "%q = spirv.UDiv %i, %i, line 9" in printed
+    (finding,) = json.loads(path.read_text())["findings"]
+    assert finding["line"] == 11
+    assert finding["count"] == 1
+
+
+def test_allowed_findings_do_not_fail(kernel: list[str], capsys: Any) -> None:
+    assert main([*kernel, "--check", "all", "--allow", "UNDEF-04:@out"]) == 0
+    assert "0 findings, 1 allowed" in capsys.readouterr().out
+
+
+def test_a_binary_is_checked_too(kernel: list[str], tmp_path: Path, capsys: Any) -> None:
+    binary = tmp_path / "kernel.spv"
+    assert main(["translate", kernel[1], "-o", str(binary), "--names", "--lines"]) == 0
+    assert main(["interpret", str(binary), *kernel[2:], "--check", "undefined"]) == 1
+    assert "UNDEF-04" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("where", ["%q", "#5", "9"])
+def test_printed_values(kernel: list[str], capsys: Any, where: str) -> None:
+    assert main([*kernel, "--print", where]) == 0
+    assert "[[0 1 1 1 1 1 1 1]]" in capsys.readouterr().out
+    assert main([*kernel, "--print", where, "--invocation", "0:3"]) == 0
+    assert "line 9\n1\n" in capsys.readouterr().out
+
+
+def test_a_trace(kernel: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    assert main([*kernel, "--trace", str(path), "--break", "%q"]) == 0
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    division = next(record for record in records if record["op"] == "spirv.UDiv")
+    assert division["line"] == 9
+    assert division["active"] == 8
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--check", "everything"], "there is no check 'everything'"),
+        (["--print", "%nothing"], "no instruction is called %nothing"),
+        (["--print", "%q", "--invocation", "3"], "--invocation 3 is no invocation"),
+        (["--buffer", "7=x.npy"], "names no buffer"),
+        (["--max-steps", "0"], "STEP-01"),
+    ],
+)
+def test_mistakes_end_in_one_message(
+    kernel: list[str], capsys: Any, extra: list[str], message: str
+) -> None:
+    assert main([*kernel, *extra]) == 1
+    assert message in capsys.readouterr().err

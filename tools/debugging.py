@@ -1,0 +1,118 @@
+"""
+What `interpret` looks for: checks, breakpoints, printed values, a trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+
+from xdsl_spirv.interpreter.checks import Allowed, Checks
+from xdsl_spirv.interpreter.checks.places import LINES
+from xdsl_spirv.interpreter.debug import Break, Debug, Stop
+from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.output import write
+
+
+class LocatingParser(Parser):
+    """A parser that remembers the line of every operation."""
+
+    def __init__(self, *arguments: Any, **keywords: Any):
+        super().__init__(*arguments, **keywords)
+        text = self.lexer.input.content
+        self._starts = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
+
+    def parse_operation(self) -> Operation:
+        """An operation."""
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        LINES[op] = bisect_right(self._starts, start)
+        return op
+
+
+def wants_lines(arguments: argparse.Namespace) -> bool:
+    """Whether source lines will be shown or asked for."""
+    given = (arguments.check, arguments.breaks, arguments.prints, arguments.trace)
+    return any(map(bool, given))
+
+
+@contextmanager
+def options_of(arguments: argparse.Namespace, subgroup_size: int) -> Iterator[Options]:
+    """The interpreter's options; a trace is open while they are used."""
+    checks = None
+    if arguments.check:
+        allow = tuple(_allowed(text) for text in arguments.allow)
+        checks = Checks.of(arguments.check, allow=allow)
+    breaks = [_break(at, arguments.invocation, _stop) for at in arguments.breaks]
+    breaks += [_break(at, arguments.invocation, _print) for at in arguments.prints]
+    trace = open(arguments.trace, "w") if arguments.trace else None
+    debug = Debug(breaks, trace) if breaks or trace is not None else None
+    try:
+        yield Options(
+            subgroup_size=subgroup_size, checks=checks, max_steps=arguments.max_steps, debug=debug
+        )
+    finally:
+        if trace is not None:
+            trace.close()
+
+
+def report(arguments: argparse.Namespace, options: Options) -> int:
+    """Print the findings; the exit status."""
+    if options.checks is None:
+        return 0
+    found = options.checks.report
+    print(found)
+    if arguments.check_json:
+        write(arguments.check_json, (found.to_json() + "\n").encode())
+    return 1 if found.findings else 0
+
+
+def _allowed(text: str) -> Allowed:
+    rule, _, part = text.partition(":")
+    return Allowed(rule=rule, text=part)
+
+
+def _break(at: str, invocation: str | None, act: Callable[[Stop, Any], None]) -> Break:
+    if invocation is None:
+        return Break(at, lambda stop: act(stop, stop.value() if stop.op.results else None))
+    first, _, second = invocation.partition(":")
+    if not first.isdecimal() or not second.isdecimal():
+        raise ProgramError(
+            f"--invocation {invocation} is no invocation", "", "write two numbers, as in 0:17"
+        )
+    workgroup, lane = int(first), int(second)
+
+    def here(stop: Stop) -> bool:
+        if not stop.holds(workgroup) or lane >= stop.wave.geometry.invocations:
+            return False
+        return bool(stop.active()[workgroup - stop.wave.first, lane])
+
+    def one(stop: Stop) -> None:
+        act(stop, stop.at(workgroup, lane) if stop.op.results else None)
+
+    return Break(at, one, here)
+
+
+def _print(stop: Stop, value: Any) -> None:
+    print(stop)
+    if value is not None:
+        with np.printoptions(threshold=sys.maxsize, linewidth=100):
+            print(value)
+
+
+def _stop(stop: Stop, value: Any) -> None:
+    """`stop` and `value` are what there is to look at; `stop.names()` lists more."""
+    _print(stop, value)
+    import pdb
+
+    if sys.stdin.isatty():
+        pdb.Pdb(skip=["xdsl_spirv.tools.*"]).set_trace()
