@@ -13,7 +13,9 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from xdsl.ir import Attribute, Operation
@@ -46,6 +48,28 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
     whose types the dialect refuses is then not carried.
     """
     raw = binary.decode(data)
+    with _without_collection():
+        return _decode(raw, unchecked=unchecked)
+
+
+@contextmanager
+def _without_collection() -> Generator[None]:
+    """
+    The garbage collector off: operations refer to each other, so every pass over them costs.
+
+    None of them is garbage before the module is finished; without this, half the time is spent
+    looking for some.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
     index = ModuleIndex(raw)
     if not unchecked:
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -56,7 +56,10 @@ from xdsl_spirv.serialization.module_index import EXTENDED, facts
 from xdsl_spirv.serialization.operands import opcode_of
 
 if TYPE_CHECKING:
-    from xdsl_spirv.serialization.decoder import ModuleDecoder
+    from xdsl_spirv.serialization.annotations import Annotations
+    from xdsl_spirv.serialization.decoding_globals import GlobalTable
+    from xdsl_spirv.serialization.decoding_types import TypeReader
+    from xdsl_spirv.serialization.module_index import ModuleIndex
 
 TERMINATORS = frozenset(
     (
@@ -66,6 +69,16 @@ TERMINATORS = frozenset(
     ).split()
 )
 LIFETIMES = ("OpNop", "OpLine", "OpNoLine")
+
+
+class Module(Protocol):
+    """What the decoder of a function asks of the module's."""
+
+    index: ModuleIndex
+    annotations: Annotations
+    types: TypeReader
+    globals: GlobalTable
+    checked: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -104,7 +117,7 @@ class Scope:
 class FunctionDecoder:
     """Reads one function; `Known` of its plans."""
 
-    def __init__(self, module: ModuleDecoder, span: range):
+    def __init__(self, module: Module, span: range):
         self.module = module
         self.index = module.index
         self.rows = module.index.rows
@@ -650,7 +663,7 @@ class FunctionDecoder:
             if len(words) < 5:
                 raise self.index.error("the instruction ends before its number")
             name = self.index.raw.symbols.imports.get(words[3])
-            if name not in extended_sets():
+            if name is None or name not in extended_sets():
                 return None
             cls = classes().get((name, words[4]))
         else:

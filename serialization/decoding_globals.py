@@ -125,7 +125,7 @@ class GlobalTable:
                 self.symbol(index.word(words, 2))
             elif name in EXTENDED:
                 self.symbol(index.word(words, 2))
-            elif name in NOTES and name is not None:
+            elif name in NOTES:
                 self.operations[row] = RawGlobalOp(None, name, self.layout(row))
 
     def function(self, id: int) -> str:
@@ -351,7 +351,7 @@ class GlobalTable:
                 data += (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
             else:
                 data += element.pack((value.value.data,))
-        return DenseIntOrFPElementsAttr(t, BytesAttr(data))
+        return _dense(t, data)
 
     # Operands.
 
@@ -541,6 +541,10 @@ def _zero(t: Attribute) -> Attribute | None:
     if isinstance(t, VectorType):
         element = t.get_element_type()
         if isinstance(element, IntegerType | AnyFloat):
-            data = bytes(element.compile_time_size * t.get_shape()[0])
-            return DenseIntOrFPElementsAttr(t, BytesAttr(data))
+            return _dense(t, bytes(element.compile_time_size * t.get_shape()[0]))
     return None
+
+
+def _dense(t: VectorType, data: bytes) -> Attribute:
+    """A `dense` literal of a vector of numbers."""
+    return DenseIntOrFPElementsAttr(cast("VectorType[IntegerType]", t), BytesAttr(data))

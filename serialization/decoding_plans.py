@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -36,8 +36,8 @@ from xdsl_spirv.dialects.spirv.base import EXTENDED_SETS, SPIRVOp, instruction_o
 from xdsl_spirv.serialization.grammar import Category, Operand, grammar
 from xdsl_spirv.serialization.plans import PARAMETERS, field_of, instruction_for, properties_of
 
-ENUMERATIONS: Mapping[str, type[EnumerationAttr[int]]] = {
-    cls.ENUM.__name__: cast("type[EnumerationAttr[int]]", cls)
+ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
+    cls.ENUM.__name__: cast("type[EnumerationAttr[Any]]", cls)
     for cls in enumeration_attributes.ATTRIBUTES
     if issubclass(cls, EnumerationAttr)
 }
@@ -244,7 +244,7 @@ def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attrib
         if issubclass(cls, EnumerationAttr):
             number = known.constant(id)
             if number is not None:
-                return _enumerant(cast("type[EnumerationAttr[int]]", cls), number & 0xFFFFFFFF)
+                return _enumerant(cast("type[EnumerationAttr[Any]]", cls), number & 0xFFFFFFFF)
     found = known.attribute(id)
     if found is None:
         raise NotDeclared("the id is no constant, symbol or type")
@@ -254,9 +254,9 @@ def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attrib
     return found
 
 
-def _enumerant(cls: type[EnumerationAttr[int]], value: int) -> Attribute:
+def _enumerant(cls: type[EnumerationAttr[Any]], value: int) -> Attribute:
     try:
-        return cls(cast(int, cls.ENUM(value)))
+        return cls(cls.ENUM(value))
     except ValueError:
         raise NotDeclared(f"{value} is no {cls.ENUM.__name__}") from None
 
@@ -284,8 +284,11 @@ def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader
                 accepted = _accepted(cls, where)
                 if parameter.kind.startswith("Id"):
                     found.append(_identified(parameter, where, accepted))
-                else:
-                    found.append(_literal(parameter, where, accepted))
+                    continue
+                literal = _literal(parameter, where, accepted)
+                if literal is None:
+                    raise NotDeclared(f"{enumerant.name} takes a string")
+                found.append(literal)
         return found
 
     def read(state: Words) -> None:
