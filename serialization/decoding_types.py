@@ -14,10 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     FunctionType,
     IntAttr,
-    IntegerAttr,
     IntegerType,
     NoneType,
     Signedness,
@@ -26,7 +24,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixUse,
     Decoration,
@@ -281,35 +278,17 @@ class TypeReader:
 
     def _declared(self, cls: type[DeclaredType], row: int) -> Attribute:
         """A type that its declaration's operands make up; carried if they do not fit."""
-        parameters = cls.get_irdl_definition().parameters
-        ids = list(self.index.rows[row][2:])
-        values: list[Attribute] = []
         try:
-            for i, (_, definition) in enumerate(parameters):
-                bases = definition.constr.get_bases() or set()
-                if bases == {ArrayAttr} and i == len(parameters) - 1:
-                    values.append(ArrayAttr([self.size(n) for n in ids[i:]]))
-                    ids = ids[:i]
-                else:
-                    values.append(self._parameter(ids[i], bases))
-            made = cls.new(values)
-            if len(made.declaration) == len(self.index.rows[row]) - 2:
-                return made
-        except (ValueError, IndexError, VerifyException):
-            pass
-        return self._carried(row)
+            return cls.of([self._operand(id) for id in self.index.rows[row][2:]])
+        except (ValueError, VerifyException):
+            return self._carried(row)
 
-    def _parameter(self, id: int, bases: set[type[Attribute]]) -> Attribute:
+    def _operand(self, id: int) -> Attribute:
+        """A type, a constant's value, or its symbol."""
         if self.is_type(id):
             return self.type(id)
-        number = self.globals.constant(id)
-        if number is None:
-            value = self.globals.attribute(id)
-            return self.globals.symbol_reference(id) if value is None else value
-        for cls in bases:
-            if issubclass(cls, EnumerationAttr):
-                return cls(cls.ENUM(number & 0xFFFFFFFF))
-        return IntAttr(number) if IntAttr in bases else IntegerAttr(number, 32)
+        value = self.globals.attribute(id)
+        return self.globals.symbol_reference(id) if value is None else value
 
     def _carried(self, row: int) -> Attribute:
         name = self.index.name(row) or ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -29,11 +29,16 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.attributes import ScopeAttr, TensorClampModeAttr
+from xdsl_spirv.dialects.spirv.attributes import (
+    EnumerationAttr,
+    ScopeAttr,
+    TensorClampModeAttr,
+)
 from xdsl_spirv.dialects.spirv.enums import Scope, TensorClampMode
 from xdsl_spirv.dialects.spirv.rules_types import is_integer
 from xdsl_spirv.dialects.spirv.types import (
     SIZE,
+    WORD,
     FloatType,
     LocatedAttribute,
     Size,
@@ -59,6 +64,33 @@ class DeclaredType(LocatedAttribute, TypeAttribute, ABC):
     def declaration(self) -> Sequence[Attribute]:
         """The operands of `INSTRUCTION` without its result, in the grammar's order."""
         return self.parameters
+
+    @classmethod
+    def of(cls, declaration: Sequence[Attribute]) -> Self:
+        """
+        The type that the operands of a declaration make up, the reverse of `declaration`.
+
+        A constant is given as its value or as its symbol. Raises `VerifyException` or `ValueError`
+        where the operands do not fit.
+        """
+        definitions = [d for _, d in cls.get_irdl_definition().parameters]
+        return cls.new(
+            [
+                _parameter(operand, definition.constr.get_bases() or set())
+                for operand, definition in zip(declaration, definitions, strict=True)
+            ]
+        )
+
+
+def _parameter(operand: Attribute, bases: set[type[Attribute]]) -> Attribute:
+    """A constant's value in the form that a parameter has."""
+    if not isinstance(operand, IntegerAttr):
+        return operand
+    number = operand.value.data & WORD
+    for base in bases:
+        if issubclass(base, EnumerationAttr):
+            return base(base.ENUM(number))
+    return IntAttr(number) if IntAttr in bases else operand
 
 
 def _is_number(type_: Attribute) -> bool:
@@ -264,6 +296,12 @@ class TensorViewType(DeclaredType):
         return self.rank, self.has_dimensions, *self.permutation
 
     @classmethod
+    def of(cls, declaration: Sequence[Attribute]) -> Self:
+        rank, has_dimensions, *order = declaration
+        sizes = [_parameter(operand, {IntAttr}) for operand in (rank, *order)]
+        return cls.new([sizes[0], has_dimensions, ArrayAttr(sizes[1:])])
+
+    @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
             rank = _parse_size(parser)
@@ -323,6 +361,19 @@ class TensorArmType(DeclaredType):
         if DYNAMIC in extents:
             return self.element_type, rank
         return self.element_type, rank, ArrayAttr([IntegerAttr(e, i32) for e in extents])
+
+    @classmethod
+    def of(cls, declaration: Sequence[Attribute]) -> Self:
+        element_type, *rest = declaration
+        numbers = [part for part in rest if isinstance(part, IntegerAttr)]
+        rank = numbers[0].value.data if numbers else 0
+        shape = [DYNAMIC] * rank
+        if len(rest) == 2 and isinstance(rest[1], ArrayAttr):
+            shape = [e.value.data for e in rest[1] if isinstance(e, IntegerAttr)]
+        known = cls(shape, element_type)
+        if len(numbers) != min(len(rest), 1) or len(known.declaration) != len(declaration):
+            raise VerifyException("a tensor's rank and shape must be numbers that agree")
+        return known
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
