@@ -65,7 +65,7 @@ class Known(Protocol):
 class Words:
     """The operands of one instruction, and what they have become."""
 
-    __slots__ = ("at", "known", "operands", "properties", "segments", "words")
+    __slots__ = ("at", "derived", "known", "operands", "properties", "segments", "words")
 
     def __init__(self, known: Known, words: Sequence[int], at: int):
         self.known = known
@@ -74,6 +74,7 @@ class Words:
         self.operands: list[SSAValue] = []
         self.segments: list[int] = []
         self.properties: dict[str, Attribute] = {}
+        self.derived: dict[str, int] = {}
 
     def next(self) -> int:
         at = self.at
@@ -128,7 +129,9 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
         return _plain(cls, inputs, begin)
     readers = [(o, _reader(cls, o)) for o in inputs]
     # Operands come in the grammar's order: the class must have them in that order too.
-    shuffled = [n for n in names if n in order] != order
+    # Parameters of a mask come with the mask, which is behind every operand.
+    parameters = [n for n in order if n not in names and n in PARAMETERS.values()]
+    shuffled = [n for n in names if n in order] + parameters != order
     sized = any(isinstance(o, AttrSizedOperandSegments) for o in definition.options)
 
     def decode(known: Known, words: Sequence[int]) -> Operation:
@@ -151,7 +154,11 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
             types = (known.type(words[1]),)
             if not definition.results or types[0].name == "none":
                 types = ()
-        return cls.create(operands=state.operands, result_types=types, properties=properties)
+        op = cls.create(operands=state.operands, result_types=types, properties=properties)
+        for field, word in state.derived.items():
+            if int(getattr(op, field).data) != word:
+                raise NotDeclared(f"{field} is not what the types say")
+        return op
 
     return decode
 
@@ -185,7 +192,7 @@ def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
         return _ssa(operand)
     properties = properties_of(cls)
     if field not in properties:
-        return None
+        return _derived(field) if isinstance(getattr(cls, field, None), property) else None
     name = properties[field]
     accepted = _accepted(cls, name)
     match grammar().kind(operand.kind).category:
@@ -197,6 +204,15 @@ def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
             return _literal(operand, name, accepted)
         case Category.COMPOSITE:
             return None
+
+
+def _derived(field: str) -> Reader:
+    """A word that the operation's types say too, compared when there is an operation."""
+
+    def read(state: Words) -> None:
+        state.derived[field] = state.next()
+
+    return read
 
 
 def _accepted(cls: type[IRDLOperation], name: str) -> Sequence[type[Attribute]]:
@@ -270,6 +286,7 @@ def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader
     properties = properties_of(cls)
     prefix = name.removesuffix("memory_access").removesuffix("memory_operand")
     prefix = "" if prefix == name else prefix
+    operands = {field for field, _ in cls.get_irdl_definition().operands}
     known_bits = sum({kind[n].value for n in kind.names}) if kind.category is Category.BITS else 0
 
     @cache
@@ -278,6 +295,9 @@ def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader
         for enumerant in kind.used(value):
             for parameter in enumerant.parameters:
                 field = prefix + PARAMETERS.get(enumerant.name, parameter.field)
+                if field in operands:
+                    found.append(_ssa(parameter))
+                    continue
                 where = properties.get(field)
                 if where is None:
                     raise NotDeclared(f"{enumerant.name} has no field")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -364,7 +363,6 @@ class UntypedGlobalVariableOp(ModuleVariable):
     """
 
     name = "spirv.KHR.UntypedGlobalVariable"
-    INSTRUCTION: ClassVar[str | None] = "OpUntypedVariableKHR"
     type = prop_def(UntypedPointerType)
     data_type = opt_prop_def(TypeAttribute)
 
