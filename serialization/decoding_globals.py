@@ -41,6 +41,12 @@ from xdsl_spirv.dialects.spirv.constants import (
 from xdsl_spirv.dialects.spirv.enums import Decoration, LinkageType
 from xdsl_spirv.dialects.spirv.function import set_attributes
 from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, ExtendedSetAttr, RawGlobalOp
+from xdsl_spirv.dialects.spirv.replicated import (
+    ConstantCompositeReplicateOp,
+    ConstantDataOp,
+    SpecConstantCompositeReplicateOp,
+    SpecConstantDataOp,
+)
 from xdsl_spirv.dialects.spirv.structure import (
     AddressOfOp,
     GlobalVariableOp,
@@ -175,6 +181,12 @@ class GlobalTable:
             made = self._spec_constant(symbol, name, words)
         elif name == "OpSpecConstantComposite":
             made = self._spec_composite(symbol, words)
+        elif name == "OpSpecConstantCompositeReplicateEXT":
+            made = self._spec_replicated(symbol, words)
+        elif name == "OpSpecConstantDataKHR":
+            t = cast("TypeAttribute", self.types.type(self.index.word(words, 1)))
+            made = SpecConstantDataOp(symbol, words[3:], t)
+            made.attributes |= self.annotations.attributes(words[2], self.operand)
         return made or self._carry(symbol, name, row)
 
     def _carry(self, symbol: str, name: str, row: int) -> Operation:
@@ -241,6 +253,17 @@ class GlobalTable:
             return None
         symbols = [self.symbol(i) for i in words[3:]]
         made = SpecConstantCompositeOp(symbol, symbols, cast("TypeAttribute", t))
+        made.attributes |= self.annotations.attributes(id, self.operand)
+        return made
+
+    def _spec_replicated(self, symbol: str, words: Sequence[int]) -> Operation | None:
+        """The dialect's form, if the constituent is a specialization constant."""
+        t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
+        name = self.index.name(self.index.definitions.get(self.index.word(words, 3), 0)) or ""
+        if not name.startswith("OpSpecConstant"):
+            return None
+        constituent = self.symbol(words[3])
+        made = SpecConstantCompositeReplicateOp(symbol, constituent, cast("TypeAttribute", t))
         made.attributes |= self.annotations.attributes(id, self.operand)
         return made
 
@@ -366,6 +389,8 @@ class GlobalTable:
 
     def carried(self, id: int) -> Attribute:
         """An id among the operands of a carried instruction."""
+        if id in self.index.raw.symbols.imports:
+            return self.extended_set(id)
         found = self.attribute(id)
         if found is None:
             raise self.index.error(f"%{id} is defined inside a function")
@@ -435,6 +460,13 @@ class GlobalTable:
             return UndefOp(self._type_of(id))
         if name == "OpConstantNull":
             return ConstantNullOp(self._type_of(id))
+        words = self.index.rows[row]
+        if name == "OpConstantDataKHR":
+            return ConstantDataOp(words[3:], self._type_of(id))
+        if name == "OpConstantCompositeReplicateEXT":
+            value = self._part(self.index.word(words, 3))
+            if value is not None:
+                return ConstantCompositeReplicateOp(value, self._type_of(id))
         if not (
             name.startswith(("OpConstant", "OpSpecConstant", "OpExtInst")) or name in VARIABLES
         ):
