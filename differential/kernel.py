@@ -178,21 +178,6 @@ class Kernel:
                 needed |= statement.needs
         return replace(self, body=left[::-1])
 
-    def defined(self) -> bool:
-        """Whether every value that is needed is defined before."""
-        known = {"%zero", "%one", "%id", "%local", "%lane", "%subgroup", "%group"}
-        for statement in self.body:
-            if statement.result is None or "\n" in statement.text:
-                inner = set(re.findall(r"(%[A-Za-z_]\w*)(?:, %\w+)* =", statement.text))
-                inner |= set(re.findall(r"(%[A-Za-z_]\w*): ", statement.text))
-            else:
-                inner = set[str]()
-            if statement.needs - known - inner:
-                return False
-            if statement.result is not None:
-                known.add(statement.result)
-        return True
-
     def text(self) -> str:
         """The module."""
         body = "\n".join(statement.text for statement in self.body)

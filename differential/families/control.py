@@ -137,7 +137,7 @@ def _variables(k: Kernel) -> None:
     type = Type(str(k.rng.choice(INTEGERS)), int(k.rng.integers(1, 5)))
     array = f"!spirv.array<4 x {type}>"
     a, b = k.input(type)[0], k.input(type)[0]
-    variable, pointer = k.name(), f"!spirv.ptr<{array}, Function>"
+    pointer = f"!spirv.ptr<{array}, Function>"
     k.functions.append(f"""
       spirv.func @keep(%a: {type}, %b: {type}, %i: i32) -> {type} "None" {{
         %array = spirv.Variable : {pointer}
@@ -171,4 +171,3 @@ def _variables(k: Kernel) -> None:
       }}""")
     found = k.op(f"spirv.FunctionCall @keep({a}, {b}, %id) : ({type}, {type}, i32) -> {type}")
     k.output(found, type, f"an array of variables : {type}")
-    assert variable

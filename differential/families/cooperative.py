@@ -16,7 +16,7 @@ import numpy as np
 from xdsl_spirv.differential.families.memory import SCOPED, SHARED
 from xdsl_spirv.differential.kernel import INVOCATIONS, LOCAL, SUBGROUP, Kernel
 from xdsl_spirv.differential.legal import EXACT, Legal
-from xdsl_spirv.differential.types import DTYPES, Array
+from xdsl_spirv.differential.types import DTYPES, I32, Array
 from xdsl_spirv.runtime.check import contraction_bound
 
 SIZE = 8
@@ -315,8 +315,6 @@ def multiply_add(k: Kernel) -> None:
     what = f"{rounds} MulAdd {', '.join(listed)}{'' if exact else ', rounded'}"
     store(k, total, result, "Acc", what, allowed)
     length = k.op(f"{OPS}Length : {matrix(result, 'Acc')}")
-    from xdsl_spirv.differential.types import I32
-
     k.output(length, I32, "Length")
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from xdsl_spirv.differential.float_rules import RULES
 from xdsl_spirv.differential.kernel import INVOCATIONS, Kernel
 from xdsl_spirv.differential.legal import subnormal
-from xdsl_spirv.differential.rules import RULES, Rule
+from xdsl_spirv.differential.rules import Rule
 from xdsl_spirv.differential.types import INTEGERS, Type, drawn
 
 STATEMENTS = 24
