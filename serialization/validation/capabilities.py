@@ -162,25 +162,49 @@ def _text(version: Version) -> str:
 
 
 LEAST_VERSIONS: Mapping[str, Version] = {
+    "SPV_EXT_mesh_shader": (1, 4),
+    "SPV_EXT_shader_invocation_reorder": (1, 4),
+    "SPV_KHR_opacity_micromap": (1, 4),
+    "SPV_KHR_vulkan_memory_model": (1, 3),
+    "SPV_KHR_workgroup_memory_explicit_layout": (1, 4),
+    "SPV_NV_cluster_acceleration_structure": (1, 4),
+    "SPV_NV_linear_swept_spheres": (1, 4),
+    "SPV_NV_shader_invocation_reorder": (1, 4),
+    "SPV_QCOM_cooperative_matrix_conversion": (1, 3),
+    "SPV_QCOM_image_processing": (1, 4),
+    "SPV_QCOM_image_processing2": (1, 4),
+}
+"""Versions that extensions require."""
+
+WRITTEN_FOR: Mapping[str, Version] = {
     "SPV_KHR_cooperative_matrix": (1, 6),
     "SPV_KHR_subgroup_rotate": (1, 3),
-    "SPV_KHR_workgroup_memory_explicit_layout": (1, 4),
-    "SPV_EXT_mesh_shader": (1, 4),
     "SPV_NV_cooperative_matrix2": (1, 6),
 }
-"""Versions that an extension is written against, where a module may not go below."""
+"""Versions that extensions are written against. Compilers use them below, and drivers take it."""
 
 
 @instruction_rule(
-    "EXT-03",
+    "EXT-03", "2.4", "The module's version is one that the extension requires.", "Extension"
+)
+def extension_version(m: Module, i: Instruction) -> Problems:
+    yield from _extension_version(m, i, LEAST_VERSIONS)
+
+
+@instruction_rule(
+    "EXT-05",
     "2.4",
     "The module's version is one that the extension is written for.",
     "Extension",
     severity=Severity.WARNING,
 )
-def extension_version(m: Module, i: Instruction) -> Problems:
+def extension_intended(m: Module, i: Instruction) -> Problems:
+    yield from _extension_version(m, i, WRITTEN_FOR)
+
+
+def _extension_version(m: Module, i: Instruction, table: Mapping[str, Version]) -> Problems:
     name = next((n for n, at in m.extensions.items() if at is i), "")
-    least = LEAST_VERSIONS.get(name)
+    least = table.get(name)
     if least is not None and m.version < least:
         yield Problem(
             f"{name} needs SPIR-V {_text(least)}, not {_text(m.version)}",

@@ -106,7 +106,7 @@ def vectors(m: Module, i: Instruction) -> Problems:
     "TYP-04",
     "3.49.6",
     "An array's length is an integer constant of at least 1; its elements are of a concrete type.",
-    "TypeArray TypeRuntimeArray",
+    "TypeArray TypeRuntimeArray TypeCooperativeVectorNV",
 )
 def arrays(m: Module, i: Instruction) -> Problems:
     if len(i.words) < 3:

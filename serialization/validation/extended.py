@@ -10,6 +10,7 @@ from typing import NamedTuple
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.order import SECTION
 from xdsl_spirv.serialization.validation.registry import (
     Problem,
     Problems,
@@ -48,7 +49,7 @@ def semantic_uses(m: Module) -> Problems:
         return
     results = {i.result for i in m.by_op.get("ExtInst", ()) if _is_non_semantic(m, i)}
     for i in m.instructions:
-        if i.op in ("Name", "ExtInstWithForwardRefsKHR") or _is_non_semantic(m, i):
+        if i.op in SECTION or i.op == "ExtInstWithForwardRefsKHR" or _is_non_semantic(m, i):
             continue
         if not results.isdisjoint(i.ids()):
             yield Problem("an operand is the result of a non-semantic instruction", "drop it", i)

@@ -19,7 +19,7 @@ from xdsl_spirv.serialization.validation.registry import (
 
 FORWARD = frozenset(SECTION) | frozenset(
     """
-    Branch BranchConditional Switch Phi LoopMerge SelectionMerge FunctionCall Function
+    Branch BranchConditional Switch Phi LoopMerge SelectionMerge FunctionCall
     TypeForwardPointer ExtInstWithForwardRefsKHR CooperativeMatrixPerElementOpNV
     CooperativeMatrixReduceNV CooperativeMatrixLoadTensorNV EnqueueKernel
     GetKernelNDrangeSubGroupCount GetKernelNDrangeMaxSubGroupSize GetKernelWorkGroupSize
@@ -29,15 +29,18 @@ FORWARD = frozenset(SECTION) | frozenset(
 )
 """Instructions that may name what is defined behind them (SPIR-V 2.4, OpFunctionCall, ...)."""
 
-FUNCTION_TAKERS = frozenset(
-    {
-        "CooperativeMatrixLoadTensorNV",
-        "CooperativeMatrixPerElementOpNV",
-        "CooperativeMatrixReduceNV",
-        "FunctionCall",
-    }
-)
-"""Of these, instructions that may name only a function so."""
+ONLY = {
+    "Branch": "Label",
+    "BranchConditional": "Label",
+    "CooperativeMatrixLoadTensorNV": "Function",
+    "CooperativeMatrixPerElementOpNV": "Function",
+    "CooperativeMatrixReduceNV": "Function",
+    "FunctionCall": "Function",
+    "LoopMerge": "Label",
+    "SelectionMerge": "Label",
+    "Switch": "Label",
+}
+"""Of these, instructions that may name only labels or functions so."""
 
 POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "TypePointer"})
 """Types that may name a pointer that OpTypeForwardPointer announced."""
@@ -86,7 +89,7 @@ def defined_before_use(m: Module) -> Problems:
                 continue  # Declared outside of functions, and before.
             if at is None:
                 yield Problem(f"%{used} is used but not defined", "define it", i)
-            elif forward and op != "Phi" and (op not in FUNCTION_TAKERS or at.op == "Function"):
+            elif forward and op != "Phi" and ONLY.get(op, at.op) == at.op:
                 continue
             elif at.index >= i.index and op != "Phi":
                 if op in POINTER_FORWARD and used in announced:

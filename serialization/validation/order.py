@@ -145,9 +145,14 @@ class _Walk:
         elif op in ("Line", "NoLine"):
             return
         elif not self.in_block:
+            if self.labels and op == "ExtInst" and self._non_semantic(i):
+                return  # Debug information of spirv-opt's, behind a terminator.
             yield Problem(f"Op{op} stands in no block", "begin one with OpLabel", i, "LAY-04")
         elif op in TERMINATORS:
             self.in_block = False
+
+    def _non_semantic(self, i: Instruction) -> bool:
+        return self.m.imports.get(i.get("set"), "").startswith("NonSemantic.")
 
     def _end(self, i: Instruction) -> Iterator[Problem]:
         if self.function is None:
@@ -222,7 +227,7 @@ def merge_second_to_last(m: Module, i: Instruction) -> Problems:
     if i.block is None:
         return
     behind = [o for o in i.block.instructions if o.index > i.index]
-    following = next((o for o in behind if o.op not in ("Line", "NoLine")), None)
+    following = next(iter(behind), None)
     allowed = (
         ("Branch", "BranchConditional") if i.op == "LoopMerge" else ("BranchConditional", "Switch")
     )

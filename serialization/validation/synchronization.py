@@ -174,33 +174,26 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
         yield Problem("the Vulkan memory model has no SequentiallyConsistent", "AcquireRelease")
     if value & _bits(("Volatile",)) and i.op in BARRIERS.split():
         yield Problem("a barrier is not Volatile", "drop it")
-    if m.is_shader:
-        yield from _shader_semantics(m, i, value, order)
+    if m.environment.vulkan or m.is_vulkan_model:
+        yield from _vulkan_semantics(m, i, value, order)
 
 
-def _shader_semantics(m: Module, i: Instruction, value: int, order: str) -> Problems:
+def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Problems:
+    """What Vulkan's environment and memory model ask for."""
     stores = value & _bits(VULKAN_STORAGES)
-    if i.op == "MemoryBarrier" and (not order or order == "SequentiallyConsistent"):
+    if order == "SequentiallyConsistent":
+        yield Problem("there is no SequentiallyConsistent in Vulkan", "use AcquireRelease")
+    if i.op == "MemoryBarrier" and not order:
         yield Problem("a memory barrier has one of Acquire, Release, AcquireRelease", "add one")
-    elif i.op == "MemoryBarrier" and not stores:
-        yield Problem("a memory barrier names a storage class", "add UniformMemory, say")
-    if i.op == "ControlBarrier":
-        if value and not order:
-            yield Problem("semantics that are not None have an order", "add AcquireRelease")
-        elif order and not stores:
-            yield Problem("semantics that are not None name a storage class", "add one")
-        if order == "SequentiallyConsistent":
-            yield Problem("there is no SequentiallyConsistent in Vulkan", "use AcquireRelease")
-        scope = _scope(m, i.get("memory"))
-        if scope == "Invocation" and value:
-            yield Problem("with the memory scope Invocation the semantics are None", "use 0")
-    if i.op.startswith("Atomic") and stores and not order:
+    elif stores and not order:
         yield Problem("semantics that name a storage class have an order", "add one, or use 0")
-    if i.op.startswith("Atomic") and order and not stores:
+    elif order and not stores:
         yield Problem(f"the semantics {order} name no storage class", "add UniformMemory, say")
-    if i.op == "AtomicLoad" and order in ("Release", "AcquireRelease", "SequentiallyConsistent"):
+    if order and _scope(m, i.get("memory")) == "Invocation":
+        yield Problem("with the memory scope Invocation the semantics have no order", "use 0")
+    if i.op == "AtomicLoad" and order in ("Release", "AcquireRelease"):
         yield Problem(f"a load is not {order}", "use Acquire")
-    if i.op == "AtomicStore" and order in ("Acquire", "AcquireRelease", "SequentiallyConsistent"):
+    if i.op == "AtomicStore" and order in ("Acquire", "AcquireRelease"):
         yield Problem(f"a store is not {order}", "use Release")
 
 

@@ -41,11 +41,11 @@ def _globals(m: Module, function: int) -> set[int]:
 
 NOT_VULKAN = frozenset(
     """
-    Matrix Addresses Linkage Kernel Vector16 Float16Buffer ImageBasic ImageReadWrite ImageMipmap
+    Addresses Linkage Kernel Vector16 Float16Buffer ImageBasic ImageReadWrite ImageMipmap
     Pipes Groups DeviceEnqueue LiteralSampler AtomicStorage SubgroupDispatch NamedBarrier
-    PipeStorage GenericPointer
+    PipeStorage GenericPointer ImageRect SampledRect UniformDecoration
     """.split()
-) - {"Matrix"}
+)
 """Capabilities that no version of Vulkan takes, of those that kernels may declare."""
 
 
@@ -74,8 +74,6 @@ FIRST_VULKAN = {
     "GroupNonUniformShuffleRelative": (1, 1),
     "GroupNonUniformClustered": (1, 1),
     "GroupNonUniformQuad": (1, 1),
-    "Int8": (1, 2),
-    "Float16": (1, 2),
     "VulkanMemoryModel": (1, 2),
     "VulkanMemoryModelDeviceScope": (1, 2),
     "PhysicalStorageBufferAddresses": (1, 2),
