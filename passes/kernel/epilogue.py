@@ -64,7 +64,7 @@ class ResultTile:
             b.times(place.tile_column, tile_n), b.times(place.subgroup_column, tile_n // columns)
         )
         layout = plan.result
-        self.start = b.plus(spot(b, layout.walks[BATCH], place.batch, 0).offset, layout.start)
+        self.start = b.plus(spot(b, layout.walks[BATCH], place.batch, 0).base, layout.start)
         self.scratch: SSAValue | None = None
         if (shape := plan.scratch_shape) is not None:
             self.scratch = b.allocate(
@@ -86,7 +86,7 @@ class ResultTile:
         """Where an element of the result lies."""
         b, layout = self.builder, self.plan.result
         rows, columns = (
-            spot(b, layout.walks[walk], number, 0).offset
+            spot(b, layout.walks[walk], number, 0).base
             for walk, number in ((ROWS, row), (COLUMNS, column))
         )
         return b.plus(b.plus(rows, columns), self.start)

@@ -44,12 +44,14 @@ class Move:
     """
     One vector of the tile, seen by the invocation that moves it.
 
-    `row` and `column` are its place in the tile, columns in vectors; `spot` is where the operand's
+    `row` + `step` and `column` are its place in the tile, columns in vectors; moves of an
+    invocation that differ in `step` only share everything else. `spot` is where the operand's
     element lies as far as batch and M or N say, redirected to the first where `outer_inside` does
     not hold.
     """
 
     row: Index
+    step: int
     column: Index
     exists: Condition
     spot: Spot
@@ -78,9 +80,10 @@ class StagedOperand:
         moved = tile.moved_type
         name = source.name_hint or "operand"
         self.source = builder.at_top(FlatViewOp(source, moved), f"{name}_elements")
-        self.memory = builder.allocate(
+        memory = builder.allocate(
             MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP), f"{name}_tile"
         )
+        self.memory = builder.at_top(FlatViewOp(memory, moved), f"{name}_tile_elements")
         self.stride = builder.i32(tile.stride)
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
         self.outer = builder.times(tile_index, size)
@@ -89,9 +92,10 @@ class StagedOperand:
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
 
-    def _spot(self, walk: int, number: Index, ahead: Index = 0) -> Spot:
+    def _spot(self, walk: int, number: Index, ahead: Index = 0, constant: int = 0) -> Spot:
         layout = self.layout
-        return spot(self.builder, layout.walks[walk], number, len(layout.guards), ahead)
+        guards = len(layout.guards)
+        return spot(self.builder, layout.walks[walk], number, guards, ahead, constant)
 
     def _move(self, number: Index) -> Move:
         """The invocation's `number`-th vector: vectors go round the invocations."""
@@ -101,23 +105,26 @@ class StagedOperand:
         else:
             beyond = tile.vectors % (self.invocations * CHUNK) != 0
         if isinstance(number, int) and self.invocations % width == 0:
-            row = b.plus(b.divided(self.invocation, width), number * (self.invocations // width))
+            row, step = b.divided(self.invocation, width), number * (self.invocations // width)
             column = b.remainder(self.invocation, width)
         else:
             position = b.plus(b.times(number, self.invocations), self.invocation)
-            row, column = b.divided(position, width), b.remainder(position, width)
-        exists = b.below(row, tile.shape[0]) if beyond else None
+            row, step, column = b.divided(position, width), 0, b.remainder(position, width)
+        exists = b.below(b.plus(row, step), tile.shape[0]) if beyond else None
         row_guarded = tile.guarded[0] or beyond
         if tile.k_axis == 0:
-            outer, guarded, limit = column, tile.guarded[1], tile.extent[1] // tile.vector
+            outer, ahead, guarded = column, 0, tile.guarded[1]
+            limit = tile.extent[1] // tile.vector
         else:
-            outer, guarded, limit = row, row_guarded, tile.extent[0]
+            outer, ahead, guarded, limit = row, step, row_guarded, tile.extent[0]
         outer = b.plus(self.outer, outer)
-        inside = b.below(outer, limit) if guarded else None
-        if inside is not None:
+        inside: Condition = None
+        if guarded:
+            outer, ahead = b.plus(outer, ahead), 0
+            inside = b.below(outer, limit)
             outer = b.select(inside, outer, 0)
-        place = self.start.plus(b, self._spot(OUTER, outer))
-        return Move(row, column, exists, place, inside, row_guarded)
+        place = self.start.plus(b, self._spot(OUTER, outer, constant=ahead))
+        return Move(row, step, column, exists, place, inside, row_guarded)
 
     def load_all(self, k: Index) -> list[SSAValue]:
         """The invocation's vectors of the tile at depth k, in registers; none if it uses a loop."""
@@ -146,35 +153,39 @@ class StagedOperand:
         """The operand's vector, or 0 where it lies outside."""
         b, tile, layout = self.builder, self.tile, self.layout
         along_row = tile.k_axis == 1
-        ahead = move.column if along_row else move.row
+        first, step = (move.column, 0) if along_row else (move.row, move.step)
         guarded = tile.guarded[1] if along_row else move.row_guarded
         inside = move.outer_inside
         walk = layout.walks[INNER]
         depth = tile.row_vectors if along_row else tile.shape[0]
         if guarded:
-            k = b.plus(begin, ahead)
-            extent = tile.extent[1] // tile.vector if along_row else tile.extent[0]
-            k_inside = b.below(k, extent)
+            k = b.plus(begin, b.plus(first, step))
+            k_inside = b.below(k, tile.extent[1] // tile.vector if along_row else tile.extent[0])
             inside = b.both(inside, k_inside)
             place = self._spot(INNER, b.select(k_inside, k, 0))
-        elif walk and walk[-1].size % depth == 0:
+        elif len(walk) > 1 and walk[-1].size % depth == 0:
             # The whole K tile lies on one place of the outer axes: they are taken apart once.
-            place = self._spot(INNER, begin, ahead)
+            place = self._spot(INNER, begin, ahead=b.plus(first, step))
         else:
-            place = self._spot(INNER, b.plus(begin, ahead))
+            place = self._spot(INNER, b.plus(begin, first), constant=step)
         place = move.spot.plus(b, place)
-        offset = place.offset
-        if layout.guards:
-            in_guards = place.inside(b, layout)
+        offset = place.offset(b)
+        in_guards = place.inside(b, layout)
+        if in_guards is not None:
             inside = b.both(inside, in_guards)
-            if in_guards is not None:
-                offset = b.select(in_guards, offset, 0)
+            offset = b.select(in_guards, offset, 0)
         value = b.load(self.source, (offset,))
         return value if inside is None else b.select(inside, value, b.zero(value.type))
 
     def _store(self, move: Move, value: SSAValue) -> None:
         b = self.builder
-        b.when(move.exists, lambda: b.store(value, self.memory, (move.row, move.column)))
+        place = self._in_tile(move.row, move.column, move.step, 0)
+        b.when(move.exists, lambda: b.store(value, self.memory, (place,)))
+
+    def _in_tile(self, row: Index, column: Index, rows: int, columns: int) -> Index:
+        """The place of element (row + rows, column + columns) of the tile, columns in vectors."""
+        b, stride = self.builder, self.tile.stride
+        return b.plus(b.plus(b.times(row, stride), column), rows * stride + columns)
 
     def fragment(
         self, subgroup: Index, outer_size: int, outer: int, k: int, type: CooperativeMatrixType
@@ -186,17 +197,16 @@ class StagedOperand:
         """
         b, tile = self.builder, self.tile
         if tile.k_axis == 1:
-            row = b.plus(b.times(subgroup, outer_size), outer)
-            column: Index = k // tile.vector
+            place = self._in_tile(b.times(subgroup, outer_size), 0, outer, k // tile.vector)
         else:
-            row = k
-            column = b.plus(b.times(subgroup, outer_size // tile.vector), outer // tile.vector)
+            first = b.times(subgroup, outer_size // tile.vector)
+            place = self._in_tile(0, first, k, outer // tile.vector)
         is_a = type.use.data == CooperativeMatrixUse.MatrixAKHR
         row_major = (tile.k_axis == 1) == is_a
         layout = CooperativeMatrixLayout.RowMajorKHR if row_major else COLUMN_MAJOR
         return b.add(
             CooperativeMatrixLoadOp(
-                b.pointer(self.memory, (row, column)),
+                b.pointer(self.memory, (place,)),
                 self.stride,
                 layout,
                 type,

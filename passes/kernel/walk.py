@@ -12,16 +12,26 @@ from xdsl_spirv.passes.schedule.layout import Layout, Walk
 
 @dataclass(frozen=True)
 class Spot:
-    """What walks contribute: to the address, and to each guarded coordinate."""
+    """
+    What walks contribute: to the address, and to each guarded coordinate.
 
-    offset: Index
+    The address is `base` + `constant`, kept apart so that what several places share is computed
+    once and the rest is an immediate of the load.
+    """
+
+    base: Index
+    constant: int
     coordinates: tuple[Index, ...]
 
     def plus(self, b: KernelBuilder, other: Spot) -> Spot:
         return Spot(
-            b.plus(self.offset, other.offset),
+            b.plus(self.base, other.base),
+            self.constant + other.constant,
             tuple(map(b.plus, self.coordinates, other.coordinates)),
         )
+
+    def offset(self, b: KernelBuilder) -> Index:
+        return b.plus(self.base, self.constant)
 
     def inside(self, b: KernelBuilder, layout: Layout) -> Condition:
         """
@@ -37,15 +47,19 @@ class Spot:
 
 def origin(layout: Layout) -> Spot:
     """Where all walks begin."""
-    return Spot(layout.start, tuple(guard.start for guard in layout.guards))
+    return Spot(0, layout.start, tuple(guard.start for guard in layout.guards))
 
 
-def spot(b: KernelBuilder, walk: Walk, number: Index, guards: int, ahead: Index = 0) -> Spot:
+def spot(
+    b: KernelBuilder, walk: Walk, number: Index, guards: int, ahead: Index = 0, constant: int = 0
+) -> Spot:
     """
-    Where the `number`-th element of a walk lies, relative to the walk's begin.
+    Where the element `number` + `constant` of a walk lies, relative to the walk's begin.
 
     `ahead` is added to the last axis: it must not carry the number beyond that axis.
     """
+    if len(walk) > 1 or guards:
+        number, constant = b.plus(number, constant), 0
     offset: Index = 0
     coordinates: list[Index] = [0] * guards
     for position in reversed(range(len(walk))):
@@ -57,4 +71,4 @@ def spot(b: KernelBuilder, walk: Walk, number: Index, guards: int, ahead: Index 
         offset = b.plus(offset, b.times(index, axis.stride))
         for i, step in enumerate(axis.steps):
             coordinates[i] = b.plus(coordinates[i], b.times(index, step))
-    return Spot(offset, tuple(coordinates))
+    return Spot(offset, constant * walk[0].stride if walk else 0, tuple(coordinates))
