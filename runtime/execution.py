@@ -5,12 +5,16 @@ A program's dispatches on a device, in order, over buffers that live as long as 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Dispatch, Program
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks import Checks
 
 Buffers = dict[str, Array]
 
@@ -38,10 +42,15 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
 
 
 def run(
-    program: Program, inputs: Mapping[str, Array], device: str = "interpreter"
+    program: Program,
+    inputs: Mapping[str, Array],
+    device: str = "interpreter",
+    checks: Checks | None = None,
 ) -> dict[str, Array]:
     """
     Run a program; returns its results by name (`result0`, ...), in the source function's order.
+
+    On the interpreter `checks` look for undefined behaviour (docs/checks.md) and fill their report.
 
     Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
     and the device's own errors (`InterpreterError`).
@@ -52,12 +61,19 @@ def run(
     for buffer in program.manifest.buffers:
         if buffer.name not in buffers:
             buffers[buffer.name] = np.zeros(buffer.shape, dtype_of(buffer.type))
-    DEVICES[device](program, buffers)
+    if checks is None:
+        DEVICES[device](program, buffers)
+    elif device == "interpreter":
+        _run_interpreter(program, buffers, checks)
+    else:
+        raise ProgramError(
+            f"{device} does not look for undefined behaviour", "", "run on the interpreter"
+        )
     return {buffer.name: buffers[buffer.name] for buffer in program.manifest.outputs}
 
 
-def _run_interpreter(program: Program, buffers: Buffers) -> None:
-    from xdsl_spirv.interpreter import dispatch
+def _run_interpreter(program: Program, buffers: Buffers, checks: Checks | None = None) -> None:
+    from xdsl_spirv.interpreter import Options, dispatch
     from xdsl_spirv.runtime.compiler import context, parse_text
     from xdsl_spirv.serialization.target import find_module
 
@@ -74,7 +90,7 @@ def _run_interpreter(program: Program, buffers: Buffers) -> None:
             {(b.set, b.binding): buffers[b.buffer] for b in launch.bindings},
             spec_constants={c.id: c.value for c in launch.spec_constants},
             push_constants=push_constant_bytes(launch),
-            subgroup_size=program.manifest.subgroup_size,
+            options=Options(subgroup_size=program.manifest.subgroup_size, checks=checks),
         )
 
 

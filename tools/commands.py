@@ -34,13 +34,18 @@ def compile(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv run`: exit status 1 if a result is beyond its bound."""
+    """`xdsl-spirv run`: exit status 1 for a result beyond its bound, or a finding."""
     from xdsl_spirv.runtime.execution import run as run_program
     from xdsl_spirv.tools.arrays import read_inputs, write_results
 
     program = Program.load(arguments.program)
     inputs = read_inputs(arguments, program.manifest.inputs)
-    results = run_program(program, inputs, arguments.device)
+    checks = None
+    if arguments.sanitize:
+        from xdsl_spirv.interpreter.checks import Checks
+
+        checks = Checks.of(arguments.sanitize)
+    results = run_program(program, inputs, arguments.device, checks)
     comparisons = []
     if arguments.check:
         from xdsl_spirv.runtime.check import check
@@ -49,7 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     write_results(arguments.output, results)
     for comparison in comparisons:
         print(comparison)
-    return 0 if all(comparison.passed for comparison in comparisons) else 1
+    if checks is not None:
+        print(checks.report)
+    sound = checks is None or not checks.report.findings
+    return 0 if sound and all(comparison.passed for comparison in comparisons) else 1
 
 
 def translate(arguments: argparse.Namespace) -> int:

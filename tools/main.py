@@ -84,6 +84,11 @@ def _run(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compare with the linalg reference; exit 1 beyond the error bound",
     )
+    command.add_argument(
+        "--sanitize",
+        metavar="NAMES",
+        help="look for undefined behaviour, as `interpret --check`: all, races, bounds, ...",
+    )
     _inputs(command)
 
 
@@ -139,6 +144,7 @@ def _debugging(command: argparse.ArgumentParser) -> None:
     """The options of checks and debugging."""
     command.add_argument(
         "--check",
+        "--sanitize",
         metavar="NAMES",
         help="look for undefined behaviour: all, or some of rules, undefined, bounds, alignment, "
         "overlap, barriers, races, choices, counters; exit 1 if any is found",

@@ -123,15 +123,24 @@ class CheckedCompiler(Compiler):
             return
         if kind == "control":
             super()._compile(op, kind, stage, steps)
-            if isinstance(op, constants.SpecConstantOperationOp):
-                slot = self.slot(op.result) + 1
-                steps.add(lambda env: env.__setitem__(slot, None), op)
+            if op.results and not isinstance(op, control_flow.LoopOp | control_flow.SelectionOp):
+                steps.add(self._define(self.slots(op.results)), op)
             return
         function = stage(op, self.unit)
         arguments = self.slots(op.operands)
         check = stage_of(op, kind)(op, self, function)
         results = tuple(self.define(result, self.escapes(result)) for result in op.results)
         steps.add(self._step(op, check, arguments, results), op)
+
+    @staticmethod
+    def _define(slots: Slots) -> Step:
+        """The values in some slots are defined: whoever put them there knows of no shadows."""
+
+        def define(env: Env) -> None:
+            for slot in slots:
+                env[slot + 1] = None
+
+        return define
 
     def _step(self, op: Operation, check: Checked, arguments: Slots, results: Slots) -> Step:
         pairs = [(slot, slot + 1) for slot in arguments]
@@ -147,6 +156,9 @@ class CheckedCompiler(Compiler):
                 run(env)
 
             return effect
+        if len(results) > 1:
+            assign = self.assigner(results, self.merges(op.results))
+            return lambda env: assign(env, [(value, None) for value in run(env)[0]])
         (result,) = results
         form = self.unit.form(op.results[0].type)
         count = None if checker.counters is None else checker.counters.stage(op, form)

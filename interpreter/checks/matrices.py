@@ -329,7 +329,7 @@ def multiply_add(
 ) -> Checked:
     """CM-27, CM-24; an undefined component of A spoils its row, of B its column."""
     checker = compiler.checker
-    a, b, result = (matrix_form(v.type, compiler.unit) for v in (op.a, op.b, op.result))
+    result = matrix_form(op.result.type, compiler.unit)
     exact = _inner_overflow(op, compiler) if checker.checks.rules else None
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -350,7 +350,6 @@ def multiply_add(
             parts.append(shadows[2])
         return total, normal(merge_parts(parts)) if parts else None
 
-    del a, b
     return call
 
 

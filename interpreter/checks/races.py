@@ -70,6 +70,21 @@ TRANSPARENT = (
 )
 
 
+MESSAGES = {
+    "RACE-01": "a {} and an earlier {} of {} are not ordered",
+    "RACE-02": "a {} and an earlier {} of {} are ordered, but one of them is private",
+    "RACE-03": "a {} and an earlier {} of {} are not ordered by the barrier between them",
+    "together": "several invocations write one place of {2} at once",
+}
+
+REMEDIES = {
+    "RACE-01": "put a barrier between them, or use atomics",
+    "RACE-02": "access what invocations share with NonPrivatePointer",
+    "RACE-03": "give the barrier a scope that holds both, and AcquireRelease with the memory's "
+    "class, MakeAvailable and MakeVisible",
+}
+
+
 def root_of(pointer: SSAValue) -> str | None:
     """The module's variable that a pointer is into, None if that is not obvious."""
     owner = pointer.owner
@@ -469,31 +484,10 @@ class Races:
         barrier = next((op for t, op in self.passed if t > stamp), None)
         if barrier is not None and rule == "RACE-01" and self._same_group(int(who[first]), code):
             rule = "RACE-03"
-        kind = f"a {'write' if access.write else 'read'} and an earlier "
-        kind += "write" if which == "writes" else "read"
-        message = {
-            "RACE-01": f"{kind} of {memory.label} are not ordered",
-            "RACE-02": f"{kind} of {memory.label} are ordered, but one of them is private",
-            "RACE-03": f"{kind} of {memory.label} are not ordered by the barrier between them",
-        }[rule]
-        if together:
-            message = f"several invocations write one place of {memory.label} at once"
-        remedy = {
-            "RACE-01": "put a barrier between them, or use atomics",
-            "RACE-02": "access what invocations share with NonPrivatePointer",
-            "RACE-03": "give the barrier AcquireRelease with the memory's class, MakeAvailable and "
-            "MakeVisible",
-        }[rule]
+        kinds = ("write" if access.write else "read", "write" if which == "writes" else "read")
+        message = MESSAGES["together" if together else rule].format(*kinds, memory.label)
         byte = int(index[first]) % granules.length * granules.unit
         lanes = np.unique(who[conflict] & ID)
-
-        def notes() -> list[str]:
-            line = self.checker.lines.get(other, 0)
-            place = places.text_of(other) + (f", line {line}" if line else "")
-            found = [f"at byte {byte}; the other access: {place}, by {self._name(code)}"]
-            if barrier is not None and rule == "RACE-03":
-                found.append(f"the barrier: {places.text_of(barrier)}")
-            return found
 
         where = np.isin(self.lane_codes & ID, lanes)
         if (int(who[first]) & KIND) == SUBGROUP:
@@ -501,8 +495,24 @@ class Races:
         elif (int(who[first]) & KIND) == WORKGROUP:
             where = np.isin(self.group_codes & ID, lanes)
         self.checker.find(
-            "races", rule, access.op, message, where=where, notes=notes, remedy=remedy
+            "races",
+            rule,
+            access.op,
+            message,
+            where=where,
+            notes=lambda: self._notes(byte, other, code, barrier if rule == "RACE-03" else None),
+            remedy=REMEDIES[rule],
         )
+
+    def _notes(
+        self, byte: int, other: Operation, code: int, barrier: Operation | None
+    ) -> list[str]:
+        line = self.checker.lines.get(other, 0)
+        place = places.text_of(other) + (f", line {line}" if line else "")
+        found = [f"at byte {byte}; the other access: {place}, by {self._name(code)}"]
+        if barrier is not None:
+            found.append(f"the barrier: {places.text_of(barrier)}")
+        return found
 
     def _same_group(self, who: int, other: int) -> bool:
         groups = self._group_of(np.array([who, other]))

@@ -99,13 +99,6 @@ def spread(lanes: Array, form: Form) -> Shadow:
     return np.broadcast_to(full, lanes.shape + form.shape)
 
 
-def flat(shadow: Shadow, origin: Callable[[int], int]) -> list[int]:
-    """The origins in a shadow, once each."""
-    if isinstance(shadow, tuple):
-        return sorted({n for part in shadow for n in flat(part, origin)})  # pyright: ignore
-    return [origin(int(n)) for n in np.unique(shadow) if n]
-
-
 def same_shape(a: Form, b: Form) -> bool:
     """Whether values of both forms have corresponding components."""
     if isinstance(a, Plain) and isinstance(b, Plain):

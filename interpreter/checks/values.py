@@ -257,7 +257,7 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 @checked(logic.SelectOp)
 def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """Only the chosen operand's parts count."""
-    unit, checker = compiler.unit, compiler.checker
+    unit = compiler.unit
     condition_form, form = unit.form(op.condition.type), unit.form(op.result.type)
     shadows_form = shadow_form(form)
     general_check = _value(op, compiler, function)
@@ -279,7 +279,6 @@ def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) ->
             )
         return result, normal(merge_parts(parts))
 
-    del checker
     return call
 
 

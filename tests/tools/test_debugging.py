@@ -101,3 +101,24 @@ def test_mistakes_end_in_one_message(
 ) -> None:
     assert main([*kernel, *extra]) == 1
     assert message in capsys.readouterr().err
+
+
+MATMUL = """
+func.func @main(%A: tensor<9x7xf16>, %B: tensor<7x5xf16>) -> tensor<9x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<9x5xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<9x5xf32>) -> tensor<9x5xf32>
+  %r = linalg.matmul ins(%A, %B : tensor<9x7xf16>, tensor<7x5xf16>)
+                     outs(%init : tensor<9x5xf32>) -> tensor<9x5xf32>
+  return %r : tensor<9x5xf32>
+}
+"""
+
+
+def test_a_compiled_program_is_checked(tmp_path: Path, capsys: Any) -> None:
+    source, program = tmp_path / "x.mlir", tmp_path / "program"
+    source.write_text(MATMUL)
+    assert main(["compile", str(source), "--target", "lavapipe", "-o", str(program)]) == 0
+    assert main(["run", str(program), "--random", "0", "--check", "--sanitize", "all"]) == 0
+    assert "0 findings" in capsys.readouterr().out
+    assert main(["interpret", str(source), "--random", "0", "--check", "all"]) == 0

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.differential import generate
+from xdsl_spirv.differential import interpret as run_generated
+from xdsl_spirv.differential.kernel import GROUPS, SUBGROUP
+from xdsl_spirv.differential.running import buffers_of, module_of
 from xdsl_spirv.interpreter import Options, dispatch, interpret
-from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.checks import Allowed, Checks
 from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.serialization.target import find_module
 
 MATMUL = """
 func.func @main(%A: tensor<{m}x{k}xf16>, %B: tensor<{k}x{n}xf16>) -> tensor<{m}x{n}x{r}> {{
@@ -37,27 +40,32 @@ def test_matmuls(target: str, shape: tuple[int, int, int], result: str, rng: Any
     a = rng.integers(-2, 3, (m, k)).astype(np.float16)
     b = rng.integers(-2, 3, (k, n)).astype(np.float16)
     expected = run(program, {"A": a, "B": b})["result0"]
-    kernels = {
-        kernel.name: find_module(parse_text(program.code[kernel.name].text, kernel.text, context()))
-        for kernel in program.manifest.kernels
-    }
-    buffers: dict[str, Any] = {"A": a, "B": b}
-    dtypes: dict[str, Any] = {"f16": np.float16, "f32": np.float32}
-    for buffer in program.manifest.buffers:
-        buffers.setdefault(buffer.name, np.zeros(buffer.shape, dtypes[buffer.type]))
     checks = Checks.all()
-    options = Options(subgroup_size=program.manifest.subgroup_size, checks=checks)
-    for launch in program.manifest.dispatches:
-        dispatch(
-            kernels[launch.kernel],
-            launch.entry_point,
-            launch.grid,
-            {(x.set, x.binding): buffers[x.buffer] for x in launch.bindings},
-            {constant.id: constant.value for constant in launch.spec_constants},
-            options=options,
-        )
+    checked = run(program, {"A": a, "B": b}, checks=checks)["result0"]
     assert not list(checks.report), str(checks.report)
-    assert (buffers["result0"] == expected).all()
+    assert (checked == expected).all()
+
+
+@pytest.mark.parametrize("start", range(0, 48, 12))
+def test_generated_kernels(start: int) -> None:
+    """Kernels of all families of the differential tests, whose matrices are not all aligned."""
+    for seed in range(start, start + 12):
+        kernel = generate(seed)
+        module = module_of(kernel)
+        buffers = buffers_of(kernel)
+        checks = Checks.all(allow=(Allowed(rule="ALIGN-03"),))
+        dispatch(
+            module,
+            "main",
+            GROUPS,
+            {(0, number): array for number, array in buffers.items()},
+            kernel.spec_constants,
+            kernel.push_constants,
+            options=Options(subgroup_size=SUBGROUP, checks=checks),
+        )
+        assert not list(checks.report), f"{kernel.family} {seed}: {checks.report}"
+        for number, array in run_generated(kernel, module).items():
+            assert array.tobytes() == buffers[number].tobytes(), f"{kernel.family} {seed}"
 
 
 def test_checks_reach_the_kernels_of_a_host_function(parse: Any, rng: Any) -> None:
