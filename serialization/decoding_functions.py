@@ -40,7 +40,9 @@ from xdsl_spirv.dialects.spirv.control_flow import LoopOp, MergeOp, SelectionOp
 from xdsl_spirv.dialects.spirv.enums import FunctionControl, LoopControl, SelectionControl
 from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp
 from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
+from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.raw import DecorateOp, RawOp, RawTerminatorOp
+from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
 from xdsl_spirv.serialization.constructs import BasicBlock, Construct, Constructs, find_constructs
 from xdsl_spirv.serialization.decoding_plans import (
     Decode,
@@ -130,6 +132,7 @@ class FunctionDecoder:
         self._awaited: dict[int, SSAValue] = {}
         self._scope = Scope(None, None)
         self._prologue: list[Operation] = []
+        self._variables: list[Operation] = []
         self._undefined: dict[Attribute, SSAValue] = {}
         self._location: LocationAttr = UNKNOWN_LOC
         self.blocks: dict[int, Blocks] = {}
@@ -269,6 +272,7 @@ class FunctionDecoder:
             self._enter(label)
         if self._awaited:
             raise self.index.error(f"%{next(iter(self._awaited))} is used before it is defined")
+        self._prologue += self._variables
         if self._prologue:
             if first.first_op is None:
                 first.add_ops(self._prologue)
@@ -280,6 +284,7 @@ class FunctionDecoder:
         index = self.index
         label, phi, block = opcode_of("OpLabel"), opcode_of("OpPhi"), None
         merges = {opcode_of("OpSelectionMerge"), opcode_of("OpLoopMerge")}
+        between: list[int] = []
         ends = {grammar().instruction(n).opcode for n in TERMINATORS if n in grammar()}
         for row in range(start, self.span.stop - 1):
             opcode, index.at = index.opcodes[row], row
@@ -288,11 +293,15 @@ class FunctionDecoder:
                     raise index.error("a block begins before the last one has ended")
                 id = index.word(self.rows[row], 1)
                 block = self.blocks[id] = Blocks(BasicBlock(id, ()))
+                # Debug information may stand between blocks: it goes on in the next one.
+                block.body, between = between, []
             elif block is None:
-                if index.name(row) not in LIFETIMES:
+                if index.name(row) in EXTENDED:
+                    between.append(row)
+                elif index.name(row) not in LIFETIMES:
                     raise index.error("the instruction stands outside of a block")
             elif opcode == phi:
-                if block.body and any(index.name(r) not in LIFETIMES for r in block.body):
+                if any(index.name(r) not in (*LIFETIMES, *EXTENDED) for r in block.body):
                     raise index.error("OpPhi stands behind other instructions")
                 block.phis.append(row)
             elif opcode in merges:
@@ -305,6 +314,8 @@ class FunctionDecoder:
                 block.body.append(row)
         if block is not None:
             raise index.error("the function ends inside a block")
+        for last in list(self.blocks.values())[-1:]:
+            last.body += between
         for found in self.blocks.values():
             flow = found.flow
             index.at = found.terminator
@@ -639,21 +650,28 @@ class FunctionDecoder:
             id = words[2]
             if id in self.module.annotations.notes:
                 op.attributes |= self._notes(id)
-        block.add_op(op)
-        if self.module.checked and not self._holds(op):
-            op.detach()
-            op.erase()
+        if self.module.checked and not self._held(op, block):
             self._carry(row, block)
             return
+        if isinstance(op, VariableOp | UntypedVariableOp):
+            # A function's variables stand first.
+            self._variables.append(op)
+        elif op.parent is None:
+            block.add_op(op)
         if op.results:
             self._define(words[2], op.results[0])
 
     @staticmethod
-    def _holds(op: Operation) -> bool:
-        """Whether the dialect accepts an operation as it stands."""
+    def _held(op: Operation, block: Block) -> bool:
+        """Whether the dialect accepts an operation where it stands; removed again if not."""
+        if not isinstance(op, VariableOp | UntypedVariableOp):
+            block.add_op(op)
         try:
             op.verify_()
         except VerifyException:
+            if op.parent is not None:
+                op.detach()
+            op.erase()
             return False
         return True
 
