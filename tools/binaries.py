@@ -25,9 +25,9 @@ def is_binary(path: str) -> bool:
     return head in (magic.to_bytes(4, "little"), magic.to_bytes(4, "big"))
 
 
-def read_binary(path: str) -> ModuleOp:
+def read_binary(path: str, *, unchecked: bool = False) -> ModuleOp:
     """
-    A program whose one operation is the `spirv.module` of a binary.
+    A program whose one operation is the `spirv.module` of a binary; `unchecked` as in `decode`.
 
     Raises `SPIRVDecodeError`, or `ProgramError` if the file cannot be read.
     """
@@ -39,7 +39,7 @@ def read_binary(path: str) -> ModuleOp:
         raise ProgramError(
             f"cannot read the input: {error.strerror}", path, "give a SPIR-V binary"
         ) from error
-    return ModuleOp([decode(data)])
+    return ModuleOp([decode(data, unchecked=unchecked)])
 
 
 def mlir_text(module: ModuleOp, *, lines: bool = False) -> str:

@@ -64,7 +64,10 @@ def translate(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv translate`: MLIR to a binary, a binary to MLIR or to its canonical form."""
     from xdsl_spirv.serialization.target import find_module
 
-    module = _lowered(arguments.input, arguments.passes, context())
+    if is_binary(arguments.input) and arguments.unchecked and not arguments.passes:
+        module = read_binary(arguments.input, unchecked=True)
+    else:
+        module = _lowered(arguments.input, arguments.passes, context())
     if is_binary(arguments.input) and not arguments.output.endswith(".spv"):
         write(arguments.output, mlir_text(module, lines=arguments.lines).encode())
         return 0

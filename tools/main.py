@@ -104,6 +104,11 @@ def _translate(command: argparse.ArgumentParser) -> None:
     command.add_argument("--module", help="the spirv.module's symbol if there are several")
     command.add_argument("--names", action="store_true", help="keep names (OpName)")
     command.add_argument("--lines", action="store_true", help="keep source positions (OpLine)")
+    command.add_argument(
+        "--unchecked",
+        action="store_true",
+        help="read a binary that breaks the dialect's rules (without passes)",
+    )
 
 
 def _interpret(command: argparse.ArgumentParser) -> None:

@@ -25,12 +25,12 @@ spirv.module Logical GLSL450 {
 
   spirv.func @main(%x : i1, %at : vector<2xi32>) "None" {
     // CHECK:      %{{.*}} = spirv.Raw "OpImageRead"(%{{.*}}, %{{.*}}) {relaxed_precision} : (!spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2, 4)>, vector<2xi32>) -> vector<4xf32>
-    // CHECK-NEXT: spirv.Raw "OpMemoryNamedBarrier"(@size, 2, "text") : () -> ()
+    // CHECK-NEXT: spirv.Raw "OpMemoryNamedBarrier"(@size, @size, @m) : () -> ()
     // CHECK-NEXT: spirv.Decorate %{{.*}} {relaxed_precision} : i1
     %p = spirv.mlir.addressof @image : !spirv.ptr<!spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2, 4)>, UniformConstant>
     %i = spirv.Load "UniformConstant" %p : !spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2, 4)>
     %r = spirv.Raw "OpImageRead"(%i, %at) {relaxed_precision} : (!spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2, 4)>, vector<2xi32>) -> vector<4xf32>
-    spirv.Raw "OpMemoryNamedBarrier"(@size, 2, "text") : () -> ()
+    spirv.Raw "OpMemoryNamedBarrier"(@size, @size, @m) : () -> ()
     spirv.Decorate %x {relaxed_precision} : i1
 
     // CHECK:      spirv.mlir.loop {

@@ -1,0 +1,72 @@
+"""Damaged modules: `decode` gives a module that verifies or raises `SPIRVDecodeError`."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.mutation import mutate
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.sampling import sample_module
+
+SECONDS = 5.0
+"""Far above what any of these modules takes; a loop without end takes longer."""
+
+
+def survive(data: bytes) -> str:
+    """What became of some bytes; anything but a module or a decode error is raised."""
+    begin = time.process_time()
+    try:
+        module = decode(data)
+    except SPIRVDecodeError as error:
+        return "refused" if error.cause and 0 <= error.word <= len(data) else "without a place"
+    finally:
+        assert time.process_time() - begin < SECONDS
+    try:
+        once = encode(module)
+    except SPIRVEncodeError:
+        return "not encoded"
+    decode(once, unchecked=True)
+    return "read"
+
+
+def damage(modules: list[bytes], seed: int, count: int) -> dict[str, int]:
+    rng = random.Random(seed)
+    found: dict[str, int] = {}
+    for _ in range(count):
+        outcome = survive(mutate(rng, rng.choice(modules)))
+        found[outcome] = found.get(outcome, 0) + 1
+    return found
+
+
+def test_damaged_shaders(glsl_modules: dict[str, bytes]):
+    found = damage(list(glsl_modules.values()), 11, 300)
+    assert "without a place" not in found
+    assert found["refused"] > 30
+    assert found["read"] > 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_many_damaged_shaders(seed: int, glsl_modules: dict[str, bytes]):
+    damage(list(glsl_modules.values()), seed, 3000)
+
+
+@given(st.integers(0, 1 << 32), st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_any_instructions_of_the_grammar(seed: int, count: int):
+    """Instructions whose operands fit the grammar and nothing else."""
+    survive(sample_module(random.Random(seed), count).encode())
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes(data: bytes):
+    survive(data)
