@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import F32, F64, DType, is_float
 
@@ -45,12 +45,16 @@ class Plain:
 
 @dataclass(frozen=True)
 class CooperativeMatrix:
-    """A matrix that the invocations of `scope` hold together; `dtype` is its component type's."""
+    """
+    A matrix that the invocations of `scope` hold together; `dtype` is its component type's, `use`
+    what it is made for, which component mappings may depend on.
+    """
 
     dtype: DType
     rows: int
     columns: int
     scope: Scope
+    use: CooperativeMatrixUse = CooperativeMatrixUse.MatrixAccumulatorKHR
 
     @property
     def carrier(self) -> DType:

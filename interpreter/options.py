@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
 """How binary32 becomes bfloat16 (BF-07)."""
 
-Mapping: TypeAlias = Literal["row-major", "column-major", "opaque"]
+Mapping: TypeAlias = Literal["row-major", "column-major", "opaque", "lavapipe", "nvidia"]
 """
 Which invocation holds which component of a cooperative matrix (CM-18).
 
 `row-major` and `column-major` deal the components out to the lanes in turn, in that order; `opaque`
-deals them out in a fixed pseudo-random order, which no sensible program can depend on.
+deals them out in a fixed pseudo-random order, which no sensible program can depend on. `lavapipe`
+and `nvidia` are those drivers' (component_maps.py).
 """
 
 

@@ -160,7 +160,8 @@ class Unit:
                 f"a cooperative matrix of scope {scope.name} is not executed",
                 remedy="use the scope Subgroup or Workgroup",
             )
-        return CooperativeMatrix(element, self.size(type.rows), self.size(type.columns), scope)
+        rows, columns = self.size(type.rows), self.size(type.columns)
+        return CooperativeMatrix(element, rows, columns, scope, type.use.data)
 
     def code(self, name: str, compile: Callable[[Operation, Unit], Code]) -> Code:
         """A function of the module, compiled on first use."""

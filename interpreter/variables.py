@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter import component_maps
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Mask, Plain, merger
 from xdsl_spirv.interpreter.numbers import Array
@@ -72,14 +73,10 @@ def component_position(
     lanes = wave.geometry.invocations if whole else wave.lanes
     lane = wave.local_index if whole else wave.lane_ids()
     total = form.rows * form.columns
-    position = np.asarray(index, np.int64) * lanes + lane
-    exists = (position < total) & (lane < lanes)
-    position = np.where(exists, position, 0)
-    if mapping == "column-major":
-        position = position % form.rows * form.columns + position // form.rows
-    elif mapping == "opaque":
-        position = np.random.default_rng(total).permutation(total)[position]
-    return position, exists
+    number = np.asarray(index, np.int64)
+    exists = (number * lanes + lane < total) & (lane < lanes)
+    position = component_maps.positions(mapping, form, lanes, lane.astype(np.int64), number)
+    return np.where(exists, position, 0), exists
 
 
 def extract_component(

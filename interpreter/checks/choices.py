@@ -20,15 +20,20 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import arithmetic, composite, conversion, glsl
 from xdsl_spirv.dialects.spirv import cooperative_matrix as matrices
 from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
+from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding
+from xdsl_spirv.interpreter.component_maps import NVIDIA_LANES, applies
+from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Accumulation, Options
 from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
@@ -75,6 +80,10 @@ class Choices:
         self.sums = [op for op in operations if _sums_floats(op)]
         self.bfloat = next((op for op in operations if _makes_bfloat16(op)), None)
         self.length = 1
+        matrices_of = [r.type for op in operations for r in op.results if _matrix(r.type)]
+        self.mappings: list[ComponentMapping] = ["row-major", "column-major", "opaque"]
+        if options.subgroup_size == NVIDIA_LANES and all(map(_fits_nvidia, matrices_of)):
+            self.mappings.append("nvidia")
         self.linear = all(map(_is_linear, operations))
 
     @property
@@ -106,8 +115,7 @@ class Choices:
         self.partial = not few and not self.atomic
         own = results if few or not self.atomic else outcome(self.plain)
         if self.components is not None:
-            mappings: tuple[ComponentMapping, ...] = ("row-major", "column-major", "opaque")
-            for mapping in mappings:
+            for mapping in self.mappings:
                 if mapping != self.options.component_mapping:
                     other = outcome(replace(self.plain, component_mapping=mapping))
                     self._compare_bits(own, other, f"component mapping {mapping}")
@@ -245,6 +253,20 @@ def _raw(array: Array) -> Array:
 
 def _matrix(type: Any) -> bool:
     return isinstance(type, CooperativeMatrixType)
+
+
+def _fits_nvidia(type: Any) -> bool:
+    """Whether NVIDIA's mapping is known for a type, whose sizes may be specialized."""
+    assert isinstance(type, CooperativeMatrixType)
+    dtype = scalar_dtype(type.element_type)
+    sizes, scope = (type.rows, type.columns), type.scope
+    if dtype is None or not all(isinstance(size, IntAttr) for size in sizes):
+        return False
+    if not isinstance(scope, ScopeAttr) or scope.data != Scope.Subgroup:
+        return False
+    rows, columns = (size.data for size in sizes)  # pyright: ignore
+    form = CooperativeMatrix(dtype, rows, columns, scope.data, type.use.data)  # pyright: ignore
+    return applies("nvidia", form, NVIDIA_LANES)
 
 
 def _sees_components(op: Operation) -> bool:

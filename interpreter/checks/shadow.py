@@ -9,6 +9,7 @@ its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ def shadow_form(form: Form) -> Form:
     if isinstance(form, Plain):
         return Plain(U8, form.shape)
     if isinstance(form, CooperativeMatrix):
-        return CooperativeMatrix(U8, form.rows, form.columns, form.scope)
+        return replace(form, dtype=U8)
     if isinstance(form, Composite):
         return Composite(tuple(shadow_form(member) for member in form.members))
     return Plain(U8)

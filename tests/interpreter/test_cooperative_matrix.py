@@ -220,6 +220,7 @@ def test_cm_18_components_are_reached_through_the_mapping(kernel: Any, mapping: 
         kernel(f'spirv.Store "Function" {part}, {negative} : i32')
     changed = kernel.op(f'spirv.Load "Function" {variable} : {type}')
     store(kernel, out, changed, type, 8, "%zero", "RowMajor")
+    kernel.intended = {"CHOICE-01"}
     kernel.run(local=(16, 1, 1), subgroup_size=16, component_mapping=mapping)
     assert (kernel.buffers[out][2] == -data).all(), "each component belongs to one invocation"
     shares = kernel.buffers[parts][2]
@@ -249,6 +250,7 @@ def test_cm_18_extract_and_insert(kernel: Any) -> None:
     first = kernel.op(f"spirv.CompositeExtract {matrix}[0 : i32] : {type}")
     matrix = kernel.op(f"spirv.CompositeInsert {first}, {matrix}[1 : i32] : f16 into {type}")
     store(kernel, out, matrix, type, 8, "%zero", "RowMajor")
+    kernel.intended = {"CHOICE-01"}
     found = kernel.run(local=(16, 1, 1), subgroup_size=16)[1]
     expected = np.arange(64)
     expected[16:32] = expected[:16]
