@@ -10,10 +10,12 @@ from xdsl_spirv.dialects.spirv import (
     cooperative_matrix_2,
     cooperative_matrix_tensor,
     cooperative_vector,
+    exits,
     hints,
     kernel,
     opencl,
     pointer,
+    raw,
     replicated,
     subgroup,
     tensor_addressing,
@@ -54,6 +56,8 @@ NOT_YET = {
     "SPV_ARM_tensors": tensor_arm,
     "OpenCL's kernels": kernel,
     "OpenCL.std": opencl,
+    "ways out of nested constructs": exits,
+    "instructions that are carried as they are": raw,
 }
 """Families that are typed, but have no semantics: running one is refused by its name."""
 
