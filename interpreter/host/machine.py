@@ -8,7 +8,8 @@ memref writes into it. Time is spent in kernels and in `linalg`, so the host nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -90,6 +91,13 @@ class Host:
         self._frames.pop()
         return passed
 
+    @contextmanager
+    def frame(self, values: dict[SSAValue, Any]) -> Generator[None]:
+        """While an operation is run from elsewhere: the values around its regions."""
+        self._frames.append(values)
+        yield
+        self._frames.pop()
+
     def run_nested(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
         """Run a block that also reads the values around it."""
         env = dict(self._frames[-1])
@@ -99,7 +107,7 @@ class Host:
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
         """Run one operation."""
         try:
-            function = _find(type(op))
+            function = find(type(op))
             if function is not None:
                 return function(self, op, operands)
             staged = self._stage(op)
@@ -122,7 +130,8 @@ class Host:
         return found
 
 
-def _find(kind: type[Operation]) -> HostFunction | None:
+def find(kind: type[Operation]) -> HostFunction | None:
+    """What an operation class does on the host: its own function, or that of a base class."""
     for base in kind.__mro__:
         if base in TABLE:
             return TABLE[base]

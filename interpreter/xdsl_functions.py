@@ -1,0 +1,106 @@
+"""
+The host's semantics as xDSL's `InterpreterFunctions`: xDSL's own `Interpreter` runs our programs.
+
+    interpreter = Interpreter(module)
+    register_implementations(interpreter)
+    interpreter.call_op("main", (a, b))
+
+Values are numpy arrays, as in `interpret`; a `gpu.launch_func` runs its kernel as a whole, compiled
+into closures. xDSL's interpreter looks an operation up each time it is run, which a kernel could
+not afford and a host function can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from xdsl.interpreter import Interpreter, InterpreterFunctions, OpImplResult, PythonValues
+from xdsl.interpreters.func import FuncFunctions
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
+from xdsl.universe import Universe
+
+from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.host import machine
+from xdsl_spirv.interpreter.host.machine import Host
+from xdsl_spirv.interpreter.options import Options
+
+DIALECTS = ("linalg", "tensor", "arith", "math", "memref", "bufferization", "scf", "gpu")
+"""The dialects whose operations stand in host functions."""
+
+
+class HostFunctions(InterpreterFunctions):
+    """Every operation of a host function, on numpy arrays; `options` are those of its kernels."""
+
+    def __init__(self, options: Options | None = None):
+        self.options = options or Options()
+
+    @classmethod
+    def _impls(cls) -> Iterable[tuple[type[Operation], Any]]:
+        return {op: _implementation for op in _operations()}.items()
+
+    @classmethod
+    def _cast_impls(cls) -> Iterable[Any]:
+        return ()
+
+    @classmethod
+    def _attr_impls(cls) -> Iterable[Any]:
+        return ()
+
+    @classmethod
+    def _ext_impls(cls) -> Iterable[Any]:
+        return ()
+
+    @classmethod
+    def _callable_impls(cls) -> Iterable[Any]:
+        return ()
+
+    def host(self, interpreter: Interpreter) -> Host:
+        """The host of an interpreter's module."""
+        return interpreter.get_data(
+            type(self), "host", lambda: Host(interpreter.module, self.options)
+        )
+
+
+@cache
+def _operations() -> set[type[Operation]]:
+    """What `Host` runs, class by class: xDSL's interpreter does not look at base classes."""
+    dialects = Universe.get_multiverse().all_dialects
+    listed = {op for name in DIALECTS for op in dialects[name]().operations}
+    values = {op for op, meaning in semantics.TABLE.items() if meaning.kind == "value"}
+    found = values | {op for op in listed | set(machine.TABLE) if machine.find(op) is not None}
+    own = {op for op, _ in FuncFunctions._impls()}  # pyright: ignore[reportPrivateUsage]
+    concrete = {op for op in found - own if hasattr(op, "traits")}
+    return {op for op in concrete if not op.has_trait(IsTerminator)}
+
+
+def _implementation(
+    functions: HostFunctions, interpreter: Interpreter, op: Operation, values: PythonValues
+) -> OpImplResult:
+    host = functions.host(interpreter)
+    around = {value: interpreter.get_values((value,))[0] for value in _read_by_regions(op)}
+    with np.errstate(all="ignore"), host.frame(around):
+        return OpImplResult(tuple(host.evaluate(op, values)), None)
+
+
+def _read_by_regions(op: Operation) -> set[SSAValue]:
+    """The values from outside that the operation's regions use."""
+    if not op.regions:
+        return set()
+    inner = list(op.walk())
+    made = {result for each in inner for result in each.results}
+    made |= {arg for each in inner for region in each.regions for arg in _arguments(region)}
+    return {v for each in inner if each is not op for v in each.operands if v not in made}
+
+
+def _arguments(region: Any) -> Iterable[SSAValue]:
+    return (argument for block in region.blocks for argument in block.args)
+
+
+def register_implementations(interpreter: Interpreter, options: Options | None = None) -> None:
+    """Let an interpreter run host functions and the kernels that they launch."""
+    interpreter.register_implementations(FuncFunctions())
+    interpreter.register_implementations(HostFunctions(options))
