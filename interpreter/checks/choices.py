@@ -8,8 +8,9 @@ Floats may depend on the order of a MulAdd's additions and on bfloat16's roundin
 interval. That of docs/numerics.md is (n + 1) u M + v |x| + (2 n + 1) s, where M is what the kernel
 computes from absolute values: a run in which every MulAdd is |A| |B| + |C| gives it, as long as
 everything after the MulAdds is linear or clamps. n, the length of the longest sum, is at most the
-number of MulAdds that were executed times their K. Where a kernel applies another function to
-floats no interval is derived, and only integers are compared.
+number of MulAdds that were executed times their K. A kernel whose floats go through nothing but
+such operations, to floats in memory, stays in the interval by its derivation: nothing runs. Where a
+kernel applies another function to floats no interval is derived, and only integers are compared.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ class Choices:
         if options.subgroup_size == NVIDIA_LANES and all(map(_fits_nvidia, matrices_of)):
             self.mappings.append("nvidia")
         self.linear = all(map(_is_linear, operations))
+        if self.linear and not any(map(_leaves_floats, operations)):
+            self.sums, self.bfloat = [], None
 
     @property
     def any(self) -> bool:
@@ -308,6 +311,22 @@ def _makes_bfloat16(op: Operation) -> bool:
         | matrices.CooperativeMatrixMulAddOp,
     )
     return rounds and _component(op.results[0].type) == BFLOAT16
+
+
+def _leaves_floats(op: Operation) -> bool:
+    """Whether something else than a float is made of floats, be it by way of memory."""
+    if isinstance(op, matrices.CooperativeMatrixStoreOp):
+        pointer = op.pointer.type
+        assert isinstance(pointer, PointerType)
+        return _float(op.object.type) and not _float(pointer.pointee)
+    taken = any(_float(operand.type) for operand in op.operands)
+    moved = any(part in op.name for part in _MOVING)
+    return taken and not moved and any(not _float(result.type) for result in op.results)
+
+
+def _float(type: Any) -> bool:
+    dtype = _component(type)
+    return dtype is not None and is_float(dtype)
 
 
 def _is_linear(op: Operation) -> bool:
