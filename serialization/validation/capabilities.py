@@ -392,7 +392,7 @@ NARROW_USES = frozenset(
     """
     AccessChain Constant ConstantComposite ConstantNull CooperativeMatrixConvertNV
     CooperativeMatrixLengthKHR CooperativeMatrixLoadKHR CooperativeMatrixLoadNV
-    CooperativeMatrixLoadTensorNV CooperativeMatrixMulAddKHR CooperativeMatrixStoreKHR
+    CooperativeMatrixLoadTensorNV  CooperativeMatrixStoreKHR
     CooperativeMatrixStoreNV CooperativeMatrixStoreTensorNV CooperativeMatrixTransposeNV
     CooperativeVectorLoadNV CooperativeVectorMatrixMulAddNV CooperativeVectorMatrixMulNV
     CooperativeVectorStoreNV CopyLogical CopyMemory CopyMemorySized CopyObject Decorate ExtInst

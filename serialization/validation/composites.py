@@ -368,6 +368,10 @@ def phi(m: Module, i: Instruction) -> Problems:
 def replicate(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
     value = m.type_of(i.words[3]) if len(i.words) > 3 else None
+    if i.op == "ConstantCompositeReplicateEXT" and m.is_spec(i.words[3]):
+        yield Problem(
+            "the value is a specialization constant", "use OpSpecConstantCompositeReplicateEXT"
+        )
     if type_ is None or value is None:
         return
     if type_.kind in ("Struct", "Array", "Matrix") or type_.is_vector or type_.is_matrix:

@@ -27,7 +27,8 @@ SPECIAL = frozenset(
 )
 
 TARGETS: dict[str, tuple[frozenset[str], bool]] = {
-    "Aliased": (OBJECT, True),
+    "Aliased": (OBJECT, False),
+    "AliasedPointer": (OBJECT, False),
     "ArrayStride": (STRIDED, False),
     "Binding": (GLOBAL, False),
     "Block": (STRUCT, False),
@@ -54,6 +55,7 @@ TARGETS: dict[str, tuple[frozenset[str], bool]] = {
     "Offset": (frozenset(), True),
     "Patch": (GLOBAL, True),
     "Restrict": (OBJECT, True),
+    "RestrictPointer": (OBJECT, False),
     "RowMajor": (frozenset(), True),
     "Sample": (GLOBAL, True),
     "SpecId": (SPECIAL, False),
@@ -140,6 +142,13 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
             yield Problem("RelaxedPrecision is on a type", "decorate values", decoration.at)
     if decoration.name == "NonWritable" and at.op == "Variable":
         yield from _non_writable(m, decoration, at)
+    if decoration.name == "BuiltIn" and "Constant" in at.op:
+        if decoration.parameters[:1] != (grammar().kind("BuiltIn")["WorkgroupSize"].value,):
+            yield Problem(
+                "a constant is built in, and is not WorkgroupSize",
+                "decorate a variable",
+                decoration.at,
+            )
     allowed = TARGETS.get(decoration.name)
     if allowed is None:
         return

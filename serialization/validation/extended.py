@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.validation.ids import is_non_semantic
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.order import SECTION
@@ -37,19 +38,13 @@ def known_set(m: Module, i: Instruction) -> Problems:
         yield Problem(f"there is no instruction set {name!r}", "correct the name")
 
 
-def _is_non_semantic(m: Module, i: Instruction | None) -> bool:
-    if i is None or i.op not in ("ExtInst", "ExtInstWithForwardRefsKHR"):
-        return False
-    return m.imports.get(i.get("set"), "").startswith("NonSemantic.")
-
-
 @module_rule("EXS-04", "SPV_KHR_non_semantic_info", "Nothing semantic uses a non-semantic result.")
 def semantic_uses(m: Module) -> Problems:
     if not any(name.startswith("NonSemantic.") for name in m.imports.values()):
         return
-    results = {i.result for i in m.by_op.get("ExtInst", ()) if _is_non_semantic(m, i)}
+    results = {i.result for i in m.by_op.get("ExtInst", ()) if is_non_semantic(m, i)}
     for i in m.instructions:
-        if i.op in SECTION or i.op == "ExtInstWithForwardRefsKHR" or _is_non_semantic(m, i):
+        if i.op in SECTION or i.op == "ExtInstWithForwardRefsKHR" or is_non_semantic(m, i):
             continue
         if not results.isdisjoint(i.ids()):
             yield Problem("an operand is the result of a non-semantic instruction", "drop it", i)

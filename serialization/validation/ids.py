@@ -5,7 +5,7 @@ grammar explains (GRM).
 
 from __future__ import annotations
 
-from xdsl_spirv.serialization.raw_errors import SPIRVUnknownError
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownError
 from xdsl_spirv.serialization.validation.flow import Block, Function
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
@@ -13,6 +13,7 @@ from xdsl_spirv.serialization.validation.order import SECTION
 from xdsl_spirv.serialization.validation.registry import (
     Problem,
     Problems,
+    Severity,
     declared_rule,
     module_rule,
 )
@@ -49,9 +50,28 @@ POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "Typ
 @module_rule("GRM-01", "2.3", "Every instruction has the operands that the grammar gives it.")
 def readable(m: Module) -> Problems:
     for i, error in m.unreadable:
+        if _is_free(m, i, error):
+            continue
         unknown = isinstance(error, SPIRVUnknownError)
         remedy = "correct the words, or update the grammar" if unknown else "correct the words"
         yield Problem(error.cause, remedy, i)
+
+
+def _is_free(m: Module, i: Instruction, error: SPIRVDecodeError) -> bool:
+    """Debug information may have instructions that are newer than the grammar."""
+    return "has no instruction" in error.cause and is_non_semantic(m, i)
+
+
+@module_rule(
+    "GRM-02",
+    "SPV_KHR_non_semantic_info",
+    "The grammar knows the numbers of non-semantic instructions.",
+    severity=Severity.WARNING,
+)
+def readable_notes(m: Module) -> Problems:
+    for i, error in m.unreadable:
+        if _is_free(m, i, error):
+            yield Problem(error.cause, "it means nothing, but tools may stumble over it", i)
 
 
 @module_rule("ID-01", "2.16.1", "A result id is defined once.")
@@ -103,10 +123,19 @@ def defined_before_use(m: Module) -> Problems:
             elif at.block is not None:
                 if op == "Phi":
                     yield from _phi(m, i, used, at)
-                elif i.block is not at.block and not _dominates(at.block, i.block):
+                elif i.block is at.block or _dominates(at.block, i.block):
+                    continue
+                elif not is_non_semantic(m, i):
                     yield _not_dominated(m, used, at.block, i)
             elif at.op == "FunctionParameter":
                 yield from _parameter(m, i, used, at)
+
+
+def is_non_semantic(m: Module, i: Instruction | None) -> bool:
+    """An instruction that means nothing, of debug information say."""
+    if i is None or i.op not in ("ExtInst", "ExtInstWithForwardRefsKHR"):
+        return False
+    return m.imports.get(i.get("set"), "").startswith("NonSemantic.")
 
 
 def _dominates(above: Block, below: Block | None) -> bool:

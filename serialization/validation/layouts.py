@@ -162,6 +162,7 @@ def blocks(m: Module) -> Problems:
     if not m.is_shader:
         return
     yield from _physical(m)
+    yield from _untyped(m)
     checked: set[tuple[int, bool]] = set()
     for i in m.by_op.get("Variable", ()):
         type_ = m.types.get(i.type_id)
@@ -180,6 +181,20 @@ def blocks(m: Module) -> Problems:
         if held is None:
             continue
         yield from _variable(m, i, storage, held, checked)
+
+
+def _untyped(m: Module) -> Problems:
+    """A block that an untyped pointer is indexed as."""
+    seen: set[int] = set()
+    for op in ("UntypedAccessChainKHR", "UntypedInBoundsAccessChainKHR", "UntypedVariableKHR"):
+        for i in m.by_op.get(op, ()):
+            held = m.types.get(i.words[4 if "Variable" in op else 3] if len(i.words) > 4 else 0)
+            pointer = m.types.get(i.type_id)
+            if held is None or pointer is None or held.id in seen or held.kind != "Struct":
+                continue
+            if m.has(held.id, "Block") and pointer.storage in BUFFERS:
+                seen.add(held.id)
+                yield from _Check(m, pointer.storage == "Uniform", i).block(held)
 
 
 def _physical(m: Module) -> Problems:

@@ -485,6 +485,9 @@ def _aligned(m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]
 )
 def copy_memory(m: Module, i: Instruction) -> Problems:
     target, source = m.type_of(i.get("target")), m.type_of(i.get("source"))
+    for id in (i.get("target"), i.get("source")):
+        if m.type_of(id) is None and m.op_of(id):
+            yield Problem(f"{m.spell(id)} is no value", "use pointers")
     for type_ in (target, source):
         if type_ is not None and not type_.is_pointer:
             yield Problem(f"{type_} is no pointer type", "use pointers")
@@ -579,6 +582,8 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
 def sized_copy(m: Module, i: Instruction) -> Problems:
     for name in ("target", "source"):
         type_ = m.type_of(i.get(name))
+        if type_ is None and m.op_of(i.get(name)):
+            yield Problem(f"the {name} {m.spell(i.get(name))} is no value", "use a pointer")
         if type_ is not None and not type_.is_pointer:
             yield Problem(f"the {name} is of {type_}, no pointer", "use a pointer")
     size = m.type_of(i.get("size"))

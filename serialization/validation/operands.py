@@ -24,6 +24,11 @@ class Want(NamedTuple):
     fits: Callable[[Type, Type], bool]
 
 
+def _converts(t: Type, r: Type) -> bool:
+    """One shape; of two cooperative matrices CM-19 says what a conversion keeps."""
+    return t.shape() == r.shape() or (t.is_matrix and r.is_matrix)
+
+
 def _number(kind: str) -> Callable[[Type, Type], bool]:
     return lambda t, r: t.base == kind
 
@@ -53,9 +58,11 @@ BOOL_SHAPE = Want(
     "a Boolean of the shape of {r}", lambda t, r: t.base == "Bool" and t.shape() == r.shape()
 )
 COMPONENT = Want("of the component type of {r}", lambda t, r: t is r.scalar)
-UNSIGNED_SHAPE = Want(
-    "an integer of Signedness 0 in the shape of {r}",
-    lambda t, r: t.base == "Int" and not t.signed and t.shape() == r.shape(),
+INT_CONVERTED = Want(
+    "an integer of the shape of {r}", lambda t, r: t.base == "Int" and _converts(t, r)
+)
+FLOAT_CONVERTED = Want(
+    "a float of the shape of {r}", lambda t, r: t.base == "Float" and _converts(t, r)
 )
 
 
@@ -159,19 +166,19 @@ TABLE = (
         "BitReverse", INT, {"base": SAME}),
     Row("OPR-20", "3.49.14", "BitCount keeps the shape.", "BitCount", INT, {"base": INT_SHAPE}),
     Row("OPR-21", "3.49.11", "A conversion from float to integer keeps the shape.",
-        "ConvertFToS", INT, {"float_value": FLOAT_SHAPE}),
+        "ConvertFToS", INT, {"float_value": FLOAT_CONVERTED}),
     Row("OPR-22", "3.49.11", "A conversion from float to unsigned gives Signedness 0.",
-        "ConvertFToU", UNSIGNED, {"float_value": FLOAT_SHAPE}),
+        "ConvertFToU", UNSIGNED, {"float_value": FLOAT_CONVERTED}),
     Row("OPR-23", "3.49.11", "A conversion from integer to float keeps the shape.",
-        "ConvertSToF", FLOAT, {"signed_value": INT_SHAPE}),
+        "ConvertSToF", FLOAT, {"signed_value": INT_CONVERTED}),
     Row("OPR-24", "3.49.11", "A conversion from unsigned to float keeps the shape.",
-        "ConvertUToF", FLOAT, {"unsigned_value": INT_SHAPE}),
+        "ConvertUToF", FLOAT, {"unsigned_value": INT_CONVERTED}),
     Row("OPR-25", "3.49.11", "UConvert gives Signedness 0 and another width.",
-        "UConvert", UNSIGNED, {"unsigned_value": INT_SHAPE}, _other_width),
+        "UConvert", UNSIGNED, {"unsigned_value": INT_CONVERTED}, _other_width),
     Row("OPR-26", "3.49.11", "SConvert gives another width.",
-        "SConvert", INT, {"signed_value": INT_SHAPE}, _other_width),
+        "SConvert", INT, {"signed_value": INT_CONVERTED}, _other_width),
     Row("OPR-27", "3.49.11", "FConvert gives another width or encoding.",
-        "FConvert", FLOAT, {"float_value": FLOAT_SHAPE}, _other_width),
+        "FConvert", FLOAT, {"float_value": FLOAT_CONVERTED}, _other_width),
     Row("OPR-28", "3.49.11", "QuantizeToF16 takes and gives 32-bit floats.",
         "QuantizeToF16", Want("32-bit floats", lambda t, r: t.base == "Float" and t.width == 32),
         {"value": SAME}),

@@ -210,11 +210,9 @@ def phi_first(m: Module, i: Instruction) -> Problems:
     for other in i.block.instructions:
         if other is i:
             return
-        if other.op not in ("Phi", "Line", "NoLine", "Nop"):
-            debug = other.op == "ExtInst" and m.imports.get(other.get("set"), "") != "GLSL.std.450"
-            if not debug:
-                yield Problem(f"the OpPhi stands behind Op{other.op}", "move it up")
-                return
+        if other.op not in ("Phi", "Line", "NoLine"):
+            yield Problem(f"the OpPhi stands behind Op{other.op}", "move it up")
+            return
 
 
 @instruction_rule(

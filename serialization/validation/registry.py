@@ -92,10 +92,15 @@ def instruction_rule(
 
 
 def module_rule(
-    id: str, section: str, says: str, *, vulkan: bool = False
+    id: str,
+    section: str,
+    says: str,
+    *,
+    vulkan: bool = False,
+    severity: Severity = Severity.ERROR,
 ) -> Callable[[ModuleCheck], ModuleCheck]:
     """Registers a function that checks a whole module."""
-    rule = _new(id, section, says, vulkan, Severity.ERROR)
+    rule = _new(id, section, says, vulkan, severity)
 
     def register(check: ModuleCheck) -> ModuleCheck:
         MODULE_CHECKS.append((rule, check))

@@ -174,6 +174,10 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
         yield Problem("the Vulkan memory model has no SequentiallyConsistent", "AcquireRelease")
     if value & _bits(("Volatile",)) and i.op in BARRIERS.split():
         yield Problem("a barrier is not Volatile", "drop it")
+    if i.op == "AtomicLoad" and order in ("Release", "AcquireRelease"):
+        yield Problem(f"a load is not {order}", "use Acquire")
+    if i.op == "AtomicStore" and order in ("Acquire", "AcquireRelease"):
+        yield Problem(f"a store is not {order}", "use Release")
     if m.environment.vulkan or m.is_vulkan_model:
         yield from _vulkan_semantics(m, i, value, order)
 
@@ -191,10 +195,6 @@ def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Prob
         yield Problem(f"the semantics {order} name no storage class", "add UniformMemory, say")
     if order and _scope(m, i.get("memory")) == "Invocation":
         yield Problem("with the memory scope Invocation the semantics have no order", "use 0")
-    if i.op == "AtomicLoad" and order in ("Release", "AcquireRelease"):
-        yield Problem(f"a load is not {order}", "use Acquire")
-    if i.op == "AtomicStore" and order in ("Acquire", "AcquireRelease"):
-        yield Problem(f"a store is not {order}", "use Release")
 
 
 @instruction_rule(

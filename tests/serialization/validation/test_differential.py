@@ -18,12 +18,14 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.serialization import khronos
+from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
 from xdsl_spirv.serialization.semantic_mutation import mutate_meaning
 from xdsl_spirv.serialization.validation import Finding, Severity, validate
 from xdsl_spirv.serialization.validation.differences import known_difference
 
+CASES = Path(__file__).resolve().parent / "cases"
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = ("vulkan1.3", "spv1.6")
 QUICK = 400
@@ -81,9 +83,14 @@ def test_shaders_of_glslang(glsl_modules: dict[str, bytes], environment: str, sp
 
 def test_shaders_of_glslang_are_valid(glsl_modules: dict[str, bytes]):
     refused = {n: list(map(str, errors(d, "vulkan1.3"))) for n, d in glsl_modules.items()}
-    # glslang aligns a 64-bit member of a buffer reference to 4 bytes, which 2026.4 refuses too.
+    # glslang 16.6 aligns a 64-bit member of a buffer reference to 4 bytes, and names ids in debug
+    # information that are 0 or undefined; spirv-val 2026.4 refuses the same.
     assert {n for n, found in refused.items() if found} <= {
-        f"buffer_reference{o}" for o in ("", "-g", "-gVS")
+        "buffer_reference",
+        "buffer_reference-g",
+        "buffer_reference-gVS",
+        "coop_benchmark-gVS",
+        "coop_matrix2-gVS",
     }
 
 
@@ -97,7 +104,10 @@ def mutated(count: int, first: int, modules: dict[str, bytes]) -> Iterator[tuple
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_changed_meaning(environment: str, spirv_val: str):
-    for seed, name, data in mutated(QUICK, 0, encoded()):
+    """Of the modules in `cases/`, which change by hand only: a seed stays what it is."""
+    texts = {f.stem: f.read_text().split("; ---")[0] for f in sorted(CASES.glob("*.spvasm"))}
+    modules = {name: assemble(text).encode() for name, text in texts.items()}
+    for seed, name, data in mutated(QUICK, 0, modules):
         assert difference(data, environment) is None, f"seed {seed} of {name}"
 
 
