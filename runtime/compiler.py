@@ -5,7 +5,7 @@ From a module to a program: constants out, the lowering of the target, the host'
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
 from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec
@@ -195,3 +196,14 @@ def _kernels(
         constants = spec_constants(spirv_module)
         kernels.append(Kernel(name, binary, text, tuple(found.values()), constants))
     return tuple(kernels), code
+
+
+def pipeline_of(text: str) -> PassPipeline:
+    """A pass pipeline as `xdsl-opt -p` takes it."""
+    return PassPipeline.parse_spec(Universe.get_multiverse().all_passes, text)
+
+
+def subgroup_size_for(passes: Iterable[ModulePass]) -> int:
+    """Invocations of a subgroup for what these passes make: as their target has it; 32 without."""
+    named = (getattr(each, "target", "") for each in passes)
+    return next((load(name).subgroup_size for name in named if name), 32)

@@ -7,10 +7,8 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from xdsl.passes import ModulePass, PassPipeline
-from xdsl.universe import Universe
 
-from xdsl_spirv.runtime.compiler import context, parse
+from xdsl_spirv.runtime.compiler import context, parse, pipeline_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.validation import Finding, check_passes
 
@@ -21,7 +19,7 @@ def check(arguments: argparse.Namespace) -> int:
     module = parse(arguments.input, ctx)
     report = check_passes(
         module,
-        _passes(arguments.passes),
+        pipeline_of(arguments.passes).passes,
         ctx,
         inputs=arguments.inputs,
         seed=arguments.seed,
@@ -34,11 +32,6 @@ def check(arguments: argparse.Namespace) -> int:
     if report.finding is not None and arguments.output is not None:
         _save(arguments.output, report.finding)
     return 0 if report.finding is None else 1
-
-
-def _passes(pipeline: str) -> list[ModulePass]:
-    known = Universe.get_multiverse().all_passes
-    return list(PassPipeline.parse_spec(known, pipeline).passes)
 
 
 def _grid(text: str) -> tuple[int, int, int]:

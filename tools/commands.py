@@ -11,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from xdsl_spirv.runtime.compiler import compile_module, context, parse, verify
+from xdsl_spirv.runtime.compiler import compile_module, context, parse, pipeline_of, verify
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Buffer, Program
 from xdsl_spirv.runtime.weights import argument_name, load_weights
@@ -109,7 +109,7 @@ def interpret(arguments: argparse.Namespace) -> int:
             f"give --input {missing[0].name}=x.npy, or --random SEED",
         )
     given = [inputs[b.name] for b in buffers]
-    with options_of(arguments, arguments.subgroup_size) as options:
+    with options_of(arguments) as options:
         results = run_module(module, given, function.sym_name.data, options=options)
     write_results(arguments.output, {f"result{i}": result for i, result in enumerate(results)})
     return report(arguments, options)
@@ -119,10 +119,6 @@ def _lowered(path: str, pipeline: str, ctx: Context, parser: type[Parser] = Pars
     """The module of an MLIR file or of a binary after a pass pipeline."""
     module = read_binary(path) if is_binary(path) else parse(path, ctx, parser)
     if pipeline:
-        from xdsl.passes import PassPipeline
-        from xdsl.universe import Universe
-
-        passes = Universe.get_multiverse().all_passes
-        PassPipeline.parse_spec(passes, pipeline).apply(ctx, module)
+        pipeline_of(pipeline).apply(ctx, module)
         verify(module)
     return module

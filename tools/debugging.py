@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from xdsl_spirv.interpreter.checks import Allowed, Checks
 from xdsl_spirv.interpreter.checks.places import LINES
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.runtime.compiler import pipeline_of, subgroup_size_for
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.output import write
 
@@ -46,7 +47,7 @@ def wants_lines(arguments: argparse.Namespace) -> bool:
 
 
 @contextmanager
-def options_of(arguments: argparse.Namespace, subgroup_size: int) -> Iterator[Options]:
+def options_of(arguments: argparse.Namespace) -> Generator[Options]:
     """The interpreter's options; a trace is open while they are used."""
     checks = None
     if arguments.check:
@@ -58,11 +59,20 @@ def options_of(arguments: argparse.Namespace, subgroup_size: int) -> Iterator[Op
     debug = Debug(breaks, trace) if breaks or trace is not None else None
     try:
         yield Options(
-            subgroup_size=subgroup_size, checks=checks, max_steps=arguments.max_steps, debug=debug
+            subgroup_size=_subgroup_size(arguments),
+            checks=checks,
+            max_steps=arguments.max_steps,
+            debug=debug,
         )
     finally:
         if trace is not None:
             trace.close()
+
+
+def _subgroup_size(arguments: argparse.Namespace) -> int:
+    if arguments.subgroup_size is not None:
+        return int(arguments.subgroup_size)
+    return subgroup_size_for(pipeline_of(arguments.passes).passes)
 
 
 def report(arguments: argparse.Namespace, options: Options) -> int:

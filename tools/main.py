@@ -118,7 +118,9 @@ def _interpret(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("-p", "--passes", default="", help="run a pass pipeline first")
     command.add_argument(
-        "--subgroup-size", type=int, default=32, help="invocations of a subgroup (%(default)s)"
+        "--subgroup-size",
+        type=int,
+        help="invocations of a subgroup (that of the target that --passes names, or 32)",
     )
     command.add_argument(
         "--grid",

@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options
 from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
+from xdsl_spirv.runtime.compiler import subgroup_size_for
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.validation.inputs import draw
 from xdsl_spirv.runtime.validation.legal import Judge, Legal
@@ -76,7 +77,7 @@ def check_passes(
     Raises `ProgramError` if there is nothing to run, and what a pass raises.
     """
     passes = expanded(passes)
-    options = options or Options(subgroup_size=subgroup_size or _subgroup_size(passes))
+    options = options or Options(subgroup_size=subgroup_size or subgroup_size_for(passes))
     subject = subject_of(module, function, options, grid, length)
     judge = Judge(module, subject)
     report = Report()
@@ -93,14 +94,6 @@ def check_passes(
         worst = max((case.legal.worst(case.results)[0] for case in cases), default=0.0)
         report.shares[str(each.pipeline_pass_spec())] = worst
     return report
-
-
-def _subgroup_size(passes: Sequence[ModulePass]) -> int:
-    """That of the first pass with a target; 32 without."""
-    from xdsl_spirv.targets import load
-
-    named = [getattr(each, "target", "") for each in passes]
-    return next((load(name).subgroup_size for name in named if name), 32)
 
 
 def _cases(judge: Judge, subject: Subject, count: int, seed: int, report: Report) -> list[Case]:

@@ -75,7 +75,7 @@ def test_every_stage_gives_the_same_numbers(folder: Path):
     stages = ["linalg-to-contraction", "assign-schedule{target=lavapipe}", "outline-contractions"]
     stages += ["contraction-to-cooperative-matrix", "kernel-to-spirv"]
     for n in range(len(stages) + 1):
-        options = ["-p", ",".join(stages[:n]), "--subgroup-size", "8", "-o", f"{n}.npz"]
+        options = ["-p", ",".join(stages[:n]), "--check", "all", "-o", f"{n}.npz"]
         assert main(["interpret", "x.mlir", *INPUTS, *options]) == 0
     first = np.load("0.npz")["result0"]
     for n in range(1, len(stages) + 1):
