@@ -232,6 +232,9 @@ REFUSED = (
     "OpPtrAccessChain must have a Base whose type is decorated with ArrayStride",
     "LinkageAttributes",
     "In SPIR-V 1.4 or earlier, Direction must be a constant instruction",
+    # What a carrier needs is what the module that it was read from declares.
+    "Opcode MemoryNamedBarrier requires one of these capabilities: NamedBarrier",
+    "Execution mode can only be used with the Kernel execution model",
     # The extension says "a scalar or vector of float"; spirv-val 2025.5 takes bfloat16 for none.
     "GroupNonUniformRotateKHR doesn't support BFloat16 type",
 )
