@@ -2,7 +2,7 @@
 Bytes that are almost modules, and what must hold of any bytes.
 
 The tests and scripts/fuzz.py share both: `mutate` damages a module as files are damaged and as
-hostile ones are made, `check` reads bytes in every way there is and raises for what must not be.
+hostile ones are made, each `check` reads bytes in one way and raises for what must not be.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from array import array
 
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.serialization.binary import HEADER_WORDS, RawModule, decode
+from xdsl_spirv.serialization.decoder import decode as decode_module
 from xdsl_spirv.serialization.disassembler import MAX_TEXT_RATIO, disassemble
+from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.validation import validate
 
 INTERESTING = (0, 1, 2, 3, 0x7F, 0xFF, 0xFFFF, 0x10000, 0x3FFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
 
@@ -116,9 +120,56 @@ def in_lengths(rng: random.Random, data: bytes) -> bytes:
     return struct.pack(f"<{len(words)}I", *words)
 
 
+def check_bytes(data: bytes) -> str:
+    """The raw layer there and back: `refused` or `decoded`; raises as `check` does."""
+    try:
+        module = decode(data)
+    except SPIRVDecodeError:
+        return "refused"
+    if module.encode() != data:
+        raise AssertionError("encoding does not give the bytes back")
+    return "decoded"
+
+
+def check_dialect(data: bytes) -> str:
+    """
+    The dialect there and back: `refused`, `decoded` (and not encoded) or `encoded`.
+
+    Raises `AssertionError` for a refusal without a cause and a place, or if what we encode cannot
+    be decoded again, and whatever else is raised that is no error of ours.
+    """
+    try:
+        module = decode_module(data)
+    except SPIRVDecodeError as error:
+        if not error.cause or not 0 <= error.word <= len(data):
+            raise AssertionError(f"no cause or place: {error}") from error
+        return "refused"
+    try:
+        once = encode(module)
+    except SPIRVEncodeError:
+        return "decoded"
+    try:
+        decode_module(once, unchecked=True)
+    except SPIRVDecodeError as error:
+        raise AssertionError(f"what was encoded is refused: {error}") from error
+    return "encoded"
+
+
+def check_validation(data: bytes) -> str:
+    """The validator: `refused`, `findings` or `clean`; raises what it must not raise."""
+    try:
+        found = validate(data, "vulkan1.3")
+    except SPIRVDecodeError:
+        return "refused"
+    for finding in found:
+        if not str(finding):
+            raise AssertionError("a finding says nothing")
+    return "findings" if found else "clean"
+
+
 def check(data: bytes) -> str:
     """
-    Reads bytes in every way; says how far they came: `refused`, `partly`, `wholly`.
+    Bytes and text there and back; says how far they came: `refused`, `partly`, `wholly`.
 
     Raises `AssertionError` if something comes back changed, and whatever else reading raises that
     is no `SPIRVDecodeError`.

@@ -29,7 +29,7 @@ def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
     """One change, at random; the data itself where none applies."""
     module = decode(data)
     rows = list(module.rows())
-    for _ in range(TRIES):
+    for _ in range(TRIES if rows else 0):
         change = rng.choice(CHANGES)
         if change(rng, rows, module):
             return RawModule.build(module.header, rows).encode()
@@ -65,7 +65,11 @@ def _function_rows(rows: Rows) -> range:
 def _somewhere(rng: random.Random, rows: Rows) -> int:
     """An instruction, mostly of a function."""
     inside = _function_rows(rows)
-    return rng.choice(inside) if rng.randrange(3) else rng.randrange(len(rows))
+    return rng.choice(inside) if inside and rng.randrange(3) else rng.randrange(len(rows))
+
+
+def _any_id(rng: random.Random, module: RawModule) -> int:
+    return rng.randrange(1, max(2, module.header.bound))
 
 
 def another_id(rng: random.Random, rows: Rows, module: RawModule) -> bool:
@@ -74,7 +78,7 @@ def another_id(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     places = _ids(module, at)
     if not places:
         return False
-    rows[at][rng.choice(places)] = rng.randrange(1, module.header.bound)
+    rows[at][rng.choice(places)] = _any_id(rng, module)
     return True
 
 
@@ -97,7 +101,7 @@ def _typed(row: RawInstruction) -> bool:
 def another_type(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """A result type becomes another type."""
     typed = [r.index for r in module if _typed(r)]
-    types = [r.words[1] for r in module if (r.name or "").startswith("OpType")]
+    types = [r.words[1] for r in module if (r.name or "").startswith("OpType") and len(r.words) > 1]
     if not typed or not types:
         return False
     rows[rng.choice(typed)][1] = rng.choice(types)
@@ -174,14 +178,16 @@ def another_number(rng: random.Random, rows: Rows, module: RawModule) -> bool:
         return False
     word = rng.choice(found)
     if word < len(rows[at]):
-        rows[at][word] = rng.choice((0, 1, 2, 3, 4, 7, 8, 12, 16, 32, 64, rows[at][word] + 1))
+        rows[at][word] = rng.choice(
+            (0, 1, 2, 3, 4, 7, 8, 12, 16, 32, 64, rows[at][word] + 1 & 0xFFFFFFFF)
+        )
     return True
 
 
 def another_constant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """An integer constant is another number."""
     at = _pick(rng, rows, "OpConstant", "OpSpecConstant")
-    if at is None:
+    if at is None or len(rows[at]) < 4:
         return False
     rows[at][3] = rng.choice((0, 1, 2, 3, 4, 5, 8, 0x40, 0x48, 0x108, 0x148, 0xFFFFFFFF))
     return True
@@ -213,12 +219,16 @@ def another_opcode(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     return True
 
 
+def _labels(rows: Rows) -> list[int]:
+    return [r[1] for r in rows if r[0] & 0xFFFF == opcode_of("OpLabel") and len(r) > 1]
+
+
 def another_branch(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """A branch or a merge instruction names another block."""
     at = _pick(
         rng, rows, "OpBranch", "OpBranchConditional", "OpSwitch", "OpLoopMerge", "OpSelectionMerge"
     )
-    labels = [r[1] for r in rows if r[0] & 0xFFFF == opcode_of("OpLabel")]
+    labels = _labels(rows)
     if at is None:
         return False
     places = [w for w in _ids(module, at) if rows[at][w] in labels]
@@ -231,8 +241,8 @@ def another_branch(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 def another_terminator(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """A block ends otherwise."""
     at = _pick(rng, rows, "OpBranch", "OpReturn", "OpBranchConditional")
-    labels = [r[1] for r in rows if r[0] & 0xFFFF == opcode_of("OpLabel")]
-    if at is None:
+    labels = _labels(rows)
+    if at is None or not labels:
         return False
     rows[at] = rng.choice(
         (
@@ -257,7 +267,7 @@ def shorter(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 def longer(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """There is an operand more."""
     at = _somewhere(rng, rows)
-    row = [*rows[at], rng.randrange(1, module.header.bound)]
+    row = [*rows[at], _any_id(rng, module)]
     rows[at] = [len(row) << 16 | row[0] & 0xFFFF, *row[1:]]
     return True
 

@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
-from xdsl_spirv.serialization.mutation import mutate
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.mutation import check_dialect, mutate
 from xdsl_spirv.serialization.sampling import sample_module
 
 SECONDS = 5.0
@@ -24,17 +20,9 @@ def survive(data: bytes) -> str:
     """What became of some bytes; anything but a module or a decode error is raised."""
     begin = time.process_time()
     try:
-        module = decode(data)
-    except SPIRVDecodeError as error:
-        return "refused" if error.cause and 0 <= error.word <= len(data) else "without a place"
+        return check_dialect(data)
     finally:
         assert time.process_time() - begin < SECONDS
-    try:
-        once = encode(module)
-    except SPIRVEncodeError:
-        return "not encoded"
-    decode(once, unchecked=True)
-    return "read"
 
 
 def damage(modules: list[bytes], seed: int, count: int) -> dict[str, int]:
@@ -48,9 +36,8 @@ def damage(modules: list[bytes], seed: int, count: int) -> dict[str, int]:
 
 def test_damaged_shaders(glsl_modules: dict[str, bytes]):
     found = damage(list(glsl_modules.values()), 11, 300)
-    assert "without a place" not in found
     assert found["refused"] > 30
-    assert found["read"] > 5
+    assert found["encoded"] > 5
 
 
 @pytest.mark.long
