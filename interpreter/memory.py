@@ -27,6 +27,11 @@ Rows: TypeAlias = Literal["shared", "workgroup", "lane"]
 
 UNWRITTEN = 0xFF
 
+PIECES = (32, 16, 8)
+"""Bytes of a tile's line that numpy moves as one element."""
+
+_LOAD = "a cooperative load"
+
 
 class Memory:
     """
@@ -296,11 +301,14 @@ class Tiles:
             starts = np.where(mask.any(axis=2, keepdims=True), starts, 0)
         if self.stride.size > 1:
             items = self.items(starts)
-            check_items(memory, items, 1, view.shape[1], "a cooperative load")
+            check_items(memory, items, 1, view.shape[1], _LOAD)
             if memory.rows == "workgroup":
                 items = items + memory.row_starts(view.shape[1])[..., None]
             return view.reshape(-1).take(items).view(dtype)
-        windows = self._windows(view, starts, "a cooperative load")
+        found = self._in_pieces(dtype, view.shape[1], starts)
+        if found is not None:
+            return found
+        windows = self._windows(view, starts, _LOAD)
         places = starts[..., 0]
         if memory.rows == "shared":
             found = windows[0][places]
@@ -340,6 +348,29 @@ class Tiles:
         """(w, s, lines, width): the number of every element of the tiles."""
         lines = np.arange(self.lines)[:, None] * self.stride.reshape(*self.stride.shape[:2], 1, 1)
         return starts[..., None] + (lines + np.arange(self.width))
+
+    def _in_pieces(self, dtype: DType, length: int, starts: Array) -> Array | None:
+        """The tiles, lines moved in pieces of many components; None where none are aligned."""
+        width, stride, memory = self.width, int(self.stride.item()), self.memory
+        common = gcd(width, stride) * dtype.itemsize
+        for size in PIECES:
+            per = size // dtype.itemsize
+            if common % size == 0 and not (starts % per).any():
+                break
+        else:
+            return None
+        check_items(memory, starts, (self.lines - 1) * stride + width, length, _LOAD)
+        view = memory.view(np.dtype(f"V{size}"))
+        within = np.arange(self.lines)[:, None] * (stride // per) + np.arange(width // per)
+        items = starts[..., None] // per + within
+        if memory.rows == "shared":
+            found = view[0].take(items)
+        elif items.shape[0] == 1:
+            found = view.take(items[0], axis=1)
+        else:
+            rows = np.arange(view.shape[0]).reshape(-1, 1, 1, 1) * view.shape[1]
+            found = view.reshape(-1).take(items + rows)
+        return found.view(dtype)
 
     def _windows(self, view: Array, starts: Array, what: str) -> Array:
         """(rows, places, lines, width): the tile at every place, without copying one."""

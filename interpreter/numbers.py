@@ -131,6 +131,15 @@ def float_to_float(
     return lambda value: value.astype(F32).astype(target)
 
 
+def widener(source: DType) -> Callable[[Array], Array]:
+    """
+    Numbers of a float of 8 or 16 bits as binary32, looked up: half the time of a conversion.
+    """
+    raw = raw_dtype(source)
+    table = np.arange(1 << 8 * source.itemsize, dtype=raw).view(source).astype(F32)
+    return lambda value: table.take(value.view(raw))
+
+
 def integer_to_float(
     target: DType, sign: bool, rounding: Rounding = "nearest-even"
 ) -> Callable[[Array], Array]:

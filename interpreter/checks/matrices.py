@@ -22,7 +22,7 @@ from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.memory import Memory, Pointer, Tiles, leaders
 from xdsl_spirv.interpreter.numbers import F64, Array, raw_dtype
 from xdsl_spirv.interpreter.semantics import Function
-from xdsl_spirv.interpreter.spirv.cooperative_matrix import Placement, matrix_form
+from xdsl_spirv.interpreter.spirv.cooperative_matrix import Placement, carried, matrix_form
 from xdsl_spirv.interpreter.spirv.memory import pointer_type
 from xdsl_spirv.interpreter.wave import Wave
 
@@ -211,7 +211,7 @@ def load(op: ops.CooperativeMatrixLoadOp, compiler: CheckedCompiler, function: F
     """One matrix for each scope instance, and which of its components were never written."""
     matrices = Matrices(op, compiler, op.result.type, store=False)
     form, place, checker = matrices.form, matrices.place, compiler.checker
-    octets = raw_dtype(form.dtype)
+    octets, carry = raw_dtype(form.dtype), carried(form)
 
     def shadow_of(wave: Wave, memory: Memory, tiles: Tiles, outside: Any) -> Shadow:
         undefined = checker.shadow_of(memory).undefined
@@ -241,9 +241,9 @@ def load(op: ops.CooperativeMatrixLoadOp, compiler: CheckedCompiler, function: F
         else:
             lines = _safe(tiles, outside, pointer.memory, form.dtype)
         matrices.note(wave, pointer, tiles, outside)
-        matrix = lines if place.by_rows else lines.swapaxes(2, 3)
+        lines = carry(lines)
         shadow = shadow_of(wave, pointer.memory, tiles, outside)
-        return matrix.astype(form.carrier, copy=False), shadow
+        return lines if place.by_rows else lines.swapaxes(2, 3), shadow
 
     return call
 

@@ -42,6 +42,11 @@ def matrix_form(type: Attribute, unit: Unit) -> CooperativeMatrix:
     return form
 
 
+def carried(form: CooperativeMatrix) -> Function:
+    """Components as a matrix carries them."""
+    return (lambda lines: lines) if form.dtype == form.carrier else numbers.widener(form.dtype)
+
+
 class Placement:
     """How a load or store finds its matrices in memory."""
 
@@ -97,12 +102,11 @@ def _layout(layout: Attribute, unit: Unit) -> CooperativeMatrixLayout:
 def load(op: ops.CooperativeMatrixLoadOp, unit: Unit) -> Function:
     """One matrix for each scope instance."""
     form = matrix_form(op.result.type, unit)
-    place = Placement(op, form, unit)
+    place, carry = Placement(op, form, unit), carried(form)
 
     def call(wave: Wave, pointer: Pointer, stride: Array | None = None) -> Array:
-        lines = place.tiles(wave, pointer, stride).load(form.dtype, wave.mask)
-        matrix = lines if place.by_rows else lines.swapaxes(2, 3)
-        return matrix.astype(form.carrier, copy=False)
+        lines = carry(place.tiles(wave, pointer, stride).load(form.dtype, wave.mask))
+        return lines if place.by_rows else lines.swapaxes(2, 3)
 
     return call
 
