@@ -13,6 +13,7 @@ are given a definite value here: the nearest representable integer, and 0 for Na
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
 
 import ml_dtypes
@@ -126,11 +127,14 @@ def float_to_float(
         if source == F32:
             return lambda value: to_bfloat16(value, rounding)
         return lambda value: to_bfloat16(value.astype(F32), rounding)
+    if source.itemsize <= 2 and target == F32:
+        return widener(source)
     if not is_small_float(source) and not is_small_float(target):
         return lambda value: value.astype(target)
     return lambda value: value.astype(F32).astype(target)
 
 
+@cache
 def widener(source: DType) -> Callable[[Array], Array]:
     """
     Numbers of a float of 8 or 16 bits as binary32, looked up: half the time of a conversion.

@@ -27,6 +27,25 @@ def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
     return [vector[..., number] for number in range(vector.shape[-1])]
 
 
+def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
+    """
+    The exact sums of four products of bytes each, whose components stand on the last axis.
+
+    Products fit 16 bits, with a `sign` if one of the vectors has; two of them are taken apart as
+    one integer of 32 bits.
+    """
+    kind = "i" if sign else "u"
+    products = np.multiply(
+        vector_1.astype(kind + "2"), vector_2.astype(kind + "2"), dtype=kind + "2", order="C"
+    )
+    pairs = products.view(kind + "4")
+    low = np.left_shift(pairs, 16)
+    np.right_shift(low, 16, out=low)
+    np.right_shift(pairs, 16, out=pairs)
+    low += pairs
+    return np.add(low[..., 0], low[..., 1]).view(np.int32)
+
+
 def _sum_dtype(component: DType, count: int, result: DType) -> DType:
     """
     The narrowest integer that holds the low bits of the sum: 32 bits where the result has them.
@@ -45,6 +64,10 @@ def _dot(op: ops.IntegerDotOperation, unit: Unit) -> Function:
     first_sign = op.SIGNEDNESS != DotSignedness.UNSIGNED
     second_sign = op.SIGNEDNESS == DotSignedness.SIGNED
     dtype = unit.plain(op.result.type).dtype
+    if all(form.dtype.itemsize == 1 or not form.shape for form in forms) and all(
+        form.shape in ((), (4,)) for form in forms
+    ):
+        return _bytes(forms[0], forms[1], first_sign, second_sign, dtype)
     wide = _sum_dtype(forms[0].dtype, 0, dtype)
 
     def call(vector_1: Array, vector_2: Array) -> Array:
@@ -59,6 +82,21 @@ def _dot(op: ops.IntegerDotOperation, unit: Unit) -> Function:
             total = product if total is None else np.add(total, product, out=total)
         assert total is not None
         return total.astype(dtype, copy=False)
+
+    return call
+
+
+def _bytes(
+    first: Plain, second: Plain, first_sign: bool, second_sign: bool, result: DType
+) -> Function:
+    def octets(vector: Array, form: Plain, sign: bool) -> Array:
+        packed = vector if form.shape else np.ascontiguousarray(vector)[..., None]
+        return packed.view(np.int8 if sign else np.uint8)
+
+    def call(vector_1: Array, vector_2: Array) -> Array:
+        x = octets(vector_1, first, first_sign)
+        y = octets(vector_2, second, second_sign)
+        return four_bytes(x, y, first_sign or second_sign).astype(result, copy=False)
 
     return call
 
