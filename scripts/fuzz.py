@@ -19,6 +19,7 @@ import collections
 import hashlib
 import multiprocessing
 import random
+import resource
 import sys
 import time
 import traceback
@@ -40,6 +41,9 @@ from xdsl_spirv.serialization.semantic_mutation import mutate_meaning
 CORPUS = Path(__file__).resolve().parents[1] / "tests" / "serialization" / "corpus"
 SLOW = 1.0
 """Seconds of processor time that no input of up to 100 kB may take in one reader."""
+
+MEMORY = 4 << 30
+"""Bytes of address space of a process: what asks for more breaks, not the machine."""
 
 BATCH = 5_000
 """Inputs of one seed; a batch is a unit of work and of progress."""
@@ -90,6 +94,7 @@ def attempt(name: str, reader: Reader, data: bytes) -> str:
 
 def batch(job: tuple[int, int], seeds: list[bytes]) -> collections.Counter[tuple[str, str]]:
     """Reads so many inputs of one seed; counts by reader and outcome."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     seed, count = job
     rng = random.Random(seed)
     seeds = seeds + [sample_module(rng, 40).encode() for _ in range(20)]

@@ -31,12 +31,15 @@ from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
     MatrixType,
+    Repeated,
     StructType,
     known,
 )
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 IndexArray = ArrayAttr[IntegerAttr]
+MANY = 32
+"""As many constituents as a message lists."""
 
 
 def indices_attribute(indices: Sequence[int] | IndexArray) -> IndexArray:
@@ -46,7 +49,7 @@ def indices_attribute(indices: Sequence[int] | IndexArray) -> IndexArray:
     return ArrayAttr([IntegerAttr(i, i32) for i in indices])
 
 
-def constituents_of(type_: Attribute) -> tuple[Attribute, ...] | None:
+def constituents_of(type_: Attribute) -> Sequence[Attribute] | None:
     """The types of a composite's constituents; None where their number is not known here."""
     match type_:
         case VectorType():
@@ -55,7 +58,7 @@ def constituents_of(type_: Attribute) -> tuple[Attribute, ...] | None:
             return (type_.column_type,) * type_.columns.data
         case ArrayType() | CooperativeVectorType():
             length = known(type_.length)
-            return None if length is None else (type_.element_type,) * length
+            return None if length is None else Repeated(type_.element_type, length)
         case StructType():
             return tuple(type_.member_types)
         case _:
@@ -125,10 +128,11 @@ class CompositeConstructOp(SPIRVOp):
         wanted = constituents_of(type_)
         if wanted is None and not isinstance(type_, ArrayType | CooperativeVectorType):
             raise VerifyException(f"{self.name} makes a composite, not {type_}")
-        if wanted is not None and list(wanted) != given:
+        if wanted is not None and (len(wanted) != len(given) or list(wanted) != given):
+            many = ", ..." if len(wanted) > MANY else ""
             raise VerifyException(
-                f"{self.name}: {type_} is made of ({', '.join(map(str, wanted))}), not of "
-                f"({', '.join(map(str, given))})"
+                f"{self.name}: {type_} is made of ({', '.join(map(str, wanted[:MANY]))}{many}), "
+                f"not of ({', '.join(map(str, given))})"
             )
 
     def _verify_vector(self, type_: VectorType, given: Sequence[Attribute]) -> None:

@@ -51,6 +51,7 @@ from xdsl_spirv.dialects.spirv.types import (
     CooperativeMatrixType,
     MatrixType,
     PointerType,
+    Repeated,
     RuntimeArrayType,
     StructType,
     known,
@@ -69,13 +70,13 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
         case VectorType():
             return [composite.element_type] * composite.get_shape()[0]
         case ArrayType():
-            return [composite.element_type] * (known(composite.length) or 1)
+            return Repeated(composite.element_type, known(composite.length) or 1)
         case MatrixType():
             return [composite.column_type] * composite.columns.data
         case StructType():
             return composite.member_types
         case CooperativeVectorType():
-            return [composite.element_type] * (known(composite.length) or 1)
+            return Repeated(composite.element_type, known(composite.length) or 1)
         case CooperativeMatrixType():
             return [composite.element_type]
         case _:

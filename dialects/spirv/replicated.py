@@ -46,7 +46,7 @@ from xdsl_spirv.dialects.spirv.constants import (
     verify_lengths,
 )
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer, width_of
-from xdsl_spirv.dialects.spirv.types import ArrayType, known
+from xdsl_spirv.dialects.spirv.types import ArrayType, Repeated, known
 
 
 def constituent_type(op: Operation, composite: Attribute) -> Attribute:
@@ -56,6 +56,8 @@ def constituent_type(op: Operation, composite: Attribute) -> Attribute:
     Raises VerifyException where the constituents differ, or where there are none.
     """
     types = constituent_types(composite)
+    if isinstance(types, Repeated):
+        return types.element
     if not types or any(t != types[0] for t in types):
         raise VerifyException(
             f"{op.name} repeats one value, so the constituents of {composite} must be of one type"

@@ -8,9 +8,10 @@ module, written `@name` in the place of the number. That is an extension of MLIR
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -60,6 +61,28 @@ def size(value: int | str | Size) -> Size:
 def known(value: Size) -> int | None:
     """The number, or None where a specialization constant decides."""
     return value.data if isinstance(value, IntAttr) else None
+
+
+class Repeated(Sequence[Attribute]):
+    """One type so many times, as an array's constituents are: without a list of four billion."""
+
+    def __init__(self, element: Attribute, times: int):
+        self.element = element
+        self.times = min(max(times, 0), sys.maxsize)
+
+    def __len__(self) -> int:
+        return self.times
+
+    @overload
+    def __getitem__(self, index: int) -> Attribute: ...
+    @overload
+    def __getitem__(self, index: slice) -> Repeated: ...
+    def __getitem__(self, index: int | slice) -> Attribute | Repeated:
+        if isinstance(index, slice):
+            return Repeated(self.element, len(range(self.times)[index]))
+        if not -self.times <= index < self.times:
+            raise IndexError(index)
+        return self.element
 
 
 class LocatedAttribute(ParametrizedAttribute, ABC):
