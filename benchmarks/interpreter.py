@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """
-A matrix multiplication on the interpreter, beside numpy's own, in one run.
+The interpreter beside numpy and lavapipe, in one run.
 
     python benchmarks/interpreter.py [--size 512] [--repeat 5]
 
-The kernels are what `linalg-to-spirv` makes of a `linalg.matmul` f16 x f16 -> f32 for a target:
-staging through Workgroup memory, barriers, cooperative matrices. Their `spirv.module` is executed
-without checks; reading and preparing it counts in, as it would for a user. The same module, read
-before, is dispatched without and with all checks (`Checks.all()`), which must find nothing. numpy
-multiplies the same operands, converted to binary32 once. Runs alternate, medians count; GFLOP/s are
-2 M N K / seconds. Raw times go into benchmarks/results/interpreter.json.
+`cooperative, TARGET` is `linalg.matmul` f16 x f16 -> f32 as `linalg-to-spirv` lowers it: staging
+through Workgroup memory, barriers, cooperative matrices. The others are kernels.py's: `packed dot`
+is int8 x int8 -> i32 by `SDot` of packed bytes; `scalar f16, f32 sums` converts, multiplies and
+adds one number at a time, `scalar f16` does it in f16, rounded after each instruction.
+
+Each is dispatched without checks and with all (`Checks.all()`), which must find nothing. numpy
+multiplies the same matrices in binary32, which is exact for the bytes. lavapipe (`make lavapipe`)
+runs the same modules, timed from submission to idle; where it is not installed it is left out.
+Runs alternate, medians count; G/s are 2 N^3 / seconds. Then a kernel of 64 invocations, for the
+time of an instruction, and the peak memory of a launch under several budgets. Everything goes into
+benchmarks/results/interpreter.json.
 """
 
 from __future__ import annotations
@@ -20,91 +25,245 @@ import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import kernels
 import numpy as np
 from workloads import matmul
+from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_spirv.interpreter import Options, dispatch
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.differential.jobs import Job, write_jobs
+from xdsl_spirv.interpreter import MemoryBudget, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.runtime import compile_module, run
+from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.runtime import compile_module
 from xdsl_spirv.runtime.compiler import context, parse_text
-from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
 
-RESULT = Path(__file__).resolve().parent / "results" / "interpreter.json"
+HERE = Path(__file__).resolve().parent
+RESULT = HERE / "results" / "interpreter.json"
+DEVICE = HERE.parent / "tests" / "vulkan" / "device.py"
 TARGETS = ("lavapipe", "nvidia-h200")
+BUDGETS = (1, 4, 16, 64, 256)
+MEBI = 1 << 20
 
 
-def dispatcher(program: Program, inputs: dict[str, Any], checked: bool) -> Callable[[], Any]:
-    """Dispatches a program's only kernel, with all checks or none; its result."""
-    (launch,) = program.manifest.dispatches
-    kernel = find_module(parse_text(program.code[launch.kernel].text, ctx=context()))
-    (result,) = program.manifest.outputs
+@dataclass
+class Row:
+    """A kernel over buffers a, b and c = a b; `tolerance` is what c may differ by."""
 
-    def job() -> Any:
-        checks = Checks.all() if checked else None
-        made = np.zeros(result.shape, np.float32)
-        buffers = inputs | {result.name: made}
-        dispatch(
-            kernel,
-            launch.entry_point,
-            launch.grid,
-            {(b.set, b.binding): buffers[b.buffer] for b in launch.bindings},
-            options=Options(subgroup_size=program.manifest.subgroup_size, checks=checks),
+    name: str
+    module: SPIRVModuleOp
+    entry: str
+    grid: tuple[int, int, int]
+    subgroup: int
+    a: Any
+    b: Any
+    c: Any
+    exact: Any
+    numpy: Callable[[], Any]
+    tolerance: float = 0.0
+    on_lavapipe: bool = True
+
+    def dispatch(self, checks: Checks | None = None, memory: MemoryBudget | None = None) -> None:
+        options = Options(
+            subgroup_size=self.subgroup, checks=checks, memory=memory or MemoryBudget()
         )
+        buffers = {(0, 0): self.a, (0, 1): self.b, (0, 2): self.c}
+        dispatch(self.module, self.entry, self.grid, buffers, options=options)
         if checks is not None and checks.report.findings:
-            raise SystemExit(f"error: the checks found\n{checks.report}")
-        return made
+            raise SystemExit(f"error: {self.name}: the checks found\n{checks.report}")
 
-    return job
+    def verify(self, found: Any) -> None:
+        worst = np.abs(found.astype(np.float64) - self.exact).max()
+        if worst > self.tolerance:
+            raise SystemExit(f"error: {self.name} is wrong by {worst}")
+
+
+def module_of(text: str) -> SPIRVModuleOp:
+    """A hand-written kernel with version, capabilities and extensions."""
+    module: ModuleOp = parse_text(text, ctx=context())
+    UpdateVCEPass().apply(context(), module)
+    return find_module(module)
+
+
+def rows(n: int) -> list[Row]:
+    """Every kernel of the benchmark, n by n by n."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((n, n)).astype(np.float16) for _ in range(2))
+    wide_a, wide_b = a.astype(np.float32), b.astype(np.float32)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    made: list[Row] = []
+    for target in TARGETS:
+        program = compile_module(parse_text(matmul(n)), target)
+        (launch,) = program.manifest.dispatches
+        module = find_module(parse_text(program.code[launch.kernel].text, ctx=context()))
+        order = [binding.buffer for binding in launch.bindings]
+        assert [(binding.set, binding.binding) for binding in launch.bindings] == [
+            (0, 0),
+            (0, 1),
+            (0, 2),
+        ], order
+        made.append(
+            Row(
+                f"cooperative, {target}",
+                module,
+                launch.entry_point,
+                launch.grid,
+                program.manifest.subgroup_size,
+                a,
+                b,
+                np.zeros((n, n), np.float32),
+                exact,
+                lambda: wide_a @ wide_b,
+                1e-2,
+                target == "lavapipe",
+            )
+        )
+    bytes_a, bytes_b = (rng.integers(-128, 128, (n, n), np.int8) for _ in range(2))
+    float_a, float_b = bytes_a.astype(np.float32), bytes_b.astype(np.float32)
+    grid = kernels.grid(n)
+    made.append(
+        Row(
+            "packed dot", module_of(kernels.packed_dot(n)), "main", grid, 8, bytes_a,
+            np.ascontiguousarray(bytes_b.T), np.zeros((n, n), np.int32),
+            bytes_a.astype(np.float64) @ bytes_b, lambda: float_a @ float_b,
+        )
+    )  # fmt: skip
+    turned = np.ascontiguousarray(b.T)
+    for name, wide, tolerance in (("scalar f16, f32 sums", True, 1e-2), ("scalar f16", False, 4.0)):
+        made.append(
+            Row(
+                name, module_of(kernels.scalar_half(n, wide)), "main", grid, 8, a, turned,
+                np.zeros((n, n), np.float32 if wide else np.float16), exact,
+                lambda: wide_a @ wide_b, tolerance,
+            )
+        )  # fmt: skip
+    return made
+
+
+def on_lavapipe(made: list[Row], repeat: int) -> dict[str, list[float]]:
+    """Seconds of each run of each row's module on lavapipe; nothing where it is not installed."""
+    launcher = Path(os.environ.get("XDSL_SPIRV_LAVAPIPE", HERE.parent / ".lavapipe")) / "run"
+    if not launcher.exists():
+        print(f"lavapipe is left out: there is no {launcher}")
+        return {}
+    chosen = [row for row in made if row.on_lavapipe]
+    jobs = [
+        Job(
+            encode(row.module),
+            row.entry,
+            row.grid,
+            {(0, 0): row.a, (0, 1): row.b, (0, 2): np.zeros_like(row.c)},
+            subgroup_size=row.subgroup,
+        )
+        for row in chosen
+    ]
+    times: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_jobs(folder, jobs)
+        listed = json.loads((folder / "jobs.json").read_text())
+        for job in listed:
+            job["repeat"] = repeat + 1
+        (folder / "jobs.json").write_text(json.dumps(listed))
+        subprocess.run([launcher, sys.executable, DEVICE, "run", folder], check=True)
+        for number, row in enumerate(chosen):
+            with np.load(folder / f"{number}.out.npz") as stored:
+                row.verify(stored["arr_2"])
+            seconds = json.loads((folder / f"{number}.seconds.json").read_text())
+            times[f"{row.name}, on lavapipe"] = seconds[1:]
+    return times
+
+
+def timed(made: list[Row], repeat: int) -> dict[str, list[float]]:
+    """Seconds of each run of each row: numpy's, without checks, with all."""
+    times: dict[str, list[float]] = {}
+    for round in range(repeat + 1):
+        for row in made:
+            ways: dict[str, Callable[[], Any]] = {
+                f"{row.name}, numpy": row.numpy,
+                row.name: row.dispatch,
+                f"{row.name}, all checks": lambda row=row: row.dispatch(Checks.all()),
+            }
+            for name, way in ways.items():
+                row.c[...] = 0
+                start = time.perf_counter()
+                way()
+                elapsed = time.perf_counter() - start
+                if not name.endswith("numpy"):
+                    row.verify(row.c)
+                if round:
+                    times.setdefault(name, []).append(elapsed)
+    return times
+
+
+def instruction_seconds(repeat: int) -> float:
+    """The time of an instruction of a kernel of one workgroup of 64 invocations."""
+    text, count = kernels.small_loop(2000)
+    module, data = module_of(text), np.arange(64, dtype=np.int32)
+    seconds: list[float] = []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        dispatch(module, "main", (1, 1, 1), {(0, 0): data})
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[1:]) / count
+
+
+def peaks(made: list[Row]) -> dict[str, dict[str, float]]:
+    """MiB at the peak of a launch beyond its buffers, by row and budget in MiB."""
+    found: dict[str, dict[str, float]] = {}
+    for row in made[:3]:
+        found[row.name] = {}
+        for budget in BUDGETS:
+            tracemalloc.start()
+            row.dispatch(memory=MemoryBudget(budget * MEBI))
+            found[row.name][str(budget)] = round(tracemalloc.get_traced_memory()[1] / MEBI, 1)
+            tracemalloc.stop()
+    return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="A matmul on the interpreter, beside numpy's.")
+    parser = argparse.ArgumentParser(description="The interpreter beside numpy and lavapipe.")
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
     n: int = arguments.size
-    generator = np.random.default_rng(0)
-    a, b = (generator.standard_normal((n, n)).astype(np.float16) for _ in range(2))
-    wide_a, wide_b = a.astype(np.float32), b.astype(np.float32)
-    exact = a.astype(np.float64) @ b.astype(np.float64)
-    jobs: dict[str, Callable[[], Any]] = {"numpy": lambda: wide_a @ wide_b}
-    for target in TARGETS:
-        program = compile_module(parse_text(matmul(n)), target)
-        jobs[f"interpreter, {target}"] = lambda p=program: run(p, {"A": a, "B": b})["result0"]
-        for checked in (False, True):
-            name = f"dispatch, {target}{', all checks' * checked}"
-            jobs[name] = dispatcher(program, {"A": a, "B": b}, checked)
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for round in range(arguments.repeat + 1):
-        for name, job in jobs.items():
-            start = time.perf_counter()
-            result = job()
-            elapsed = time.perf_counter() - start
-            if round:
-                times[name].append(elapsed)
-            elif np.abs(result - exact).max() > 1e-2:
-                raise SystemExit(f"error: {name} is wrong by {np.abs(result - exact).max()}")
+    made = rows(n)
+    times = timed(made, arguments.repeat) | on_lavapipe(made, arguments.repeat)
     medians = {name: statistics.median(values) for name, values in times.items()}
     rates = {name: 2 * n**3 / seconds / 1e9 for name, seconds in medians.items()}
-    for name, seconds in medians.items():
-        print(f"{name:34} {seconds:8.4f} s  {rates[name]:8.2f} GFLOP/s")
+    ratios = {row.name: medians[f"{row.name}, all checks"] / medians[row.name] for row in made}
+    for name, seconds in sorted(medians.items()):
+        print(f"{name:40} {seconds:9.4f} s {rates[name]:9.2f} G/s")
+    for name, ratio in ratios.items():
+        print(f"{name:40} {ratio:9.2f} times as long with all checks")
+    instruction = instruction_seconds(arguments.repeat)
+    print(f"an instruction of 64 invocations: {instruction * 1e6:.2f} us")
+    memory = peaks(made)
+    for name, peak in memory.items():
+        print(f"{name:40} MiB at the peak by budget: {peak}")
     record = {
-        "what": f"{n}^3 f16 x f16 -> f32 matmul, median of {arguments.repeat} runs",
+        "what": f"{n}^3, medians of {arguments.repeat} runs; G/s are 2 N^3 / seconds",
         "date": datetime.date.today().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "load": round(os.getloadavg()[0], 1),
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
         "seconds": medians,
-        "gflops": rates,
-        "checks": {
-            target: medians[f"dispatch, {target}, all checks"] / medians[f"dispatch, {target}"]
-            for target in TARGETS
-        },
+        "giga_per_second": rates,
+        "all_checks_times_as_long": ratios,
+        "microseconds_of_an_instruction_of_64_invocations": instruction * 1e6,
+        "peak_mebibytes_by_budget": memory,
         "runs": times,
     }
     RESULT.parent.mkdir(exist_ok=True)

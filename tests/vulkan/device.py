@@ -10,8 +10,9 @@ reads what came out.
 
 A job is `{"spirv": file, "entry_point": name, "groups": [x, y, z], "bindings": [[set, binding]],
 "spec_constants": {id: number}, "push_constants": hex, "subgroup_size": size or null,
-"cooperative_matrix": [[m, n, k, a, b, c, result]]}`. What it multiplies must be in the device's
-list: a driver runs what it never advertised and returns garbage.
+"cooperative_matrix": [[m, n, k, a, b, c, result]], "repeat": number}`. What it multiplies must be
+in the device's list: a driver runs what it never advertised and returns garbage. A job that says
+"repeat" is submitted that often, on the same buffers; N.seconds.json has how long each took.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import ctypes as c
 import json
 import struct
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -150,6 +152,7 @@ class Device:
 
     def __init__(self) -> None:
         self.vk = Loader()
+        self.seconds: list[float] = []
         self.instance = POINTER()
         application = ApplicationInfo(apiVersion=API_VERSION)
         create = InstanceCreateInfo(pApplicationInfo=pointer(application))
@@ -247,6 +250,7 @@ class Device:
             if shape not in offered:
                 raise VulkanError(f"the device does not list cooperative matrices {shape}")
         run = _Run(self, job, arrays)
+        self.seconds.clear()
         try:
             return run.execute()
         finally:
@@ -305,8 +309,11 @@ class _Run:
         vk.void("vkCmdDispatch", command, *self.job["groups"])
         vk("vkEndCommandBuffer", command)
         submit = SubmitInfo(commandBufferCount=1, pCommandBuffers=pointer(command))
-        vk("vkQueueSubmit", self.device.queue, 1, c.byref(submit), HANDLE())
-        vk("vkQueueWaitIdle", self.device.queue)
+        for _ in range(self.job.get("repeat", 1)):
+            begun = time.perf_counter()
+            vk("vkQueueSubmit", self.device.queue, 1, c.byref(submit), HANDLE())
+            vk("vkQueueWaitIdle", self.device.queue)
+            self.device.seconds.append(time.perf_counter() - begun)
         vk.void("vkFreeCommandBuffers", device, self.device.pool, 1, c.byref(command))
         results = [np.empty_like(array) for array in self.arrays]
         for result, (_, address) in zip(results, buffers, strict=True):
@@ -427,6 +434,8 @@ def run_jobs(folder: Path) -> None:
         with np.load(folder / f"{number}.npz") as stored:
             arrays = [stored[f"arr_{i}"] for i in range(len(job["bindings"]))]
         np.savez(folder / f"{number}.out.npz", *device.run(job, arrays))
+        if "repeat" in job:
+            (folder / f"{number}.seconds.json").write_text(json.dumps(device.seconds))
 
 
 def main(arguments: Sequence[str]) -> int:
