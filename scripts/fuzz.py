@@ -49,6 +49,7 @@ BATCH = 5_000
 """Inputs of one seed; a batch is a unit of work and of progress."""
 
 Reader = Callable[[bytes], str]
+Outcomes = collections.Counter[tuple[str, str]]
 SHARES: dict[str, tuple[Reader, int]] = {
     "text": (check, 24),
     "dialect": (check_dialect, 12),
@@ -92,18 +93,18 @@ def attempt(name: str, reader: Reader, data: bytes) -> str:
     return outcome
 
 
-def batch(job: tuple[int, int], seeds: list[bytes]) -> collections.Counter[tuple[str, str]]:
+def batch(job: tuple[int, int], seeds: list[bytes], thin: int = 1) -> Outcomes:
     """Reads so many inputs of one seed; counts by reader and outcome."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     seed, count = job
     rng = random.Random(seed)
     seeds = seeds + [sample_module(rng, 40).encode() for _ in range(20)]
-    outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
+    outcomes: Outcomes = collections.Counter()
     for _ in range(count):
         data = make(rng, seeds)
         outcomes["raw", attempt("raw", check_bytes, data)] += 1
         for name, (reader, share) in SHARES.items():
-            if rng.randrange(share):
+            if rng.randrange(share * thin):
                 continue
             other = name != "text" and rng.randrange(2)
             given = mutate_meaning(rng, rng.choice(seeds)) if other else data
@@ -111,7 +112,7 @@ def batch(job: tuple[int, int], seeds: list[bytes]) -> collections.Counter[tuple
     return outcomes
 
 
-def report(outcomes: collections.Counter[tuple[str, str]], seconds: float) -> str:
+def report(outcomes: Outcomes, seconds: float) -> str:
     inputs = sum(n for (name, _), n in outcomes.items() if name == "raw")
     lines = [f"{inputs} inputs in {seconds:.0f} s"]
     for reader in ("raw", *SHARES):
@@ -128,6 +129,7 @@ def main() -> int:
     parser.add_argument("--time", type=float, help="stop after about this many seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--thin", type=int, default=1, help="the slower readers take 1/THIN of it")
     arguments = parser.parse_intermixed_args()
     seeds = [path.read_bytes() for path in arguments.seeds]
     starts = range(0, arguments.count, BATCH)
@@ -135,10 +137,10 @@ def main() -> int:
         (arguments.seed * 1_000_003 + k, min(BATCH, arguments.count - s))
         for k, s in enumerate(starts)
     ]
-    outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
+    outcomes: Outcomes = collections.Counter()
     start = shown = time.perf_counter()
     with multiprocessing.Pool(arguments.jobs) as pool:
-        for done in pool.imap_unordered(partial(batch, seeds=seeds), jobs):
+        for done in pool.imap_unordered(partial(batch, seeds=seeds, thin=arguments.thin), jobs):
             outcomes += done
             now = time.perf_counter()
             if now - shown > 60:

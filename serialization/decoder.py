@@ -39,6 +39,9 @@ from xdsl_spirv.serialization.module_index import ModuleIndex
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
 
 
+TOO_DEEP = "types or constructs are nested too deeply"
+
+
 def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False) -> ModuleOp:
     """
     The module of a binary, in either byte order; it verifies.
@@ -76,7 +79,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
             module = _attempt(index, checked=False)
             module.verify()
             return module
-        except (VerifyException, SPIRVDecodeError):
+        except (VerifyException, SPIRVDecodeError, RecursionError):
             pass
         index = ModuleIndex(raw)
     module = _attempt(index, checked=not unchecked)
@@ -85,6 +88,9 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
             module.verify()
         except VerifyException as error:
             raise _refused(error, index) from error
+        except RecursionError as error:
+            index.at = 0
+            raise index.error(TOO_DEEP) from error
     return module
 
 
@@ -97,7 +103,7 @@ def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
     except (VerifyException, OverflowError) as error:
         raise index.error(_cause(error)) from error
     except RecursionError as error:
-        raise index.error("types or constructs are nested too deeply") from error
+        raise index.error(TOO_DEEP) from error
 
 
 def _cause(error: Exception) -> str:

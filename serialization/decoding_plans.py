@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntAttr,
     IntegerAttr,
+    NoneType,
     i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
@@ -152,7 +153,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
         types: Sequence[Attribute] = ()
         if has_type:
             types = (known.type(words[1]),)
-            if not definition.results or types[0].name == "none":
+            if not definition.results or isinstance(types[0], NoneType):
                 types = ()
         op = cls.create(operands=state.operands, result_types=types, properties=properties)
         for field, word in state.derived.items():

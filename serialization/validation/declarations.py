@@ -178,7 +178,7 @@ def pointers(m: Module, i: Instruction) -> Problems:
     target = m.types.get(i.words[1])
     if target is None or target.kind != "Pointer":
         yield Problem(f"{m.spell(i.words[1])} is no pointer type", "name a pointer type")
-    elif target.at.words[2] != i.words[2]:
+    elif target.at.words[2:3] != i.words[2:3]:
         yield Problem("the storage class is not that of the pointer type", "use the same")
     else:
         held = m.pointee(target)
@@ -209,6 +209,12 @@ def undefined(m: Module, i: Instruction) -> Problems:
         yield Problem(f"an OpUndef of {type_}", "use another type")
 
 
+def _unsampled(m: Module, dimension: str | None) -> bool:
+    if dimension == "Buffer":
+        return m.environment.vulkan or m.version >= (1, 6)
+    return dimension == "SubpassData"
+
+
 @instruction_rule(
     "TYP-08",
     "3.49.6",
@@ -224,11 +230,7 @@ def images(m: Module, i: Instruction) -> Problems:
             yield Problem(f"{m.spell(i.words[2])} is no image type", "name one")
         elif len(held.at.words) > 7 and held.at.words[7] == 2:
             yield Problem("the image is a storage image", "use one with Sampled 0 or 1")
-        elif enum_name("Dim", held.at.words[3]) in ("SubpassData", "Buffer") and (
-            m.environment.vulkan
-            or m.version >= (1, 6)
-            or enum_name("Dim", held.at.words[3]) == "SubpassData"
-        ):
+        elif len(held.at.words) > 3 and _unsampled(m, enum_name("Dim", held.at.words[3])):
             yield Problem("the image's Dim cannot be sampled", "use another image")
         return
     if held is None or held.kind not in ("Int", "Float", "Void"):

@@ -309,6 +309,17 @@ OpDecorate %nan UserSemantic "payload"
 """
 
 
+def test_a_call_of_a_function_without_a_result(spirv_as: Assemble):
+    helper = MAIN.replace("main", "helper")
+    call = MAIN.replace("OpReturn", "%x = OpFunctionCall %void %helper\nOpReturn")
+    data = spirv_as(HEAD + TYPES + helper + call)
+    module = decode(data)
+    names = [op.name for op in module.walk()]
+    assert names.count("spirv.FunctionCall") == 1
+    assert "spirv.Raw" not in names
+    assert encode(decode(encode(module))) == encode(module)
+
+
 def test_decorations_names_and_payloads(spirv_as: Assemble):
     text = DECORATED.replace('OpDecorate %nan UserSemantic "payload"\n', "")
     text += """
