@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import constants, control_flow
+from xdsl_spirv.dialects.spirv.hints import PoisonOp
 from xdsl_spirv.interpreter.checks.shadow import by_lane, filled, normal, shadow_form
 from xdsl_spirv.interpreter.code import (
     RETURNED,
@@ -116,7 +117,7 @@ class CheckedCompiler(Compiler):
     def _compile(self, op: Operation, kind: str, stage: Callable[..., Any], steps: Steps) -> None:
         if kind == "constant":
             super()._compile(op, kind, stage, steps)
-            if isinstance(op, constants.UndefOp) and self.checker.checks.undefined:
+            if isinstance(op, constants.UndefOp | PoisonOp) and self.checker.checks.undefined:
                 number = self.checker.origin(op, "UNDEF-02", "an undefined value by name")
                 shadow = filled(shadow_form(self.unit.form(op.result.type)), number)
                 self.template[self.slot(op.result) + 1] = shadow

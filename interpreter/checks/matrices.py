@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.dialects.spirv import cooperative_matrix as ops
+from xdsl_spirv.dialects.spirv import cooperative_matrix_2 as ops_2
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.checks import races
@@ -349,6 +350,25 @@ def multiply_add(
         if shadows[2] is not None:
             parts.append(shadows[2])
         return total, normal(merge_parts(parts)) if parts else None
+
+    return call
+
+
+@checked(ops_2.CooperativeMatrixReduceOp, ops_2.CooperativeMatrixPerElementOp)
+def by_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """CM-27; an undefined component or argument spoils the whole matrix."""
+    checker = compiler.checker
+    result = matrix_form(op.result.type, compiler.unit)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if checker.checks.rules:
+            full_scope(checker, op, result)
+            for number, value in enumerate(values[1:], 1):
+                if isinstance(value, np.ndarray):
+                    uniform(checker, op, "CM-27", f"argument {number}", value, result)
+        made = function(wave, *values)
+        spoiled = max((int(np.max(s)) for s in shadows if isinstance(s, np.ndarray)), default=0)
+        return made, np.full((1, 1, *made.shape[2:]), spoiled, np.uint8) if spoiled else None
 
     return call
 

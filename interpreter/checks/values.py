@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv import arithmetic, composite, control_flow, logic
+from xdsl_spirv.dialects.spirv import (
+    arithmetic,
+    composite,
+    control_flow,
+    cooperative_matrix_2,
+    hints,
+    logic,
+    replicated,
+)
 from xdsl_spirv.dialects.spirv import bit as bits
 from xdsl_spirv.dialects.spirv import dot_product as dots
 from xdsl_spirv.dialects.spirv import memory as memory_ops
@@ -167,6 +175,8 @@ MOVES: dict[type[Operation], tuple[int, ...]] = {
     composite.CopyLogicalOp: (0,),
     memory_ops.CopyObjectOp: (0,),
     arithmetic.TransposeOp: (0,),
+    cooperative_matrix_2.CooperativeMatrixTransposeOp: (0,),
+    hints.ExpectOp: (0,),
 }
 """By instruction: the operands that are moved (none: all); the others say where to."""
 
@@ -206,7 +216,7 @@ for _op in (composite.CompositeExtractOp, composite.CompositeInsertOp):
     checked(_op)(moved_action)
 
 
-@checked(composite.CompositeConstructOp)
+@checked(composite.CompositeConstructOp, replicated.CompositeConstructReplicateOp)
 def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """CM-09: the constituent of a cooperative matrix is uniform over its scope."""
     form = compiler.unit.form(op.result.type)
@@ -278,6 +288,38 @@ def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) ->
                 shadows[0] if same else spread(by_lane(shadows[0], condition_form), shadows_form)
             )
         return result, normal(merge_parts(parts))
+
+    return call
+
+
+@checked(hints.FreezeOp)
+def freeze(op: hints.FreezeOp, compiler: CheckedCompiler, function: Function) -> Checked:
+    """Whatever the value is, it is defined from here on."""
+    return lambda wave, values, shadows: (values[0], None)
+
+
+@checked(hints.AssumeTrueOp)
+def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function) -> Checked:
+    """UNDEF-12: what is assumed is defined, and true."""
+    checker = compiler.checker
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if shadows[0] is not None:
+            checker.find_undefined(op, "an assumption", shadows[0], wave.mask)
+        wrong = ~values[0]
+        if wave.mask is not None:
+            wrong = wrong & wave.mask
+        if wrong.any() and checker.checks.undefined:
+            checker.find(
+                "undefined",
+                "UNDEF-12",
+                op,
+                "what is assumed does not hold",
+                where=wrong,
+                values={"condition": values[0]},
+                remedy="assume only what is always true",
+            )
+        return None, None
 
     return call
 

@@ -22,18 +22,23 @@ from xdsl_spirv.interpreter.variables import put_element, read_part, take_elemen
 from xdsl_spirv.interpreter.wave import Wave
 
 
+def filled_matrix(form: CooperativeMatrix) -> Function:
+    """The matrix of one component, each scope instance's first active lane's (CM-09)."""
+    axes = (2,) if form.scope.name == "Subgroup" else (1, 2)
+
+    def fill(wave: Wave, component: Array) -> Array:
+        chosen = first_active(component, wave.mask, axes)[..., None].astype(form.carrier)
+        return np.broadcast_to(chosen, (*chosen.shape[:2], form.rows, form.columns))
+
+    return fill
+
+
 @action(ops.CompositeConstructOp)
 def construct(op: ops.CompositeConstructOp, unit: Unit) -> Function:
     """The composite of the constituents; a vector may be made of scalars and vectors."""
     form = unit.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
-        axes = (2,) if form.scope.name == "Subgroup" else (1, 2)
-
-        def fill(wave: Wave, component: Array) -> Array:
-            chosen = first_active(component, wave.mask, axes)[..., None].astype(form.carrier)
-            return np.broadcast_to(chosen, (*chosen.shape[:2], form.rows, form.columns))
-
-        return fill
+        return filled_matrix(form)
     if isinstance(form, Composite):
         return lambda wave, *parts: parts
     assert isinstance(form, Plain)

@@ -14,6 +14,10 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv.abi import EntryPointABIAttr
 from xdsl_spirv.dialects.spirv.constants import SpecConstantCompositeOp, SpecConstantOp
 from xdsl_spirv.dialects.spirv.enums import ExecutionMode, StorageClass
+from xdsl_spirv.dialects.spirv.replicated import (
+    SpecConstantCompositeReplicateOp,
+    SpecConstantDataOp,
+)
 from xdsl_spirv.dialects.spirv.structure import (
     EntryPointOp,
     ExecutionModeOp,
@@ -31,6 +35,7 @@ from xdsl_spirv.interpreter.layout import Layout
 from xdsl_spirv.interpreter.memory import Memory, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer
 from xdsl_spirv.interpreter.wave import Geometry, Wave
@@ -75,6 +80,11 @@ def specialize(unit: Unit, values: SpecValues) -> None:
         elif isinstance(op, SpecConstantCompositeOp):
             parts = tuple(unit.specialize(part) for part in op.constituents)
             unit.add_specialized(op.sym_name.data, _composite(parts, unit.form(op.type)))
+        elif isinstance(op, SpecConstantCompositeReplicateOp):
+            part = unit.specialize(op.constituent)
+            unit.add_specialized(op.sym_name.data, repeated(part, unit.form(op.type)))
+        elif isinstance(op, SpecConstantDataOp):
+            unit.add_specialized(op.sym_name.data, data_array(op, unit.form(op.type)))
     unknown = sorted(set(values) - known)
     if unknown:
         raise InterpreterError(
@@ -100,7 +110,8 @@ def workgroup_size(unit: Unit, function: FuncOp) -> tuple[int, int, int]:
         if not isinstance(op, ExecutionModeOp) or symbol_name(op.fn) != function.sym_name.data:
             continue
         if op.execution_mode.data == ExecutionMode.LocalSize:
-            return _three([value.value.data for value in op.values])
+            sizes = [v.value.data for v in op.values if isinstance(v, IntegerAttr)]
+            return _three(sizes)
     abi = function.attributes.get("spirv.entry_point_abi")
     if isinstance(abi, EntryPointABIAttr) and isinstance(abi.workgroup_size, DenseArrayBase):
         return _three(list(cast(DenseArrayBase[IntegerType], abi.workgroup_size).get_values()))

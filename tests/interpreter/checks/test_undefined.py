@@ -311,6 +311,26 @@ def test_through_memory(kernel: Any, find: Any) -> None:
     find(kernel)
 
 
+@pytest.mark.bug(
+    "an assumption that does not hold",
+    rule="UNDEF-12",
+    op="spirv.KHR.AssumeTrue",
+    first=1,
+    count=16,
+)
+def test_assumption(kernel: Any, find: Any) -> None:
+    odd = kernel.op("spirv.BitwiseAnd %lane, %one : i32")
+    kernel(f"spirv.KHR.AssumeTrue {kernel.op(f'spirv.IEqual {odd}, %zero : i32')}")
+    out(kernel, odd)
+    find(kernel)
+
+
+@pytest.mark.bug("poison stored", rule="UNDEF-02", op=STORE, count=32)
+def test_poison(kernel: Any, find: Any) -> None:
+    out(kernel, kernel.op("spirv.KHR.Poison : i32"))
+    find(kernel)
+
+
 def test_what_nobody_looks_at_is_no_finding(kernel: Any, clean: Any) -> None:
     undefined = kernel.op("spirv.Undef : i32")
     low = kernel.op("spirv.IEqual %lane, %zero : i32")

@@ -1,0 +1,67 @@
+"""
+Composites of one repeated value, and constant arrays as words (SPV_EXT_replicated_composites,
+SPV_KHR_constant_data).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv import replicated as ops
+from xdsl_spirv.interpreter.constants import constant_value
+from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Plain
+from xdsl_spirv.interpreter.numbers import raw_dtype
+from xdsl_spirv.interpreter.semantics import Function, action, constant
+from xdsl_spirv.interpreter.spirv.composite import filled_matrix
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+
+def repeated(part: Any, form: Form) -> Any:
+    """The composite all of whose constituents are `part`, a uniform or varying value."""
+    if isinstance(form, Composite):
+        return (part,) * len(form.members)
+    if isinstance(form, CooperativeMatrix):
+        component = part.astype(form.carrier)[:, :, :1, None]
+        return np.broadcast_to(component, (*component.shape[:2], form.rows, form.columns))
+    assert isinstance(form, Plain)
+    tail = form.shape[len(form.shape) - (part.ndim - 3) :] if part.ndim > 3 else ()
+    lead = part.reshape(*part.shape[:3], *(1,) * (len(form.shape) - len(tail)), *part.shape[3:])
+    return np.broadcast_to(lead, (*part.shape[:3], *form.shape))
+
+
+@constant(ops.ConstantCompositeReplicateOp)
+def constant_replicate(op: ops.ConstantCompositeReplicateOp, unit: Unit) -> Any:
+    """The constant, uniform; the value may be a scalar deeper inside."""
+    form, type = unit.form(op.result.type), ops.constituent_type(op, op.result.type)
+    return repeated(constant_value(op.value, type, unit), form)
+
+
+@action(ops.CompositeConstructReplicateOp)
+def construct_replicate(op: ops.CompositeConstructReplicateOp, unit: Unit) -> Function:
+    """The composite of the operand; a cooperative matrix's is the same over the scope (CM-09)."""
+    form = unit.form(op.result.type)
+    if isinstance(form, CooperativeMatrix):
+        return filled_matrix(form)
+
+    def call(wave: Wave, part: Any) -> Any:
+        return repeated(part, form)
+
+    return call
+
+
+def data_array(op: ops.ConstantData, form: Form) -> Any:
+    """The integers that lie in an operation's words, lowest bytes first."""
+    assert isinstance(form, Plain)
+    words = np.array([word & 0xFFFFFFFF for word in op.data.get_values()], "<u4")
+    count = int(np.prod(form.shape))
+    numbers = words.view(np.uint8)[: count * form.dtype.itemsize].view(raw_dtype(form.dtype))
+    return numbers.view(form.dtype).reshape(1, 1, 1, *form.shape)
+
+
+@constant(ops.ConstantDataOp)
+def constant_data(op: ops.ConstantDataOp, unit: Unit) -> Any:
+    """The array, uniform."""
+    return data_array(op, unit.form(op.result.type))
