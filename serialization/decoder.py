@@ -38,7 +38,6 @@ from xdsl_spirv.serialization.decoding_types import TypeReader
 from xdsl_spirv.serialization.module_index import ModuleIndex
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
 
-
 TOO_DEEP = "types or constructs are nested too deeply"
 
 

@@ -298,8 +298,9 @@ class Module:
             return 0
         if at.op != "Constant" and not (default and at.op == "SpecConstant"):
             return None
-        value = sum(w << 32 * k for k, w in enumerate(at.words[3:]))
-        width = max(type_.width, 1)
+        # No integer is wider than 64 bits, whatever a type says.
+        value = sum(w << 32 * k for k, w in enumerate(at.words[3:5]))
+        width = min(max(type_.width, 1), 64)
         value &= (1 << width) - 1
         return value - (1 << width) if type_.signed and value >> (width - 1) else value
 
