@@ -211,7 +211,7 @@ def undefined(m: Module, i: Instruction) -> Problems:
 
 def _unsampled(m: Module, dimension: str | None) -> bool:
     if dimension == "Buffer":
-        return m.environment.vulkan or m.version >= (1, 6)
+        return bool(m.environment.vulkan) or m.version >= (1, 6)
     return dimension == "SubpassData"
 
 
