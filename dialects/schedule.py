@@ -47,7 +47,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 SCHEDULE = "schedule"
 """The name under which an operation carries its schedule."""
 
-INSTRUCTIONS = ("coopmat",)
+INSTRUCTIONS = ("coopmat", "fma")
 RASTERS = ("rows", "columns")
 
 
@@ -116,7 +116,12 @@ class StagedAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class InstructionAttr(ParametrizedAttribute):
-    """What multiplies: `coopmat 16x16x16` is a cooperative-matrix MulAdd of M x N x K."""
+    """
+    What multiplies.
+
+    `coopmat 16x16x16` is a cooperative-matrix MulAdd of M x N x K by a subgroup; `fma 4x4x2` is
+    what each invocation computes by itself, 4 x 4 elements of the result, 2 steps of K at a time.
+    """
 
     name = "schedule.instruction"
     kind: StringAttr
@@ -215,7 +220,12 @@ class ContractionAttr(ParametrizedAttribute):
 
     @property
     def fragments(self) -> tuple[int, int, int]:
-        """Instructions a subgroup issues for one K tile: along M, N and K."""
+        """
+        Instructions that make a subgroup's part of one K tile: along M, N and K.
+
+        A subgroup issues them one after the other, or, where an instruction is an invocation's,
+        each invocation has one place along M and N.
+        """
         (tile_m, tile_n, tile_k), (rows, columns) = self.tile, self.grid
         m, n, k = self.instruction.sizes
         return tile_m // rows // m, tile_n // columns // n, tile_k // k

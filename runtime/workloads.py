@@ -25,14 +25,31 @@ Term: TypeAlias = tuple[str, int]
 Index: TypeAlias = str | tuple[Term, ...]
 """What walks a dimension: a loop, or a sum of multiples of loops."""
 
-TYPES: dict[str, tuple[str, str, str | None]] = {
-    "f16 -> f32": ("f16", "f32", "arith.extf"),
-    "f16 -> f16": ("f16", "f16", None),
-    "bf16 -> f32": ("bf16", "f32", "arith.extf"),
-    "s8 -> s32": ("i8", "i32", "arith.extsi"),
-    "u8 -> u32": ("i8", "i32", "arith.extui"),
+TYPES: dict[str, tuple[str, str, str]] = {
+    "f16 -> f32": ("f16", "f16", "f32"),
+    "f16 -> f16": ("f16", "f16", "f16"),
+    "bf16 -> f32": ("bf16", "bf16", "f32"),
+    "s8 -> s32": ("s8", "s8", "s32"),
+    "u8 -> u32": ("u8", "u8", "u32"),
+    "f32 -> f32": ("f32", "f32", "f32"),
+    "f16 x f32 -> f32": ("f16", "f32", "f32"),
+    "s8 x u8 -> s32": ("s8", "u8", "s32"),
+    "s16 -> s32": ("s16", "s16", "s32"),
+    "s32 -> s32": ("s32", "s32", "s32"),
 }
-"""Element types of inputs and result by the name of the pair, and what extends an input."""
+"""A's, B's and the result's element types by the name of the three."""
+
+
+def element_type(name: str) -> str:
+    """The type as MLIR has it: `i8` for `s8` and `u8`."""
+    return f"i{name[1:]}" if name[0] in "su" else name
+
+
+def extension(name: str, result: str) -> str | None:
+    """The operation that takes an input to the result's type, if one has to."""
+    if name[1:] == result[1:]:
+        return None
+    return {"s": "arith.extsi", "u": "arith.extui"}.get(name[0], "arith.extf")
 
 
 @dataclass(frozen=True)
@@ -86,11 +103,10 @@ class Workload:
 
     def text(self) -> str:
         """The workload as `@main` of A, B and, where it accumulates, C."""
-        element, result, extension = TYPES[self.types]
-        a, padded, b = (
-            tensor(shape, element)
-            for shape in (self.a_shape, self.padded_shape, self.shape(self.b))
-        )
+        names = TYPES[self.types]
+        element, other, result = map(element_type, names)
+        a, padded = (tensor(shape, element) for shape in (self.a_shape, self.padded_shape))
+        b = tensor(self.shape(self.b), other)
         out = tensor(self.shape(self.out), result)
         reduced = {loop for loop in self.loops if loop not in self.out}
         iterators = ", ".join(
@@ -98,12 +114,16 @@ class Workload:
         )
         maps = ", ".join(map(self._map, (self.a, self.b, self.out)))
         kind = "f" if result.startswith("f") else "i"
-        x, y = ("%x", "%y") if extension is None else ("%u", "%v")
-        extend = [
-            f"{to} = {extension} {value} : {element} to {result}"
-            for to, value in (("%u", "%x"), ("%v", "%y"))
-            if extension is not None
-        ]
+        factors: list[str] = []
+        extend: list[str] = []
+        for value, to, name, type in (
+            ("%x", "%u", names[0], element),
+            ("%y", "%v", names[1], other),
+        ):
+            operation = extension(name, names[2])
+            factors.append(value if operation is None else to)
+            if operation is not None:
+                extend.append(f"{to} = {operation} {value} : {type} to {result}")
         zero = "0.0" if kind == "f" else "0"
         start = f"""
   %zero = arith.constant {zero} : {result}
@@ -112,7 +132,7 @@ class Workload:
         lines = "\n    ".join(
             [
                 *extend,
-                f"%p = arith.mul{kind} {x}, {y} : {result}",
+                f"%p = arith.mul{kind} {', '.join(factors)} : {result}",
                 f"%s = arith.add{kind} %c, %p : {result}",
                 f"linalg.yield %s : {result}",
             ]
@@ -122,7 +142,7 @@ class Workload:
 {"" if self.accumulate else start}{self._pad(a, padded, element)}
   %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}}
       ins({"%P" if self.low else "%A"}, %B : {padded}, {b}) outs(%C : {out}) {{
-  ^bb0(%x: {element}, %y: {element}, %c: {result}):
+  ^bb0(%x: {element}, %y: {other}, %c: {result}):
     {lines}
   }} -> {out}
   return %r : {out}
@@ -152,8 +172,8 @@ class Workload:
 
         from xdsl_spirv.runtime.elements import dtype_of
 
-        element, result, _ = TYPES[self.types]
-        shapes = {"A": (self.a_shape, element), "B": (self.shape(self.b), element)}
+        element, other, result = map(element_type, TYPES[self.types])
+        shapes = {"A": (self.a_shape, element), "B": (self.shape(self.b), other)}
         if self.accumulate:
             shapes["C"] = (self.shape(self.out), result)
 

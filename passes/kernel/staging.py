@@ -84,7 +84,6 @@ class StagedOperand:
             MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP), f"{name}_tile"
         )
         self.memory = builder.at_top(FlatViewOp(memory, moved), f"{name}_tile_elements")
-        self.stride = builder.i32(tile.stride)
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
         self.outer = builder.times(tile_index, size)
         self.start = origin(self.layout).plus(builder, self._spot(BATCH, batch))
@@ -187,6 +186,25 @@ class StagedOperand:
         b, stride = self.builder, self.tile.stride
         return b.plus(b.plus(b.times(row, stride), column), rows * stride + columns)
 
+    def vectors(self, unit: Index, count: int, step: Index, depth: int) -> list[list[SSAValue]]:
+        """
+        What lies at the `unit`-th `count` rows along M or N and the `step`-th `depth` along K.
+
+        By M or N, then along K in vectors, where the tile's rows lie along K; otherwise by K, then
+        along M or N in vectors.
+        """
+        b, width = self.builder, self.tile.vector
+        if self.tile.k_axis == 1:
+            row, column = b.times(unit, count), b.times(step, depth // width)
+            rows, columns = count, depth // width
+        else:
+            row, column = b.times(step, depth), b.times(unit, count // width)
+            rows, columns = depth, count // width
+        return [
+            [b.load(self.memory, (self._in_tile(row, column, i, j),)) for j in range(columns)]
+            for i in range(rows)
+        ]
+
     def fragment(
         self, subgroup: Index, outer_size: int, outer: int, k: int, type: CooperativeMatrixType
     ) -> SSAValue:
@@ -207,7 +225,7 @@ class StagedOperand:
         return b.add(
             CooperativeMatrixLoadOp(
                 b.pointer(self.memory, (place,)),
-                self.stride,
+                b.i32(tile.stride),
                 layout,
                 type,
                 MemoryAccess.NonPrivatePointer,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -81,6 +82,7 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     """
     The cheapest of the target's tiles, with the first instruction in its list that fits any.
 
+    Where the target lists no cooperative matrix of these types, invocations compute by themselves.
     Raises `ScheduleDoesNotFit` where none fits.
     """
     plans: list[Plan] = []
@@ -93,12 +95,12 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
         if fitting:
             return min(fitting, key=_cost).schedule
         plans += candidates
-    if plans:
-        check(plans[-1])
-    properties = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
-    raise ScheduleDoesNotFit(
-        f"CM-29: {target.name} has no cooperative matrices for it; it has {', '.join(properties)}"
-    )
+    scalar = [plan(contraction, each, target) for each in _scalar_candidates(contraction, target)]
+    fitting = [each for each in scalar if not any(problems_of(each))]
+    if fitting:
+        return min(fitting, key=_cost).schedule
+    check((plans + scalar)[-1])
+    raise ScheduleDoesNotFit(f"{target.name} has no schedule for it")
 
 
 def _candidates(
@@ -107,7 +109,7 @@ def _candidates(
     """A schedule for each of the target's tiles that fragments of this shape divide."""
     m, n, k = shape
     bits = bit_width(contraction.element_types[2])
-    paths = _paths(contraction, shape)
+    paths = _paths(contraction, shape, 16)
     instruction = InstructionAttr("coopmat", shape)
     element_bytes = bit_width(contraction.element_types[0]) // 8
     for candidate in target.schedules:
@@ -121,20 +123,46 @@ def _candidates(
         yield ContractionAttr((tile_m, tile_n, tile_k), (rows, columns), instruction, *paths)
 
 
-def _paths(contraction: Contraction, shape: tuple[int, int, int]) -> tuple[StagedAttr, StagedAttr]:
-    """The widest vectors that divide each operand's rows and a fragment's."""
+SCALAR_SHAPES = ((4, 4), (2, 4), (4, 2), (1, 4), (4, 1), (2, 2), (1, 1))
+"""Elements of the result that an invocation computes: rows, columns."""
+
+SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
+
+SCALAR_DEPTH = 16
+"""Elements of K that a workgroup stages at a time."""
+
+
+def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
+    """Schedules in which every invocation computes a few elements of the result."""
+    lanes = target.subgroup_size
+    along_m = 1 << (lanes.bit_length() - 1) // 2
+    for (m, n), (rows, columns) in product(SCALAR_SHAPES, SCALAR_GRIDS):
+        k = 4 if contraction.k > 2 else contraction.k
+        paths = _paths(contraction, (m, n, k), 4)
+        tile_m, tile_n = rows * along_m * m, columns * (lanes // along_m) * n
+        tile_k = min(SCALAR_DEPTH, ceil_div(contraction.k, k) * k)
+        instruction = InstructionAttr("fma", (m, n, k))
+        yield ContractionAttr((tile_m, tile_n, tile_k), (rows, columns), instruction, *paths)
+
+
+def _paths(
+    contraction: Contraction, shape: tuple[int, int, int], most: int
+) -> tuple[StagedAttr, StagedAttr]:
+    """
+    The widest vectors, of at most `most` elements, that divide each operand's rows and a
+    fragment's."""
     m, n, k = shape
     a_type, b_type, _ = contraction.element_types
     a_layout, b_layout, _ = contraction.layouts
-    return _path(a_type, a_layout, m, k), _path(b_type, b_layout, n, k)
+    return _path(a_type, a_layout, m, k, most), _path(b_type, b_layout, n, k, most)
 
 
-def _path(element_type: Attribute, layout: Layout, outer: int, k: int) -> StagedAttr:
+def _path(element_type: Attribute, layout: Layout, outer: int, k: int, most: int) -> StagedAttr:
     """`outer` and `k` are a fragment's sizes along the operand's M or N, and along K."""
     size = bit_width(element_type) // 8
     axis = k_axis_of(layout)
     run, fragment_row = layout.run(column_walk(axis)), k if axis == 1 else outer
-    widths = [v for v in (16, 8, 4, 2) if v * size in (4, 8, 16)]
+    widths = [v for v in (16, 8, 4, 2) if v <= most and v * size in (4, 8, 16)]
     vector = next((v for v in widths if run % v == 0 and fragment_row % v == 0), 1)
     return StagedAttr(padding=STAGED_ROW_PADDING // size, vector=vector)
 

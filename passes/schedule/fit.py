@@ -11,8 +11,12 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.schedule.contraction import shape_of, storage
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile
+
+ACCUMULATED = ("f16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+"""Types that an invocation computes in."""
 
 
 class ScheduleDoesNotFit(ValueError):
@@ -28,7 +32,7 @@ def check(plan: Plan) -> None:
 
 def problems_of(plan: Plan) -> Iterator[str]:
     """Each reason why the plan cannot be carried out."""
-    wrong = list(_instruction(plan))
+    wrong = list(_instruction(plan) if plan.is_cooperative else _invocations(plan))
     yield from wrong
     if wrong:
         return
@@ -57,6 +61,38 @@ def _instruction(plan: Plan) -> Iterator[str]:
         )
 
 
+FEATURES: dict[str, str] = {
+    "f16": "float16",
+    "f64": "float64",
+    "bf16": "int16",
+    **{f"{sign}{bits}": f"int{bits}" for sign in "su" for bits in (8, 16, 64)},
+}
+"""An element type -> the feature that invocations need for it."""
+
+STORED: dict[int, str] = {8: "storage-8-bit", 16: "storage-16-bit"}
+"""Bits of an element in a buffer -> the feature that it needs."""
+
+
+def _invocations(plan: Plan) -> Iterator[str]:
+    target, types = plan.target, plan.contraction.types
+    needed = {FEATURES.get(name) for name in types}
+    needed |= {STORED.get(bit_width(element)) for element in plan.contraction.element_types}
+    for feature in sorted(each for each in needed if each and each not in target.features):
+        named = f"{types[0]} x {types[1]} -> {types[2]}"
+        yield f"fma of {named} needs {feature}, which {target.name} does not list"
+    if types[2] not in ACCUMULATED:
+        yield f"fma: results are one of {', '.join(ACCUMULATED)}, not {types[2]}"
+    along_m, along_n, _ = plan.schedule.fragments
+    if along_m * along_n != target.subgroup_size:
+        m, n, _ = plan.schedule.instruction.sizes
+        rows, columns = plan.schedule.grid
+        yield (
+            f"fma: a subgroup of {target.subgroup_size} invocations has {along_m} x {along_n} "
+            f"places of {m} x {n} elements: {rows} x {columns} subgroups cover a workgroup_tile of "
+            f"{rows * columns * m * n * target.subgroup_size} elements of the result"
+        )
+
+
 def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     vector, size = tile.vector, tile.element_bytes
     if vector & (vector - 1) or vector * size > 16:
@@ -75,12 +111,16 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     columns = k if tile.k_axis == 1 else (m if name == "a" else n)
     if columns % vector:
         yield f"{name}: vector = {vector} does not divide a fragment's row of {columns} elements"
+    if not plan.is_cooperative and vector > 4:
+        yield f"{name}: vector = {vector}: fma takes vectors of up to 4 elements"
     if tile.padding % vector:
         yield (
             f"{name}: padding = {tile.padding} is not a multiple of vector = {vector}: "
             f"{-(-tile.padding // vector) * vector} is"
         )
     needed = min(plan.target.cooperative_matrix_alignment, columns * size)
+    if not plan.is_cooperative:
+        needed = 1
     row = (tile.shape[1] + tile.padding) * size
     if row % needed:
         padding = (-tile.shape[1] * size % needed) // size

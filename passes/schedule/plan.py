@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerType, VectorType, i32
+from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType, i32
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import ContractionAttr, StagedAttr, bit_width
@@ -63,6 +63,8 @@ class StagedTile:
     element_type: Attribute
     padding: int
     vector: int
+    as_bits: bool = False
+    """Whether the elements are moved as integers: bfloat16 where no instruction takes it."""
 
     @property
     def element_bytes(self) -> int:
@@ -71,7 +73,9 @@ class StagedTile:
     @property
     def moved_type(self) -> Attribute:
         """What one invocation moves at a time."""
-        return vector_type(self.element_type, self.vector)
+        element = self.element_type
+        bits = IntegerType(bit_width(element)) if self.as_bits else element
+        return vector_type(bits, self.vector)
 
     @property
     def moved_layout(self) -> Layout:
@@ -132,6 +136,11 @@ class Plan:
         return self.schedule.subgroup_count * self.target.subgroup_size
 
     @property
+    def is_cooperative(self) -> bool:
+        """Whether subgroups multiply together, with cooperative matrices."""
+        return self.schedule.instruction.kind.data == "coopmat"
+
+    @property
     def tiles(self) -> tuple[int, int]:
         """Workgroup tiles along M and N."""
         tile_m, tile_n, _ = self.schedule.tile
@@ -168,13 +177,32 @@ class Plan:
 
         Pointer and stride must be multiples of min(16, bytes of a fragment's row).
         """
+        _, n, _ = self.schedule.instruction.sizes
+        needed = min(self.target.cooperative_matrix_alignment, n * self.result_bytes)
+        return self._result_steps_are_multiples(needed)
+
+    def _result_steps_are_multiples(self, of_bytes: int) -> bool:
+        """Of everything that separates the rows of fragments of a row-major result."""
         if self.result_stride is None:
             return False
         _, n, _ = self.schedule.instruction.sizes
-        needed = min(self.target.cooperative_matrix_alignment, n * self.result_bytes)
         steps = [self.result_stride, self.result.start, n]
         steps += [axis.stride for axis in self.result.walks[BATCH]]
-        return all(step * self.result_bytes % needed == 0 for step in steps)
+        return all(step * self.result_bytes % of_bytes == 0 for step in steps)
+
+    @property
+    def result_width(self) -> int:
+        """Elements of the result that an invocation keeps in one vector."""
+        _, n, _ = self.schedule.instruction.sizes
+        return next(v for v in (4, 2, 1) if n % v == 0)
+
+    @property
+    def result_vector(self) -> int:
+        """Elements that an invocation moves at a time between its registers and the result."""
+        width = self.result_width
+        bytes = width * self.result_bytes
+        whole = self.contraction.n % width == 0 and bytes <= 16
+        return width if whole and self._result_steps_are_multiples(bytes) else 1
 
     @property
     def whole_tiles(self) -> bool:
@@ -189,7 +217,7 @@ class Plan:
 
         Each subgroup has room for one fragment.
         """
-        if self.result_aligned and self.whole_tiles:
+        if not self.is_cooperative or (self.result_aligned and self.whole_tiles):
             return None
         m, n, _ = self.schedule.instruction.sizes
         return m * self.schedule.subgroup_count, n
@@ -207,6 +235,7 @@ def _staged(
     outer: tuple[int, int],
     inner: tuple[int, int],
     layout: Layout,
+    as_bits: bool,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = k_axis_of(layout)
@@ -219,6 +248,7 @@ def _staged(
         element_type,
         path.padding.data,
         path.vector.data,
+        as_bits,
     )
 
 
@@ -228,10 +258,12 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
     a_type, b_type, _ = contraction.element_types
     a_layout, b_layout, _ = contraction.layouts
     inner = (tile_k, contraction.k)
+    scalar = schedule.instruction.kind.data == "fma"
+    a_bits, b_bits = (scalar and isinstance(t, BFloat16Type) for t in (a_type, b_type))
     return Plan(
         contraction,
         schedule,
         target,
-        _staged(schedule.a, a_type, (tile_m, contraction.m), inner, a_layout),
-        _staged(schedule.b, b_type, (tile_n, contraction.n), inner, b_layout),
+        _staged(schedule.a, a_type, (tile_m, contraction.m), inner, a_layout, a_bits),
+        _staged(schedule.b, b_type, (tile_n, contraction.n), inner, b_layout, b_bits),
     )

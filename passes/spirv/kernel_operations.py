@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar, cast
 
-from xdsl.dialects import arith, gpu, memref, scf
+from xdsl.dialects import arith, gpu, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
+    VectorType,
     i1,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
-from xdsl_spirv.dialects.spirv import arithmetic, bit, constants, conversion, logic
+from xdsl_spirv.dialects.spirv import arithmetic, bit, constants, conversion, glsl, logic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp, CompositeExtractOp
 from xdsl_spirv.dialects.spirv.control_flow import (
     BranchConditionalOp,
     BranchOp,
@@ -75,6 +77,7 @@ BINARY: dict[type[Operation], type[Operation]] = {
     arith.SubfOp: arithmetic.FSubOp,
     arith.MulfOp: arithmetic.FMulOp,
     arith.DivfOp: arithmetic.FDivOp,
+    arith.ShLIOp: bit.ShiftLeftLogicalOp,
 }
 
 BITWISE: dict[type[Operation], tuple[type[Operation], type[Operation]]] = {
@@ -131,6 +134,41 @@ def select(code: KernelCode, op: Operation) -> None:
 
 def convert_float(code: KernelCode, op: Operation) -> None:
     made = conversion.FConvertOp(code.value(op.operands[0]), op.results[0].type)
+    code.values[op.results[0]] = code.add(made)
+
+
+def convert_integer(code: KernelCode, op: Operation) -> None:
+    kind = conversion.SConvertOp if isinstance(op, arith.ExtSIOp) else conversion.UConvertOp
+    made = kind(code.value(op.operands[0]), code.type(op.results[0].type, op))
+    code.values[op.results[0]] = code.add(made)
+
+
+def bitcast(code: KernelCode, op: Operation) -> None:
+    made = conversion.BitcastOp(code.value(op.operands[0]), op.results[0].type)
+    code.values[op.results[0]] = code.add(made)
+
+
+def fused(code: KernelCode, op: Operation) -> None:
+    made = glsl.GLFmaOp.create(
+        operands=[code.value(operand) for operand in op.operands], result_types=op.result_types
+    )
+    code.values[op.results[0]] = code.add(made)
+
+
+def extract(code: KernelCode, op: Operation) -> None:
+    taken = cast(vector.ExtractOp, op)
+    if taken.dynamic_position:
+        refuse(PASS, op, "it extracts at a dynamic position")
+    made = CompositeExtractOp(code.value(taken.vector), taken.static_position.get_values())
+    code.values[op.results[0]] = code.add(made)
+
+
+def broadcast(code: KernelCode, op: Operation) -> None:
+    type = op.results[0].type
+    assert isinstance(type, VectorType)
+    if isinstance(op.operands[0].type, VectorType) or type.get_num_dims() != 1:
+        refuse(PASS, op, "only a scalar can be spread over a vector of one dimension")
+    made = CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
     code.values[op.results[0]] = code.add(made)
 
 
@@ -326,7 +364,14 @@ HANDLERS: dict[type[Operation], Convert] = {
     arith.SelectOp: select,
     arith.ExtFOp: convert_float,
     arith.TruncFOp: convert_float,
+    arith.ExtSIOp: convert_integer,
+    arith.ExtUIOp: convert_integer,
+    arith.BitcastOp: bitcast,
     arith.ConstantOp: constant,
+    math.FmaOp: fused,
+    vector.ExtractOp: extract,
+    vector.BroadcastOp: broadcast,
+    CompositeConstructOp: same,
     constants.ConstantOp: matrix_constant,
     gpu.BlockIdOp: block_id,
     gpu.ThreadIdOp: thread_id,

@@ -49,17 +49,41 @@ func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128
 
 // -----
 
-// CHECK: 'linalg.generic' in @main: 8x8x8 f32 x f32 -> f32: CM-29: lavapipe has no cooperative matrices for it; it has f16 x f16 -> f16, f16 x f16 -> f32, s8 x s8 -> s32, u8 x u8 -> u32
+// CHECK: 'linalg.generic' in @main: 8x8x8 f32 x f32 -> f32: CM-29: lavapipe has no cooperative matrices of f32 x f32 -> f32; it has f16 x f16 -> f16, f16 x f16 -> f32, s8 x s8 -> s32, u8 x u8 -> u32
 func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
-  %0 = linalg.matmul ins(%a, %b : tensor<8x8xf32>, tensor<8x8xf32>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<>, b = staged<>>} ins(%a, %b : tensor<8x8xf32>, tensor<8x8xf32>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
 }
 
 // -----
 
-// CHECK: 'linalg.generic' in @main: 8x8x8 bf16 x bf16 -> f32: CM-29: lavapipe has no cooperative matrices for it
+// CHECK: 'linalg.generic' in @main: 8x8x8 bf16 x bf16 -> f32: CM-29: lavapipe has no cooperative matrices of bf16 x bf16 -> f32
 func.func @main(%a: tensor<8x8xbf16>, %b: tensor<8x8xbf16>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
-  %0 = linalg.matmul ins(%a, %b : tensor<8x8xbf16>, tensor<8x8xbf16>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<>, b = staged<>>} ins(%a, %b : tensor<8x8xbf16>, tensor<8x8xbf16>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+
+// -----
+
+// CHECK: fma: a subgroup of 8 invocations has 8 x 8 places of 1 x 1 elements: 1 x 1 subgroups cover a workgroup_tile of 8 elements of the result
+func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = fma 1x1x1, a = staged<>, b = staged<>>} ins(%a, %b : tensor<8x8xf32>, tensor<8x8xf32>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+
+// -----
+
+// CHECK: fma: results are one of f16, f32, f64, s8, u8, s16, u16, s32, u32, s64, u64, not bf16
+func.func @main(%a: tensor<8x8xbf16>, %b: tensor<8x8xbf16>, %c: tensor<8x8xbf16>) -> tensor<8x8xbf16> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [4, 2, 8], subgroups = [1, 1], instruction = fma 1x1x1, a = staged<>, b = staged<>>} ins(%a, %b : tensor<8x8xbf16>, tensor<8x8xbf16>) outs(%c : tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  return %0 : tensor<8x8xbf16>
+}
+
+// -----
+
+// CHECK: a: vector = 8: fma takes vectors of up to 4 elements
+func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [4, 2, 8], subgroups = [1, 1], instruction = fma 1x1x8, a = staged<vector = 8>, b = staged<>>} ins(%a, %b : tensor<8x8xf16>, tensor<8x8xf16>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
 }
 

@@ -9,13 +9,11 @@ subgroup at a time, and each invocation stores the elements that lie inside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
@@ -24,53 +22,28 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.kernel.result import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
-from xdsl_spirv.passes.kernel.walk import spot
-from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
+from xdsl_spirv.passes.schedule.plan import Plan
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where an invocation finds itself: workgroup tile, subgroup in the grid of subgroups, lane."""
-
-    batch: Index
-    tile_row: Index
-    tile_column: Index
-    invocation: SSAValue
-    subgroup: Index
-    lane: SSAValue
-    subgroup_row: Index
-    subgroup_column: Index
-
-
-class ResultTile:
+class FragmentTile(ResultTile):
     """The code that begins and ends a subgroup's accumulators, in the order row by row."""
 
     def __init__(
         self, builder: KernelBuilder, plan: Plan, place: Place, type: CooperativeMatrixType
     ):
-        self.builder, self.plan, self.place, self.type = builder, plan, place, type
-        self.m, self.n, _ = plan.schedule.instruction.sizes
+        super().__init__(builder, plan, place)
+        self.type = type
         self.fragments_m, self.fragments_n, _ = plan.schedule.fragments
-        tile_m, tile_n, _ = plan.schedule.tile
-        rows, columns = plan.schedule.grid
-        b = builder
-        self.row = b.plus(
-            b.times(place.tile_row, tile_m), b.times(place.subgroup_row, tile_m // rows)
-        )
-        self.column = b.plus(
-            b.times(place.tile_column, tile_n), b.times(place.subgroup_column, tile_n // columns)
-        )
-        layout = plan.result
-        self.start = b.plus(spot(b, layout.walks[BATCH], place.batch, 0).base, layout.start)
         self.scratch: SSAValue | None = None
         if (shape := plan.scratch_shape) is not None:
-            self.scratch = b.allocate(
+            self.scratch = builder.allocate(
                 MemRefType(type.element_type, shape, memory_space=WORKGROUP), "scratch"
             )
-        self._scratch_row = b.times(place.subgroup, self.m) if self.scratch else 0
+        self._scratch_row = builder.times(place.subgroup, self.m) if self.scratch else 0
 
     @property
     def direct(self) -> bool:
@@ -79,17 +52,7 @@ class ResultTile:
 
     def flat(self, memory: SSAValue) -> SSAValue:
         """The result's buffer, or the initial value's, as one row of elements."""
-        name = f"{memory.name_hint or 'result'}_elements"
-        return self.builder.at_top(FlatViewOp(memory, self.type.element_type), name)
-
-    def _offset(self, row: Index, column: Index) -> Index:
-        """Where an element of the result lies."""
-        b, layout = self.builder, self.plan.result
-        rows, columns = (
-            spot(b, layout.walks[walk], number, 0).base
-            for walk, number in ((ROWS, row), (COLUMNS, column))
-        )
-        return b.plus(b.plus(rows, columns), self.start)
+        return self.view(memory, self.type.element_type)
 
     def _stride(self) -> int:
         stride = self.plan.result_stride
@@ -97,7 +60,7 @@ class ResultTile:
         return stride
 
     def _pointer(self, memory: SSAValue, at: tuple[Index, Index]) -> SSAValue:
-        return self.builder.pointer(memory, (self._offset(*at),))
+        return self.builder.pointer(memory, (self.offset(*at),))
 
     def _corners(self) -> list[tuple[Index, Index]]:
         """Row and column of each fragment's first element in the result."""
@@ -162,8 +125,8 @@ class ResultTile:
         b, scratch = self.builder, self._scratch()
 
         def copy(row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
-            inside = self._inside(row, column)
-            place = (self._offset(row, column),)
+            inside = self.inside(row, column)
+            place = (self.offset(row, column),)
             b.when(inside, lambda: b.store(b.load(scratch, scratch_at), target, place))
 
         for number, (at, value) in enumerate(zip(self._corners(), values, strict=True)):
@@ -185,10 +148,10 @@ class ResultTile:
         b, scratch = self.builder, self._scratch()
 
         def copy(row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
-            inside = self._inside(row, column)
+            inside = self.inside(row, column)
             if inside is not None:
                 row, column = b.select(inside, row, 0), b.select(inside, column, 0)
-            value = b.load(source, (self._offset(row, column),))
+            value = b.load(source, (self.offset(row, column),))
             if inside is not None:
                 value = b.select(inside, value, b.zero(value.type))
             b.store(value, scratch, scratch_at)
@@ -210,13 +173,6 @@ class ResultTile:
     def _scratch(self) -> SSAValue:
         assert self.scratch is not None
         return self.scratch
-
-    def _inside(self, row: Index, column: Index) -> Condition:
-        """Whether an element lies inside the result, as far as the shape leaves it open."""
-        b, contraction = self.builder, self.plan.contraction
-        tile_m, tile_n, _ = self.plan.schedule.tile
-        inside = b.below(row, contraction.m) if contraction.m % tile_m else None
-        return b.both(inside, b.below(column, contraction.n)) if contraction.n % tile_n else inside
 
     def _for_each_element(
         self,

@@ -1,0 +1,210 @@
+"""
+Scheduled contractions by fused multiply-adds: each invocation computes a few elements by itself.
+
+The schedule's instruction is `fma MxNxK`; see `collective` for what surrounds it. This takes every
+type that a device can store, and needs no cooperative matrices: inputs are converted to the
+result's type in registers, bfloat16 by a shift of its bits, which is exact and needs no extension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, math, vector
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerType,
+    ModuleOp,
+    VectorType,
+    f32,
+    i32,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.collective import lower_collectives
+from xdsl_spirv.passes.kernel.result import Place, ResultTile
+from xdsl_spirv.passes.kernel.staging import StagedOperand
+from xdsl_spirv.passes.schedule.plan import Plan, vector_type
+
+HIGH_HALF = 16
+"""A bfloat16 is the upper half of a binary32 number."""
+
+
+@dataclass(frozen=True)
+class ContractionToFMAPass(ModulePass):
+    """Writes out every kernel whose schedule says `fma`: invocations compute by themselves."""
+
+    name = "contraction-to-fma"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_collectives(self.name, op, "fma", InvocationCore)
+
+
+class InvocationCore:
+    """
+    An invocation's m x n elements of the result, row by row in vectors of `plan.result_width`.
+
+    The invocations of a subgroup lie row by row over the subgroup's part of the result.
+    """
+
+    def __init__(self, builder: KernelBuilder, made: Plan, place: Place):
+        self.builder, self.made = builder, made
+        self.m, self.n, self.k = made.schedule.instruction.sizes
+        self.width = made.result_width
+        self.element = made.contraction.element_types[2]
+        self.tile = ResultTile(builder, made, place)
+        b = builder
+        along_m, along_n, _ = made.schedule.fragments
+        lane_row, lane_column = b.divided(place.lane, along_n), b.remainder(place.lane, along_n)
+        self.unit_row = b.plus(b.times(place.subgroup_row, along_m), lane_row)
+        self.unit_column = b.plus(b.times(place.subgroup_column, along_n), lane_column)
+        self.row = b.plus(self.tile.row, b.times(lane_row, self.m))
+        self.column = b.plus(self.tile.column, b.times(lane_column, self.n))
+
+    @property
+    def vector(self) -> Attribute:
+        """The type of an accumulator."""
+        return vector_type(self.element, self.width)
+
+    # The result
+
+    def _vectors(self) -> list[tuple[Index, Index]]:
+        """Row and column of the first element of each accumulator."""
+        b = self.builder
+        return [
+            (b.plus(self.row, i), b.plus(self.column, j))
+            for i in range(self.m)
+            for j in range(0, self.n, self.width)
+        ]
+
+    def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
+        if init is None:
+            return [self.builder.zero(self.vector)] * (self.m * self.n // self.width)
+        step = self.made.result_vector
+        source = self.tile.view(init, vector_type(self.element, step))
+        return [
+            self._pack([self._load(source, row, self.builder.plus(column, j)) for j in parts])
+            for row, column in self._vectors()
+            for parts in (range(0, self.width, step),)
+        ]
+
+    def _load(self, source: SSAValue, row: Index, column: Index) -> SSAValue:
+        """The initial value's element or vector; any where it lies outside."""
+        b, inside = self.builder, self.tile.inside(row, column)
+        at = b.divided(self.tile.offset(row, column), self.made.result_vector)
+        return b.load(source, (at if inside is None else b.select(inside, at, 0),))
+
+    def _pack(self, parts: Sequence[SSAValue]) -> SSAValue:
+        if len(parts) == 1:
+            return parts[0]
+        return self.builder.add(CompositeConstructOp(parts, self.vector))
+
+    def end(self, totals: Sequence[SSAValue], result: SSAValue) -> None:
+        b, step = self.builder, self.made.result_vector
+        target = self.tile.view(result, vector_type(self.element, step))
+        for (row, column), total in zip(self._vectors(), totals, strict=True):
+            parts = [total] if step == self.width else self._components(total)
+            for j, part in zip(range(0, self.width, step), parts, strict=True):
+                self._store(part, target, row, b.plus(column, j))
+
+    def _store(self, value: SSAValue, target: SSAValue, row: Index, column: Index) -> None:
+        b = self.builder
+
+        def store() -> None:
+            at = b.divided(self.tile.offset(row, column), self.made.result_vector)
+            b.store(value, target, (at,))
+
+        b.when(self.tile.inside(row, column), store)
+
+    # The products
+
+    def multiply(
+        self, a: StagedOperand, b: StagedOperand, carried: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """The multiply-adds of one K tile in Workgroup memory."""
+        _, _, count = self.made.schedule.fragments
+
+        def step(k: Index, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            rows = self._elements(a, self.unit_row, self.m, k, self.made.contraction.types[0])
+            columns = self._elements(b, self.unit_column, self.n, k, self.made.contraction.types[1])
+            return self._products(rows, columns, totals)
+
+        return self.builder.loop(count, 1, carried, step, "step")
+
+    def _elements(
+        self, operand: StagedOperand, unit: Index, count: int, step: Index, name: str
+    ) -> list[list[SSAValue]]:
+        """The invocation's elements of an operand, in the result's type: by M or N, then K."""
+        loaded = operand.vectors(unit, count, step, self.k)
+        parts = [[x for each in row for x in self._scalars(each, name)] for row in loaded]
+        if operand.tile.k_axis == 1:
+            return parts
+        return [[parts[k][i] for k in range(self.k)] for i in range(count)]
+
+    def _places(self, value: SSAValue) -> range:
+        return range(value.type.get_shape()[0] if isinstance(value.type, VectorType) else 1)
+
+    def _components(self, value: SSAValue) -> list[SSAValue]:
+        type = value.type
+        if not isinstance(type, VectorType):
+            return [value]
+        extract = [vector.ExtractOp(value, [i], type.element_type) for i in self._places(value)]
+        return [self.builder.add(each) for each in extract]
+
+    def _scalars(self, value: SSAValue, name: str) -> list[SSAValue]:
+        """The components of an input's vector, in the result's type."""
+        if name.startswith("f") and value.type != self.element:
+            # Vectors of floats are converted whole; xDSL's integer extensions take scalars only.
+            to = vector_type(self.element, len(self._places(value)))
+            if value.type != to:
+                value = self.builder.add(arith.ExtFOp(value, cast(AnyFloat, to)))
+            return self._components(value)
+        return [self._extended(each, name) for each in self._components(value)]
+
+    def _extended(self, value: SSAValue, name: str) -> SSAValue:
+        """An integer, or the bits of a bfloat16, in the result's type."""
+        b, to = self.builder, self.element
+        if value.type == to:
+            return value
+        if isinstance(to, IntegerType):
+            return b.add((arith.ExtSIOp if name.startswith("s") else arith.ExtUIOp)(value, to))
+        bits = b.add(arith.ExtUIOp(value, i32))
+        high = b.add(arith.ShLIOp(bits, b.i32(HIGH_HALF)))
+        single = b.add(arith.BitcastOp(high, f32))
+        return single if to == f32 else b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
+
+    def _products(
+        self,
+        rows: Sequence[Sequence[SSAValue]],
+        columns: Sequence[Sequence[SSAValue]],
+        totals: Sequence[SSAValue],
+    ) -> list[SSAValue]:
+        results = list(totals)
+        groups = range(0, self.n, self.width)
+        for k in range(self.k):
+            factors = [self._pack([columns[j + i][k] for i in range(self.width)]) for j in groups]
+            for i in range(self.m):
+                spread = self._spread(rows[i][k])
+                for j, factor in enumerate(factors):
+                    at = i * len(factors) + j
+                    results[at] = self._fused(spread, factor, results[at])
+        return results
+
+    def _spread(self, value: SSAValue) -> SSAValue:
+        """A value in every component of an accumulator."""
+        type = self.vector
+        if not isinstance(type, VectorType):
+            return value
+        return self.builder.add(vector.BroadcastOp(value, type))
+
+    def _fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+        b = self.builder
+        if isinstance(self.element, IntegerType):
+            return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
+        return b.add(math.FmaOp(x, y, total))

@@ -1,0 +1,68 @@
+"""
+Where an invocation finds itself, and where the elements of its part of the result lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.kernel.walk import spot
+from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an invocation finds itself: workgroup tile, subgroup in the grid of subgroups, lane."""
+
+    batch: Index
+    tile_row: Index
+    tile_column: Index
+    invocation: SSAValue
+    subgroup: Index
+    lane: SSAValue
+    subgroup_row: Index
+    subgroup_column: Index
+
+
+class ResultTile:
+    """A subgroup's part of the result: `row` and `column` are where it begins."""
+
+    def __init__(self, builder: KernelBuilder, plan: Plan, place: Place):
+        self.builder, self.plan, self.place = builder, plan, place
+        self.m, self.n, _ = plan.schedule.instruction.sizes
+        tile_m, tile_n, _ = plan.schedule.tile
+        rows, columns = plan.schedule.grid
+        b = builder
+        self.row = b.plus(
+            b.times(place.tile_row, tile_m), b.times(place.subgroup_row, tile_m // rows)
+        )
+        self.column = b.plus(
+            b.times(place.tile_column, tile_n), b.times(place.subgroup_column, tile_n // columns)
+        )
+        layout = plan.result
+        self.start = b.plus(spot(b, layout.walks[BATCH], place.batch, 0).base, layout.start)
+
+    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
+        """The result's buffer, or the initial value's, as one row of elements or vectors."""
+        name = f"{memory.name_hint or 'result'}_elements"
+        return self.builder.at_top(FlatViewOp(memory, element), name)
+
+    def offset(self, row: Index, column: Index) -> Index:
+        """Where an element of the result lies."""
+        b, layout = self.builder, self.plan.result
+        rows, columns = (
+            spot(b, layout.walks[walk], number, 0).base
+            for walk, number in ((ROWS, row), (COLUMNS, column))
+        )
+        return b.plus(b.plus(rows, columns), self.start)
+
+    def inside(self, row: Index, column: Index) -> Condition:
+        """Whether an element lies inside the result, as far as the shape leaves it open."""
+        b, contraction = self.builder, self.plan.contraction
+        tile_m, tile_n, _ = self.plan.schedule.tile
+        inside = b.below(row, contraction.m) if contraction.m % tile_m else None
+        return b.both(inside, b.below(column, contraction.n)) if contraction.n % tile_n else inside
