@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.spirv.types import (
     PointerType,
     RuntimeArrayType,
     StructType,
+    UntypedPointerType,
 )
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
@@ -141,7 +142,7 @@ class Unit:
                 return Composite(tuple(self.form(member) for member in type.member_types))
             case CooperativeMatrixType():
                 return self._cooperative(type)
-            case PointerType() | MemRefType() | RuntimeArrayType():
+            case PointerType() | UntypedPointerType() | MemRefType() | RuntimeArrayType():
                 return Opaque(str(type))
             case _:
                 raise InterpreterError(f"values of type {type} are not executed")

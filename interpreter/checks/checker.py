@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.structure import FuncOp, GlobalVariableOp
+from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleVariable
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.counters import Counters
 from xdsl_spirv.interpreter.checks.memory import MemoryShadow
@@ -78,9 +78,9 @@ class Checker:
             return
         for name, slot in self.unit.global_slots.items():
             op = self.unit.symbols[name]
-            assert isinstance(op, GlobalVariableOp)
+            assert isinstance(op, ModuleVariable)
             made = wave.globals[slot]
-            private = op.type.storage_class.data == StorageClass.Private
+            private = op.storage_class == StorageClass.Private
             if private and op.initializer is None and isinstance(made, VariablePointer):
                 made.variable.shadow = filled(shadow_form(made.variable.form), UNWRITTEN)
 

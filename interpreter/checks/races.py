@@ -39,6 +39,7 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 )
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, MemorySemantics, Scope
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleOp
+from xdsl_spirv.dialects.spirv.types import UntypedPointerType
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.memory import Memory
@@ -114,7 +115,7 @@ def _may_alias(op: Operation) -> bool:
     from xdsl_spirv.interpreter.spirv.memory import has_bytes, pointer_type
 
     pointer = op.target if isinstance(op, memory_ops.CopyMemoryOp) else op.operands[0]
-    return has_bytes(pointer_type(pointer))
+    return isinstance(pointer.type, UntypedPointerType) or has_bytes(pointer_type(pointer))
 
 
 class Granules:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv import memory as ops
+from xdsl_spirv.dialects.spirv import untyped_pointer as untyped
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.types import (
@@ -38,6 +39,7 @@ from xdsl_spirv.interpreter.layout import Layout, loader, storer
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv.memory import (
+    accessed,
     has_bytes,
     load_variable,
     pointer_type,
@@ -166,8 +168,7 @@ class Writer:
 @checked(ops.LoadOp)
 def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """A load within bounds, aligned, of what was written, not racing."""
-    type = pointer_type(op.pointer)
-    reader = Reader(op, type, compiler)
+    reader = Reader(op, accessed(op.pointer, op.results[0].type), compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         address(compiler, op, shadows[0], wave.mask)
@@ -181,7 +182,7 @@ def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Check
 @checked(ops.StoreOp)
 def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """A store within bounds, aligned, of a defined value, not racing."""
-    writer = Writer(op, pointer_type(op.pointer), compiler)
+    writer = Writer(op, accessed(op.pointer, op.object.type), compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         address(compiler, op, shadows[0], wave.mask)
@@ -236,6 +237,8 @@ def lengths_of(type: Attribute, indexes: Sequence[SSAValue], unit: Unit) -> list
     ops.InBoundsAccessChainOp,
     ops.PtrAccessChainOp,
     ops.InBoundsPtrAccessChainOp,
+    untyped.UntypedAccessChainOp,
+    untyped.UntypedInBoundsAccessChainOp,
 )
 def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """
@@ -243,7 +246,9 @@ def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
     """
     checker, unit = compiler.checker, compiler.unit
     first = len(op.operands) - len(op.indexes)
-    lengths = lengths_of(pointer_type(op.base).pointee, op.indexes, unit)
+    base = op.base_type if isinstance(op, untyped.UntypedAccessChain) else None
+    base = pointer_type(op.base).pointee if base is None else base
+    lengths = lengths_of(base, op.indexes, unit)
     limits = [(first + number, count) for number, count in lengths] if checker.checks.bounds else []
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

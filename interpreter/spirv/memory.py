@@ -16,9 +16,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv import memory as ops
 from xdsl_spirv.dialects.spirv import structure
+from xdsl_spirv.dialects.spirv import untyped_pointer as untyped
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.types import PointerType, RuntimeArrayType, StructType
+from xdsl_spirv.dialects.spirv.types import (
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+    UntypedPointerType,
+)
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.layout import Chain, Layout, loader, storer
@@ -34,9 +40,24 @@ VALUE_CLASSES = (StorageClass.Function, StorageClass.Private, StorageClass.Input
 
 
 def pointer_type(value: SSAValue) -> PointerType:
-    """The type of a value that the verifier has found to be a pointer."""
+    """The type of a value that the verifier has found to be a pointer, refused if untyped."""
+    if isinstance(value.type, UntypedPointerType):
+        raise InterpreterError(
+            "this access through an untyped pointer is not executed",
+            remedy="untyped pointers are for loads, stores and access chains",
+        )
     assert isinstance(value.type, PointerType)
     return value.type
+
+
+def accessed(pointer: SSAValue, data: Attribute) -> PointerType:
+    """The type of a pointer through which `data` moves: what an untyped one points to."""
+    if not isinstance(pointer.type, UntypedPointerType):
+        return pointer_type(pointer)
+    found = PointerType(data, pointer.type.storage_class)
+    if not has_bytes(found):
+        raise InterpreterError(f"{pointer.type} is not executed: its memory has no bytes")
+    return found
 
 
 def has_bytes(type: PointerType) -> bool:
@@ -65,7 +86,7 @@ def address_of(op: structure.AddressOfOp, unit: Unit) -> Function:
 @action(ops.LoadOp)
 def load(op: ops.LoadOp, unit: Unit) -> Function:
     """The value that the pointer points to."""
-    type = pointer_type(op.pointer)
+    type = accessed(op.pointer, op.results[0].type)
     if has_bytes(type):
         read = loader(type.pointee, Layout(unit))
         return lambda wave, pointer: read(pointer, wave.mask)
@@ -97,7 +118,7 @@ def store_variable(unit: Unit, wave: Wave, pointer: VariablePointer, new: Any) -
 @action(ops.StoreOp)
 def store(op: ops.StoreOp, unit: Unit) -> Function:
     """Write the object where the pointer points."""
-    type = pointer_type(op.pointer)
+    type = accessed(op.pointer, op.object.type)
     if has_bytes(type):
         write = storer(type.pointee, Layout(unit))
         return lambda wave, pointer, object: write(pointer, object, wave.mask)
@@ -142,6 +163,12 @@ def access_chain(op: ops.AccessChainOp, unit: Unit) -> Function:
     return _chain(pointer_type(op.base), op.indexes, unit, op)
 
 
+@value(untyped.UntypedAccessChainOp, untyped.UntypedInBoundsAccessChainOp)
+def untyped_chain(op: untyped.UntypedAccessChain, unit: Unit) -> Function:
+    """The pointer to the part of an object of the stated type."""
+    return _chain(accessed(op.base, op.base_type), op.indexes, unit, op)
+
+
 @value(ops.PtrAccessChainOp, ops.InBoundsPtrAccessChainOp)
 def ptr_access_chain(op: ops.PtrAccessChainOp, unit: Unit) -> Function:
     """As an access chain, after stepping `element` elements as the base's array does."""
@@ -161,8 +188,17 @@ def ptr_access_chain(op: ops.PtrAccessChainOp, unit: Unit) -> Function:
 @value(ops.ArrayLengthOp)
 def array_length(op: ops.ArrayLengthOp, unit: Unit) -> Function:
     """How many elements the runtime array at the struct's end has room for."""
-    struct: Attribute = pointer_type(op.structure).pointee
-    number = op.array_member.value.data
+    return _length(pointer_type(op.structure).pointee, op.array_member.value.data, unit)
+
+
+@value(untyped.UntypedArrayLengthOp)
+def untyped_array_length(op: untyped.UntypedArrayLengthOp, unit: Unit) -> Function:
+    """As an array length, of a struct of the stated type."""
+    struct = accessed(op.pointer, op.structure).pointee
+    return _length(struct, op.array_member.value.data, unit)
+
+
+def _length(struct: Attribute, number: int, unit: Unit) -> Function:
     assert isinstance(struct, StructType)
     array = struct.member_types[number]
     assert isinstance(array, RuntimeArrayType)

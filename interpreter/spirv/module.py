@@ -5,7 +5,7 @@ A `spirv.module` at launch: specialization constants, variables, entry points, b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.spirv.structure import (
     FuncOp,
     GlobalVariableOp,
     ModuleOp,
+    UntypedGlobalVariableOp,
 )
 from xdsl_spirv.interpreter.checks.places import lines_of
 from xdsl_spirv.interpreter.checks.report import Checks
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks.checker import Checker
 
 Buffers = MutableMapping[tuple[int, int], Array]
+VariableOp: TypeAlias = GlobalVariableOp | UntypedGlobalVariableOp
 SpecValues = Mapping[int, int | float | bool]
 
 
@@ -181,12 +183,26 @@ BUILT_INS: dict[str, Callable[[Wave], Array]] = {
 """Input variables that the launch fills."""
 
 
+WITH_BYTES = (
+    StorageClass.Workgroup,
+    StorageClass.PushConstant,
+    StorageClass.StorageBuffer,
+    StorageClass.Uniform,
+)
+"""Storage classes in which untyped variables are executed."""
+
+
 def creator(
-    op: GlobalVariableOp, unit: Unit, buffers: Buffers, push_constants: bytes
+    op: VariableOp,
+    unit: Unit,
+    buffers: Buffers,
+    push_constants: bytes,
 ) -> Callable[[Wave], Any] | None:
     """How a wave gets a variable of the module; None for a buffer that was not given."""
-    pointee, storage = op.type.pointee, op.type.storage_class.data
+    pointee, storage = op.object_type, op.type.storage_class.data
     name = op.sym_name.data
+    if pointee is None or (isinstance(op, UntypedGlobalVariableOp) and storage not in WITH_BYTES):
+        raise InterpreterError(f"the untyped variable @{name} in {storage.name} memory", op)
     if op.built_in is not None:
         fill = BUILT_INS.get(op.built_in.data)
         if fill is None:
@@ -216,7 +232,7 @@ def creator(
             )
 
 
-def _buffer(op: GlobalVariableOp, buffers: Buffers) -> Callable[[Wave], Any] | None:
+def _buffer(op: VariableOp, buffers: Buffers) -> Callable[[Wave], Any] | None:
     where = _place(op)
     array = buffers.get(where)
     if array is None:
@@ -232,7 +248,7 @@ def _buffer(op: GlobalVariableOp, buffers: Buffers) -> Callable[[Wave], Any] | N
     return lambda wave: start_of(memory)
 
 
-def _place(op: GlobalVariableOp) -> tuple[int, int]:
+def _place(op: VariableOp) -> tuple[int, int]:
     """The descriptor set and binding of a buffer."""
     if op.descriptor_set is None or op.binding is None:
         raise InterpreterError("a buffer variable needs a descriptor set and a binding", op)
@@ -291,7 +307,7 @@ def run_workgroups(
     unit.geometry = geometry_of(grid, workgroup_size(unit, function), options)
     used = _used_variables(unit, function)
     for op in module.body.block.ops:
-        if not isinstance(op, GlobalVariableOp) or op.sym_name.data not in used:
+        if not isinstance(op, VariableOp) or op.sym_name.data not in used:
             continue
         made = creator(op, unit, buffers, push_constants)
         if made is None:

@@ -105,6 +105,7 @@ class Kernel:
         variables = [
             f"spirv.GlobalVariable @b{i} bind(0, {i}) : {type}"
             for i, (type, _, _) in enumerate(self.buffers)
+            if type
         ]
         inputs = {"id": "GlobalInvocationId", "group": "WorkgroupId"}
         prelude = ["%zero = spirv.Constant 0 : i32", "%one = spirv.Constant 1 : i32"]

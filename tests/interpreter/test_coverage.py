@@ -17,13 +17,13 @@ from xdsl_spirv.dialects.spirv import (
     subgroup,
     tensor_addressing,
     tensor_arm,
-    untyped_pointer,
     vendor,
 )
 from xdsl_spirv.interpreter import InterpreterError, semantics
 
 DECLARATION = "read once when a module is loaded; nothing to execute"
 ADDRESSES = "pointers are places in buffers, not numbers, so they have no physical address"
+UNTYPED = "untyped pointers are into memory that has bytes, and step by access chains only"
 
 NOT_EXECUTED = {
     "spirv.module": DECLARATION,
@@ -31,9 +31,13 @@ NOT_EXECUTED = {
     "spirv.EntryPoint": DECLARATION,
     "spirv.ExecutionMode": DECLARATION,
     "spirv.GlobalVariable": DECLARATION,
-    "spirv.KHR.UntypedGlobalVariable": DECLARATION,
     "spirv.SpecConstant": DECLARATION,
     "spirv.SpecConstantComposite": DECLARATION,
+    "spirv.KHR.UntypedGlobalVariable": DECLARATION,
+    "spirv.KHR.UntypedVariable": UNTYPED,
+    "spirv.KHR.UntypedPtrAccessChain": UNTYPED,
+    "spirv.KHR.UntypedInBoundsPtrAccessChain": UNTYPED,
+    "spirv.KHR.UntypedPrefetch": "CrossWorkgroup memory is OpenCL's",
     "spirv.EXT.SpecConstantCompositeReplicate": DECLARATION,
     "spirv.KHR.SpecConstantData": DECLARATION,
     "spirv.KHR.ReadClock": "its value is no function of the program",
@@ -45,7 +49,6 @@ NOT_EXECUTED = {
 }
 
 NOT_YET = {
-    "untyped pointers": untyped_pointer,
     "comparisons of pointers, and sizes in bytes": pointer,
     "group operations before SPIR-V 1.3": subgroup,
     "SPV_NV_cooperative_matrix2's tensors": cooperative_matrix_tensor,

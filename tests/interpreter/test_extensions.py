@@ -193,3 +193,31 @@ def test_coordinates_are_those_of_the_component(kernel: Any) -> None:
     found = kernel.run(component_mapping="opaque")
     assert (found[1] @ (8, 1) == found[2]).all()
     assert sorted(found[2].tolist()) == data.tolist()
+
+
+STRUCT = "!spirv.struct<(i32 [0], !spirv.rtarray<i32, stride=4> [4])>"
+
+
+def test_untyped_pointers_are_read_as_the_access_says(kernel: Any, rng: Any) -> None:
+    data = rng.integers(-(2**31), 2**31, 32).astype(np.int32)
+    source = kernel.buffer("i32", data)
+    halves = kernel.buffer("i16", np.zeros(32, np.int16))
+    length = kernel.buffer("i32", np.zeros(32, np.int32))
+    pointer = "!spirv.untyped_ptr<StorageBuffer>"
+    kernel.globals.append(f"spirv.KHR.UntypedGlobalVariable @raw {STRUCT} bind(0, 3) : {pointer}")
+    target = np.zeros(33, np.int32)
+    kernel.buffers.append(("", "i32", target))
+    raw = kernel.op(f"spirv.mlir.addressof @raw : {pointer}")
+    place = kernel.op(
+        f"spirv.KHR.UntypedAccessChain {STRUCT}, {raw}[%one, %id] : {pointer}, i32, i32 -> "
+        f"{pointer}"
+    )
+    kernel(f"spirv.Store {place}, {kernel.load(source)} : {pointer}, i32")
+    low = kernel.op(f"spirv.Load {place} : {pointer} -> i16")
+    count = kernel.op(f"spirv.KHR.UntypedArrayLength {STRUCT}, {raw}[1] : {pointer} -> i32")
+    kernel.store(halves, low)
+    kernel.store(length, count)
+    found = kernel.run()
+    assert (found[3] == [0, *data]).all()
+    assert (found[1] == data.astype(np.int16)).all()
+    assert (found[2] == 32).all()
