@@ -30,7 +30,7 @@ from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, UntypedPointerType
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding
 from xdsl_spirv.interpreter.component_maps import NVIDIA_LANES, applies
@@ -315,6 +315,8 @@ def _makes_bfloat16(op: Operation) -> bool:
 
 def _leaves_floats(op: Operation) -> bool:
     """Whether something else than a float is made of floats, be it by way of memory."""
+    if any(isinstance(operand.type, UntypedPointerType) for operand in op.operands):
+        return True
     if isinstance(op, matrices.CooperativeMatrixStoreOp):
         pointer = op.pointer.type
         assert isinstance(pointer, PointerType)
