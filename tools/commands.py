@@ -109,7 +109,7 @@ def interpret(arguments: argparse.Namespace) -> int:
             f"give --input {missing[0].name}=x.npy, or --random SEED",
         )
     given = [inputs[b.name] for b in buffers]
-    with options_of(arguments) as options:
+    with options_of(arguments, module) as options:
         results = run_module(module, given, function.sym_name.data, options=options)
     write_results(arguments.output, {f"result{i}": result for i, result in enumerate(results)})
     return report(arguments, options)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
@@ -19,8 +20,9 @@ from xdsl_spirv.interpreter.checks import Allowed, Checks
 from xdsl_spirv.interpreter.checks.places import LINES
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.runtime.compiler import pipeline_of, subgroup_size_for
+from xdsl_spirv.passes.schedule.target import TARGET
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.targets import load
 from xdsl_spirv.tools.output import write
 
 
@@ -47,7 +49,7 @@ def wants_lines(arguments: argparse.Namespace) -> bool:
 
 
 @contextmanager
-def options_of(arguments: argparse.Namespace) -> Generator[Options]:
+def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Options]:
     """The interpreter's options; a trace is open while they are used."""
     checks = None
     if arguments.check:
@@ -59,7 +61,7 @@ def options_of(arguments: argparse.Namespace) -> Generator[Options]:
     debug = Debug(breaks, trace) if breaks or trace is not None else None
     try:
         yield Options(
-            subgroup_size=_subgroup_size(arguments),
+            subgroup_size=_subgroup_size(arguments, module),
             checks=checks,
             max_steps=arguments.max_steps,
             debug=debug,
@@ -69,10 +71,12 @@ def options_of(arguments: argparse.Namespace) -> Generator[Options]:
             trace.close()
 
 
-def _subgroup_size(arguments: argparse.Namespace) -> int:
+def _subgroup_size(arguments: argparse.Namespace, module: ModuleOp) -> int:
+    """As given, or that of the target which the module was scheduled for."""
     if arguments.subgroup_size is not None:
         return int(arguments.subgroup_size)
-    return subgroup_size_for(pipeline_of(arguments.passes).passes)
+    named = module.attributes.get(TARGET)
+    return load(named.data).subgroup_size if isinstance(named, StringAttr) else 32
 
 
 def report(arguments: argparse.Namespace, options: Options) -> int:

@@ -36,7 +36,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
                 "write --buffer NAME=x.npy",
             )
         buffers[names[name]] = read_array(path).copy(order="C")
-    with options_of(arguments) as options:
+    with options_of(arguments, program) as options:
         dispatch(module, entry, _grid(arguments.grid), buffers, options=options)
     results = {f"{s}.{b}": array for (s, b), array in sorted(buffers.items())}
     write_results(arguments.output, results)

@@ -120,7 +120,7 @@ def _interpret(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--subgroup-size",
         type=int,
-        help="invocations of a subgroup (that of the target that --passes names, or 32)",
+        help="invocations of a subgroup (that of the target the module is scheduled for, or 32)",
     )
     command.add_argument(
         "--grid",
