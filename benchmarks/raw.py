@@ -1,106 +1,259 @@
 #!/usr/bin/env python3
 """
-The raw layer and the text against Khronos' tools, all in one run.
+Round trips of one module of about 200,000 instructions: ours, `mlir-translate`, Khronos' tools.
 
-    python benchmarks/raw.py [--instructions 200000]
+    python benchmarks/raw.py [--instructions 200000] [--repeat 3]
 
-Prints microseconds an instruction, the ratio to the tool that does the same work, and how many
-bytes a decoded module holds for each byte of the file. Times are processor time, the tools' of
-whole processes.
+All in one run, of the module that benchmarks/serialize.py generates. Times are of the processor;
+the tools' are whole processes, ours are the calls inside of one, whose start is given beside them.
+Memory is the peak of a process that does the stage once, of ours with Python and its libraries.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
-import resource
+import datetime
+import importlib
+import json
+import os
+import platform
+import shutil
 import subprocess
+import sys
 import tempfile
-import tracemalloc
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import serialize
 
 from xdsl_spirv.serialization import khronos
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.binary import RawModule, decode
-from xdsl_spirv.serialization.disassembler import disassemble
-from xdsl_spirv.serialization.sampling import Sampler
 
-MIX = (
-    ["OpLoad"] * 4
-    + ["OpAccessChain"] * 4
-    + ["OpStore", "OpFAdd", "OpFMul", "OpIAdd", "OpCompositeExtract", "OpSelect"] * 2
-    + ["OpConstant", "OpLine", "OpExtInst", "OpCompositeConstruct", "OpPhi"]
-)
-"""Roughly what kernels are made of."""
+RESULT = Path(__file__).resolve().parent / "results" / "raw.json"
+SMALL = 10_000
+"""Instructions of the module that the dialect's goal is about."""
+
+Row = dict[str, float]
 
 
-def build(count: int) -> RawModule:
-    sampler = Sampler(random.Random(0))
-    sampler.declare(["GLSL.std.450"])
-    sampler.optional = False
-    for _ in range(count // 40):
-        sampler.sample("OpName")
-    while len(sampler.words) < count:
-        sampler.sample(sampler.rng.choice(MIX))
-    return sampler.module()
+def clocked(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
+    """The least seconds of processor time, and what came out."""
+    best, result = float("inf"), None
+    for _ in range(repeat):
+        result = None
+        start = time.process_time()
+        result = work()
+        best = min(best, time.process_time() - start)
+    return best, result
 
 
-def timed(work: Callable[[], object]) -> float:
-    """The best of three, in seconds of processor time, ours and that of processes we start."""
-    best = float("inf")
-    for _ in range(3):
-        start = _processor_time()
-        work()
-        best = min(best, _processor_time() - start)
-    return best
+# Stages: each runs in a process of its own, on a file, and gives seconds by name.
 
 
-def _processor_time() -> float:
-    usages = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in usages)
+def raw_stage(path: Path, repeat: int) -> Row:
+    from xdsl_spirv.serialization.binary import decode
+
+    data = path.read_bytes()
+    decoding, module = clocked(lambda: decode(data), repeat)
+    encoding, again = clocked(module.encode, repeat)
+    if again != data:
+        raise SystemExit("the raw layer changes the bytes")
+    return {"raw decode": decoding, "raw encode": encoding}
 
 
-def tool(name: str, source: Path, *options: str) -> float:
-    command = [khronos.tool(name), *options, str(source), "-o", "/dev/null"]
-    return timed(lambda: subprocess.run(command, check=True, capture_output=True))
+def operands_stage(path: Path, repeat: int) -> Row:
+    from xdsl_spirv.serialization.binary import decode
+
+    module = decode(path.read_bytes())
+    seconds, _ = clocked(lambda: sum(len(i.operands) for i in module), repeat)
+    return {"read all operands": seconds}
+
+
+def disassemble_stage(path: Path, repeat: int) -> Row:
+    from xdsl_spirv.serialization.binary import decode
+    from xdsl_spirv.serialization.disassembler import disassemble
+
+    data = path.read_bytes()
+    plain, text = clocked(lambda: disassemble(decode(data), raw_ids=True), repeat)
+    path.with_suffix(".spvasm").write_text(text)
+    named, _ = clocked(lambda: disassemble(decode(data)), repeat)
+    return {"disassemble, raw ids": plain, "disassemble, names": named}
+
+
+def assemble_stage(path: Path, repeat: int) -> Row:
+    from xdsl_spirv.serialization.assembler import assemble
+
+    text = path.with_suffix(".spvasm").read_text()
+    seconds, data = clocked(lambda: assemble(text).encode(), repeat)
+    if data != path.read_bytes():
+        raise SystemExit("the text does not give the bytes back")
+    return {"assemble": seconds}
+
+
+def dialect_stage(path: Path, repeat: int) -> Row:
+    from xdsl_spirv.serialization.decoder import decode
+    from xdsl_spirv.serialization.encoder import encode
+
+    data = path.read_bytes()
+    decoding, module = clocked(lambda: decode(data, unchecked=True), repeat)
+    verifying, _ = clocked(module.verify, repeat)
+    encoding, once = clocked(lambda: encode(module), repeat)
+    if encode(decode(once)) != once:
+        raise SystemExit("the dialect's second trip changes the bytes")
+    return {"dialect decode": decoding, "verify": verifying, "dialect encode": encoding}
+
+
+def grammar_stage(path: Path, repeat: int) -> Row:
+    import xdsl_spirv.serialization.grammar as module
+
+    importlib.import_module("xdsl_spirv.dialects.spirv")
+
+    if module.grammar.cache_info().currsize:
+        raise SystemExit("the dialects load the grammar")
+    seconds, _ = clocked(module.grammar, 1)
+    return {"load the grammar": seconds}
+
+
+def start_stage(path: Path, repeat: int) -> Row:
+    """Nothing: what a process of ours is before it does anything."""
+    for module in ("decoder", "encoder"):
+        importlib.import_module(f"xdsl_spirv.serialization.{module}")
+    return {"start and imports": time.process_time()}
+
+
+STAGES: dict[str, Callable[[Path, int], Row]] = {
+    "start": start_stage,
+    "grammar": grammar_stage,
+    "raw": raw_stage,
+    "operands": operands_stage,
+    "disassemble": disassemble_stage,
+    "assemble": assemble_stage,
+    "dialect": dialect_stage,
+}
+
+
+LAUNCHER = """
+import json, os, subprocess, sys
+child = subprocess.Popen(sys.argv[2:], stdout=open(sys.argv[1], "wb"))
+_, status, usage = os.wait4(child.pid, 0)
+print(json.dumps([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
+sys.exit(bool(status))
+"""
+"""A small process between: a child's peak is not less than its parent's memory at the start."""
+
+
+def process(command: Sequence[str | Path], given: Path | None = None) -> tuple[float, float, str]:
+    """Seconds of processor time, the peak in MiB and the output of a process."""
+    with tempfile.NamedTemporaryFile() as output, (given or Path(os.devnull)).open("rb") as source:
+        launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, output.name]
+        line = [*launcher, *(str(c) for c in command)]
+        done = subprocess.run(line, stdin=source, stdout=subprocess.PIPE, check=True)
+        data = output.read()
+    seconds, peak = json.loads(done.stdout)
+    return seconds, peak, data.decode(errors="replace") if len(data) < 10_000 else ""
+
+
+def ours(name: str, path: Path, repeat: int) -> tuple[Row, float]:
+    """Seconds by stage, and the peak in MiB of a process that does it once."""
+    command = [sys.executable, __file__, "--stage", name, "--file", path, "--repeat"]
+    _, peak, times = process([*command, str(repeat)])
+    return json.loads(times), process([*command, "1"])[1] if repeat > 1 else peak
+
+
+def tools(binary: Path, repeat: int) -> dict[str, tuple[list[str | Path], Path | None]]:
+    """What there is of the other tools: name -> command and input."""
+    found: dict[str, tuple[list[str | Path], Path | None]] = {}
+    if khronos.find("spirv-dis"):
+        dis, assembler = khronos.tool("spirv-dis"), khronos.tool("spirv-as")
+        text, out = binary.with_suffix(".spvasm"), ["-o", "/dev/null"]
+        found["spirv-dis --raw-id"] = ([dis, "--raw-id", binary, *out], None)
+        found["spirv-dis"] = ([dis, binary, *out], None)
+        found["spirv-as"] = ([assembler, "--preserve-numeric-ids", text, *out], None)
+    if translate := shutil.which("mlir-translate-22"):
+        line: list[str | Path] = [translate, "--no-implicit-module"]
+        mlir = binary.with_suffix(".mlir")
+        found["mlir-translate --serialize-spirv"] = ([*line, "--serialize-spirv"], mlir)
+        found["mlir-translate --deserialize-spirv"] = (
+            [*line, "--deserialize-spirv", binary],
+            None,
+        )
+    return found
+
+
+def module_file(path: Path, instructions: int) -> int:
+    """Writes the module as binary and as MLIR's text; gives the number of its instructions."""
+    text = serialize.source(instructions)
+    path.with_suffix(".mlir").write_text(text)
+    data = serialize.encode(serialize.parse(text))
+    path.write_bytes(data)
+    return serialize.count_instructions(data)
+
+
+COMPARED = {
+    "disassemble, raw ids": "spirv-dis --raw-id",
+    "disassemble, names": "spirv-dis",
+    "assemble": "spirv-as",
+}
+
+
+def measure(folder: Path, instructions: int, repeat: int) -> dict[str, Any]:
+    big, small = folder / "big.spv", folder / "small.spv"
+    count, few = module_file(big, instructions), module_file(small, SMALL)
+    seconds: Row = {}
+    peaks: Row = {}
+    for name in STAGES:
+        times, peak = ours(name, big, 1 if name == "dialect" else repeat)
+        seconds |= times
+        peaks[name] = peak
+    dialect = ours("dialect", small, repeat)[0]
+    theirs: Row = {}
+    for name, (command, given) in tools(big, repeat).items():
+        runs = [process(command, given) for _ in range(repeat)]
+        theirs[name] = min(r[0] for r in runs)
+        peaks[name] = max(r[1] for r in runs)
+    start, load = seconds.pop("start and imports"), seconds.pop("load the grammar")
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "cpu": serialize.processor(),
+        "cores": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "instructions": count,
+        "bytes": big.stat().st_size,
+        "seconds": {k: round(v, 4) for k, v in (seconds | theirs).items()},
+        "microseconds_an_instruction": {
+            k: round(v / count * 1e6, 4) for k, v in (seconds | theirs).items()
+        },
+        "peak_mib": {k: round(v, 1) for k, v in peaks.items()},
+        "ours_over_theirs": {
+            k: round(seconds[k] / theirs[v], 2) for k, v in COMPARED.items() if v in theirs
+        },
+        "start_and_imports_s": round(start, 3),
+        "load_the_grammar_ms": round(load * 1e3, 1),
+        "small": {
+            "instructions": few,
+            "seconds": {k: round(v, 3) for k, v in dialect.items()},
+            "decode_verify_encode_s": round(sum(dialect.values()), 3),
+        },
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("--instructions", type=int, default=200_000)
-    count = parser.parse_args().instructions
-    data = build(count).encode()
-    module = decode(data)
-    text = disassemble(module, raw_ids=True)
-    rows = {
-        "decode": timed(lambda: decode(data)),
-        "encode": timed(module.encode),
-        "decode all operands": timed(lambda: [i.operands for i in decode(data)]),
-        "disassemble, raw ids": timed(lambda: disassemble(decode(data), raw_ids=True)),
-        "disassemble, names": timed(lambda: disassemble(decode(data))),
-        "assemble": timed(lambda: assemble(text)),
-    }
-    tools: dict[str, float] = {}
-    if khronos.find("spirv-dis"):
-        with tempfile.TemporaryDirectory() as folder:
-            binary, source = Path(folder) / "x.spv", Path(folder) / "x.spvasm"
-            binary.write_bytes(data)
-            source.write_text(text)
-            tools["disassemble, raw ids"] = tool("spirv-dis", binary, "--raw-id")
-            tools["disassemble, names"] = tool("spirv-dis", binary)
-            tools["assemble"] = tool("spirv-as", source, "--preserve-numeric-ids")
-    print(f"{count} instructions, {len(data)} bytes")
-    for name, seconds in rows.items():
-        rate = count / seconds / 1e6
-        line = f"{name:22} {1 / rate:8.3f} us/instruction {rate:8.2f} M/s"
-        if name in tools:
-            line += f"   {seconds / tools[name]:5.2f} x Khronos' {tools[name]:.2f} s"
-        print(line)
-    tracemalloc.start()
-    held = decode(data)
-    used, peak = tracemalloc.get_traced_memory()
-    print(f"held: {used / len(data):.2f} bytes a byte, peak {peak / len(data):.2f} ({held!r})")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=RESULT)
+    parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
+    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.stage:
+        print(json.dumps(STAGES[arguments.stage](arguments.file, arguments.repeat)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder), arguments.instructions, arguments.repeat)
+    arguments.output.write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":
