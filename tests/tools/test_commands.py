@@ -113,7 +113,7 @@ BAD = [
     ("func.func @main(", "does not parse", COMPILE),
     (MATMUL.replace("70x45xf16", "71x45xf16"), "('linalg.matmul' (%r) in @main)", COMPILE),
     (MATMUL.replace("@main", "@f") + MATMUL.replace("@main", "@g"), "no function @main", COMPILE),
-    (MATMUL.replace("f16", "f64").replace("f32", "f64"), "f64", COMPILE),
+    (MATMUL.replace("f16", "bf16").replace("f32", "bf16"), "not bf16", COMPILE),
     (DYNAMIC, "linalg.matmul was not lowered to a kernel", COMPILE),
     (ADDITION, "linalg.add was not lowered to a kernel", COMPILE),
     (MATMUL, "there is no target 'gpu'", [*COMPILE[:3], "gpu", "-o", "out"]),
