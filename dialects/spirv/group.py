@@ -83,7 +83,7 @@ class GroupNonUniformElectOp(GroupNonUniformOperation):
 
 
 class GroupVote(GroupNonUniformOperation, ABC):
-    """A Boolean of all active invocations' Booleans: `spirv.X <Subgroup> %p : i1`."""
+    """A Boolean of the invocations' Booleans: `spirv.X <Subgroup> %p : i1`."""
 
     predicate = operand_def(i1)
     result = result_def(i1)

@@ -42,24 +42,10 @@ from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.dialects.spirv.group import (
     BALLOT,
     GroupNonUniformOperation,
+    GroupVote,
     check_ballot,
     scope_attribute,
 )
-
-
-class GroupVote(GroupNonUniformOperation, ABC):
-    """A Boolean of all invocations' Booleans: `spirv.X <Workgroup> %p : i1`."""
-
-    predicate = operand_def(i1)
-    result = result_def(i1)
-    assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, predicate: Value):
-        super().__init__(
-            operands=[predicate],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[i1],
-        )
 
 
 @irdl_op_definition
