@@ -48,6 +48,12 @@ UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
 MAX_EXPLAINED = 100
 """Errors that a tolerant disassembly explains; in noise, every instruction is one."""
 
+GLSL = "GLSL.std.450"
+"""The set of which kernels are full: its instructions are printed the fast way."""
+
+EXTENDED_OPERANDS = 5
+"""Where the operands of an extended instruction begin: behind type, result, set and number."""
+
 FREE_TEXT = 1 << 16
 """No text of up to this many characters is too long."""
 
@@ -130,8 +136,10 @@ def _header(module: RawModule) -> list[str]:
 class _Ids(dict[int, str]):
     """Id -> `%name`; raises `KeyError` for what is no id of the module."""
 
-    def __init__(self, names: Mapping[int, str], bound: int):
-        super().__init__()
+    def __init__(self, names: Mapping[int, str], bound: int, instructions: int):
+        # Most instructions have a result, so all of a real module's ids are made at once.
+        likely = range(1, bound) if bound <= instructions else range(0)
+        super().__init__({i: f"%{names.get(i, i)}" for i in likely})
         self._names = names
         self._bound = bound
 
@@ -148,6 +156,24 @@ class _Integers(dict[int, str]):
 
 
 _INTEGERS = _Integers()
+
+
+class _Masks(dict[int, str]):
+    """A mask without parameters -> its text; raises `KeyError` for every other."""
+
+    def __init__(self, kind: str):
+        super().__init__()
+        self._kind = kind
+        table = enum_table(kind)
+        self._most = 1 if kind == "MemoryAccess" else len(table.names)
+        self._plain = sum(v for v in table.names if v not in table.parameters)
+
+    def __missing__(self, key: int) -> str:
+        # `spirv-as` does not read every mask of several names: the slow way knows which.
+        if key & ~self._plain or key.bit_count() > self._most:
+            raise KeyError(key)
+        text = self[key] = _enumerants(self._kind, key)
+        return text
 
 
 class _Shape:
@@ -199,6 +225,8 @@ def _simple(spec: Spec) -> tuple[Mapping[int, str] | None] | None:
     if spec.form == "value":
         table = enum_table(spec.kind)
         return ({v: n for v, n in table.names.items() if v not in table.parameters},)
+    if spec.form == "mask" and spec.kind not in UNREADABLE_KINDS:
+        return (_Masks(spec.kind),)
     return None
 
 
@@ -255,7 +283,7 @@ class _Printer:
         tolerant: bool,
     ):
         self.module = module
-        self.ids = _Ids(names, module.header.bound)
+        self.ids = _Ids(names, module.header.bound, len(module))
         self.margin = " " * indent
         self.pad = max(0, indent - 3)
         self.offsets = offsets
@@ -263,6 +291,7 @@ class _Printer:
         self.symbols = module.symbols
         self.errors = 0
         self._formats = _Formats(self.ids)
+        self._called: dict[tuple[int, int], tuple[str, int] | None] = {}
 
     def lines(self) -> Iterator[str]:
         """
@@ -279,7 +308,10 @@ class _Printer:
             recipe = recipes.get(first)
             if recipe is None:
                 recipe = recipes[first] = _Recipe(first)
-            text = self._fast(recipe, words)
+            if recipe.shape.extended:
+                text = self._fast_extended(recipe.shape, words, index)
+            else:
+                text = self._fast(recipe, words)
             verbatim = False
             if text is None:
                 text, verbatim = self._slow(self.module[index], recipe.shape)
@@ -312,6 +344,38 @@ class _Printer:
         except KeyError:
             return None  # Whatever it is, the slow way says it precisely.
         return self._line(recipe.shape, parts)
+
+    def _fast_extended(self, shape: _Shape, words: list[int], index: int) -> str | None:
+        """The line of an extended instruction on ids only, None if it is another."""
+        if len(words) < EXTENDED_OPERANDS:
+            return None
+        key = words[3], words[4]
+        if key not in self._called:
+            self._called[key] = self._callee(*key, index)
+        callee = self._called[key]
+        if callee is None or len(words) - EXTENDED_OPERANDS != callee[1]:
+            return None
+        ids = self.ids
+        try:
+            parts = [ids[word] for word in words[1:4]]
+            parts.append(callee[0])
+            parts += [ids[word] for word in words[EXTENDED_OPERANDS:]]
+        except KeyError:
+            return None
+        return self._line(shape, parts)
+
+    def _callee(self, imported: int, number: int, index: int) -> tuple[str, int] | None:
+        """Name and number of operands of an instruction of GLSL.std.450, all of them ids."""
+        try:
+            known = self.symbols.instruction_set(imported, index)
+        except KeyError:
+            return None
+        if known != GLSL:
+            return None
+        entry = grammar().by_extended_opcode(known, number)
+        if entry is None or any(o.quantifier or o.kind != "IdRef" for o in entry.operands):
+            return None
+        return entry.name, len(entry.operands)
 
     def _line(self, shape: _Shape, parts: list[str]) -> str:
         if shape.result is None:
