@@ -1,9 +1,10 @@
 """
-A glslang that knows today's extensions, from Debian sid, as scripts/debian.py has it.
+Khronos' tools that know today's extensions, from Debian sid, as scripts/debian.py has it.
 
     scripts/fetch_glslang.py            into .glslang; `.glslang/run .glslang/bin/glslang x.comp`
 
-The serialization tests compile their shaders with it.
+The serialization tests compile their shaders with glslang, and validate what is newer than the
+spirv-val of PyPI with this one.
 """
 
 from __future__ import annotations
@@ -16,32 +17,35 @@ from pathlib import Path
 import debian
 
 SUITE = "sid"
-PACKAGE = "glslang-tools"
-PROGRAM = "glslang"
+PACKAGES = ["glslang-tools", "spirv-tools"]
+PROGRAMS = ["glslang", "spirv-val"]
 
 
 def lay_out(unpacked: Path, prefix: Path) -> None:
-    """Copy the program and the libraries it loads into `prefix`, and write `run`."""
+    """Copy the programs and the libraries they load into `prefix`, and write `run`."""
     _, loader = debian.machine()
     libraries = debian.libraries_of(unpacked)
-    program = unpacked / "usr" / "bin" / PROGRAM
-    if loader not in libraries or not program.exists():
-        raise debian.Unavailable(f"{PACKAGE} of {SUITE} holds no {PROGRAM}")
-    names = debian.closure([PROGRAM], {**libraries, PROGRAM: program}, libraries[loader])
+    programs = {name: unpacked / "usr" / "bin" / name for name in PROGRAMS}
+    missing = [name for name, path in programs.items() if not path.exists()]
+    if loader not in libraries or missing:
+        raise debian.Unavailable(f"{' and '.join(PACKAGES)} of {SUITE} hold no {PROGRAMS}")
+    names = debian.closure(PROGRAMS, {**libraries, **programs}, libraries[loader])
     for folder in ("bin", "lib"):
         (prefix / folder).mkdir(parents=True)
-    shutil.copyfile(program.resolve(), prefix / "bin" / PROGRAM)
-    (prefix / "bin" / PROGRAM).chmod(0o755)
-    for name in sorted((names | {loader}) - {PROGRAM}):
+    for name, path in programs.items():
+        shutil.copyfile(path.resolve(), prefix / "bin" / name)
+        (prefix / "bin" / name).chmod(0o755)
+    for name in sorted((names | {loader}) - set(PROGRAMS)):
         shutil.copyfile(libraries[name], prefix / "lib" / name)
     debian.write_run(prefix)
-    debian.command(prefix / "run", prefix / "bin" / PROGRAM, "--version")
+    for name in PROGRAMS:
+        debian.command(prefix / "run", prefix / "bin" / name, "--version")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Fetch Khronos' GLSL compiler, without root.")
+    parser = argparse.ArgumentParser(description="Fetch Khronos' tools, without root.")
     return debian.main(
-        "glslang", parser, lambda _, prefix: debian.fetch(SUITE, [PACKAGE], prefix, lay_out)
+        "glslang", parser, lambda _, prefix: debian.fetch(SUITE, PACKAGES, prefix, lay_out)
     )
 
 
