@@ -1,6 +1,5 @@
 """
-How a contraction is to be computed, as data in the IR, and the few operations that a kernel needs
-between `linalg` and `spirv`.
+How a contraction is to be computed, as data in the IR.
 
 A schedule is an attribute on the contraction. It says everything that the lowering may not decide
 by itself; what a target can do with it is checked by `passes/schedule/fit.py`, not here. Each
@@ -10,39 +9,13 @@ operand has a path of its own, because the best kernels treat A and B differentl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    ArrayAttr,
-    DenseArrayBase,
-    FixedBitwidthType,
-    IndexType,
-    IntAttr,
-    MemRefType,
-    StringAttr,
-    VectorType,
-    i64,
-)
-from xdsl.ir import Attribute, Block, Dialect, Operation, ParametrizedAttribute, Region, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_attr_definition,
-    irdl_op_definition,
-    operand_def,
-    prop_def,
-    region_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.traits import NoMemoryEffect, NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
-
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.types import PointerType
 
 SCHEDULE = "schedule"
 """The name under which an operation carries its schedule."""
@@ -287,164 +260,3 @@ class ContractionAttr(ParametrizedAttribute):
                     f"workgroup_tile {dimension} = {size} is not a multiple of {unit} "
                     f"(subgroups x instruction): {max(unit, size // unit * unit)} would be"
                 )
-
-
-@irdl_op_definition
-class CollectiveOp(IRDLOperation):
-    """
-    A part of a kernel that all workgroups of the dispatch compute together, once.
-
-    Its body is `linalg` on the kernel's buffers; how workgroups and invocations divide it is what
-    the schedule says and the lowering works out.
-    """
-
-    name = "schedule.collective"
-    body = region_def("single_block")
-
-    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
-
-    assembly_format = "attr-dict-with-keyword $body"
-
-    def __init__(self, body: Region | Sequence[Operation]):
-        super().__init__(regions=[body if isinstance(body, Region) else Region(Block(body))])
-
-
-@irdl_op_definition
-class ElementPtrOp(IRDLOperation):
-    """
-    The pointer to an element of a row-major memref.
-
-    `schedule.element_ptr %m[%i, %j] : memref<64x40xf16, #spirv.storage_class<Workgroup>>
-    -> !spirv.ptr<f16, Workgroup>`
-    """
-
-    name = "schedule.element_ptr"
-    memref = operand_def(MemRefType)
-    indices = var_operand_def(IndexType)
-    result = result_def(PointerType)
-
-    traits = traits_def(NoMemoryEffect())
-
-    assembly_format = "$memref `[` $indices `]` attr-dict `:` type($memref) `->` type($result)"
-
-    def __init__(self, memref: SSAValue, indices: Sequence[SSAValue]):
-        assert isinstance(memref.type, MemRefType)
-        space = memref.type.memory_space
-        assert isinstance(space, StorageClassAttr)
-        super().__init__(
-            operands=[memref, indices],
-            result_types=[PointerType(memref.type.element_type, space)],
-        )
-
-    def verify_(self) -> None:
-        memref, pointer = self.memref.type, self.result.type
-        assert isinstance(memref, MemRefType)
-        assert isinstance(pointer, PointerType)
-        if len(self.indices) != memref.get_num_dims():
-            raise VerifyException(
-                f"{len(self.indices)} indices for a memref of {memref.get_num_dims()} dimensions"
-            )
-        if pointer != PointerType(memref.element_type, memref.memory_space):  # pyright: ignore[reportArgumentType]
-            raise VerifyException(f"{pointer} does not point to an element of {memref}")
-
-
-def bit_width(element_type: Attribute) -> int:
-    """Bits of a fixed-size element: an integer, a float, or a vector of one."""
-    if isinstance(element_type, VectorType):
-        return prod(element_type.get_shape()) * bit_width(element_type.element_type)
-    assert isinstance(element_type, FixedBitwidthType)
-    return element_type.bitwidth
-
-
-def _size_in_bits(type: MemRefType) -> int:
-    return prod(type.get_shape()) * bit_width(type.element_type)
-
-
-@irdl_op_definition
-class FlatViewOp(IRDLOperation):
-    """
-    The same memory as one row, of elements or of vectors of them.
-
-    `schedule.flat_view %m : memref<64x48xf16, ...> to memref<384xvector<4xi32>, ...>`
-    """
-
-    name = "schedule.flat_view"
-    memref = operand_def(MemRefType)
-    result = result_def(MemRefType)
-
-    traits = traits_def(NoMemoryEffect())
-
-    assembly_format = "$memref attr-dict `:` type($memref) `to` type($result)"
-
-    def __init__(self, memref: SSAValue, element_type: Attribute):
-        source = memref.type
-        assert isinstance(source, MemRefType)
-        count = _size_in_bits(source) // bit_width(element_type)
-        view = MemRefType(element_type, [count], source.layout, source.memory_space)
-        super().__init__(operands=[memref], result_types=[view])
-
-    def verify_(self) -> None:
-        source, view = self.memref.type, self.result.type
-        assert isinstance(source, MemRefType)
-        assert isinstance(view, MemRefType)
-        same_space = source.memory_space == view.memory_space
-        if view.get_num_dims() != 1 or DYNAMIC_INDEX in (*source.get_shape(), *view.get_shape()):
-            raise VerifyException(f"a flat view has one static dimension, not {view}")
-        if _size_in_bits(source) != _size_in_bits(view) or not same_space:
-            raise VerifyException(f"{source} cannot be viewed as {view}")
-
-
-@irdl_op_definition
-class PaddedViewOp(IRDLOperation):
-    """
-    A memref with zeros around it, which exist for whoever reads it and nowhere in memory.
-
-    `schedule.padded_view %m low = [0, 1] high = [0, 2] : memref<4x5xf16> to memref<4x8xf16>`
-    """
-
-    name = "schedule.padded_view"
-    memref = operand_def(MemRefType)
-    low = prop_def(DenseArrayBase.constr(i64))
-    high = prop_def(DenseArrayBase.constr(i64))
-    result = result_def(MemRefType)
-
-    traits = traits_def(NoMemoryEffect())
-
-    assembly_format = (
-        "$memref `low` `=` $low `high` `=` $high attr-dict `:` type($memref) `to` type($result)"
-    )
-
-    def __init__(self, memref: SSAValue, low: Sequence[int], high: Sequence[int]):
-        source = memref.type
-        assert isinstance(source, MemRefType)
-        sizes = zip(source.get_shape(), low, high, strict=True)
-        shape = [size + before + after for size, before, after in sizes]
-        super().__init__(
-            operands=[memref],
-            result_types=[MemRefType(source.element_type, shape, memory_space=source.memory_space)],
-            properties={
-                "low": DenseArrayBase.from_list(i64, low),
-                "high": DenseArrayBase.from_list(i64, high),
-            },
-        )
-
-    def verify_(self) -> None:
-        source, view = self.memref.type, self.result.type
-        assert isinstance(source, MemRefType)
-        assert isinstance(view, MemRefType)
-        amounts = (self.low.get_values(), self.high.get_values())
-        if any(len(each) != source.get_num_dims() for each in amounts):
-            raise VerifyException(f"low and high need a number for each dimension of {source}")
-        if any(amount < 0 for each in amounts for amount in each):
-            raise VerifyException("a padding cannot be negative")
-        sizes = zip(source.get_shape(), *amounts, strict=True)
-        shape = tuple(size + before + after for size, before, after in sizes)
-        if view.get_shape() != shape or view.element_type != source.element_type:
-            raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
-
-
-Schedule = Dialect(
-    "schedule",
-    [CollectiveOp, ElementPtrOp, FlatViewOp, PaddedViewOp],
-    [StagedAttr, InstructionAttr, ContractionAttr],
-)

@@ -1,0 +1,268 @@
+"""
+The few operations that stand between `linalg` on tensors and a kernel's `spirv`.
+
+A `schedule.dispatch` is what one kernel will compute, still on tensors; a `schedule.collective` is
+the same inside the kernel, on its buffers, before it is divided among invocations. The views are
+what staging needs to name memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    FixedBitwidthType,
+    IndexType,
+    MemRefType,
+    TensorType,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import (
+    IsolatedFromAbove,
+    IsTerminator,
+    NoMemoryEffect,
+    NoTerminator,
+    Pure,
+    RecursiveMemoryEffect,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.types import PointerType
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The results of a dispatch."""
+
+    name = "schedule.yield"
+    values = var_operand_def()
+
+    traits = traits_def(IsTerminator(), Pure())
+
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    def __init__(self, *values: SSAValue):
+        super().__init__(operands=[values])
+
+
+@irdl_op_definition
+class DispatchOp(IRDLOperation):
+    """
+    What one kernel computes, on tensors: a root operation with what is fused to it.
+
+    The block's arguments are the operands; the body takes nothing else from outside, so that equal
+    dispatches are equal text. Tensors made inside exist only in registers of the kernel unless
+    they are yielded.
+
+        %r = schedule.dispatch(%A, %B) : (tensor<4x8xf16>, tensor<8x4xf16>) -> tensor<4x4xf32> {
+        ^bb0(%a : tensor<4x8xf16>, %b : tensor<8x4xf16>):
+          ...
+          schedule.yield %c : tensor<4x4xf32>
+        }
+    """
+
+    name = "schedule.dispatch"
+    inputs = var_operand_def(TensorType)
+    outputs = var_result_def(TensorType)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
+
+    assembly_format = (
+        "`(` $inputs `)` attr-dict-with-keyword `:` functional-type($inputs, $outputs) $body"
+    )
+
+    def __init__(self, inputs: Sequence[SSAValue], result_types: Sequence[Attribute], body: Region):
+        super().__init__(operands=[inputs], result_types=[result_types], regions=[body])
+
+    def verify_(self) -> None:
+        block = self.body.block
+        if not isinstance(block.last_op, YieldOp):
+            raise VerifyException("a dispatch ends with a schedule.yield")
+        yielded = [value.type for value in self.yielded]
+        for what, found, needed in (
+            ("argument", block.arg_types, self.inputs),
+            ("yielded value", yielded, self.outputs),
+        ):
+            if len(found) != len(needed):
+                raise VerifyException(f"{len(found)} {what}s, {len(needed)} needed")
+            for number, (type, value) in enumerate(zip(found, needed, strict=True)):
+                if type != value.type:
+                    raise VerifyException(f"{what} {number} is a {type}, not a {value.type}")
+
+    @property
+    def yielded(self) -> Sequence[SSAValue]:
+        """The values of the body that are the results."""
+        last = self.body.block.last_op
+        return tuple(last.operands) if isinstance(last, YieldOp) else ()
+
+
+@irdl_op_definition
+class CollectiveOp(IRDLOperation):
+    """
+    A part of a kernel that all workgroups of the dispatch compute together, once.
+
+    Its body is `linalg` on the kernel's buffers; how workgroups and invocations divide it is what
+    the schedule says and the lowering works out.
+    """
+
+    name = "schedule.collective"
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    assembly_format = "attr-dict-with-keyword $body"
+
+    def __init__(self, body: Region | Sequence[Operation]):
+        super().__init__(regions=[body if isinstance(body, Region) else Region(Block(body))])
+
+
+@irdl_op_definition
+class ElementPtrOp(IRDLOperation):
+    """
+    The pointer to an element of a row-major memref.
+
+    `schedule.element_ptr %m[%i, %j] : memref<64x40xf16, #spirv.storage_class<Workgroup>>
+    -> !spirv.ptr<f16, Workgroup>`
+    """
+
+    name = "schedule.element_ptr"
+    memref = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    result = result_def(PointerType)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = "$memref `[` $indices `]` attr-dict `:` type($memref) `->` type($result)"
+
+    def __init__(self, memref: SSAValue, indices: Sequence[SSAValue]):
+        assert isinstance(memref.type, MemRefType)
+        space = memref.type.memory_space
+        assert isinstance(space, StorageClassAttr)
+        super().__init__(
+            operands=[memref, indices],
+            result_types=[PointerType(memref.type.element_type, space)],
+        )
+
+    def verify_(self) -> None:
+        memref, pointer = self.memref.type, self.result.type
+        assert isinstance(memref, MemRefType)
+        assert isinstance(pointer, PointerType)
+        if len(self.indices) != memref.get_num_dims():
+            raise VerifyException(
+                f"{len(self.indices)} indices for a memref of {memref.get_num_dims()} dimensions"
+            )
+        if pointer != PointerType(memref.element_type, memref.memory_space):  # pyright: ignore[reportArgumentType]
+            raise VerifyException(f"{pointer} does not point to an element of {memref}")
+
+
+def bit_width(element_type: Attribute) -> int:
+    """Bits of a fixed-size element: an integer, a float, or a vector of one."""
+    if isinstance(element_type, VectorType):
+        return prod(element_type.get_shape()) * bit_width(element_type.element_type)
+    assert isinstance(element_type, FixedBitwidthType)
+    return element_type.bitwidth
+
+
+def _size_in_bits(type: MemRefType) -> int:
+    return prod(type.get_shape()) * bit_width(type.element_type)
+
+
+@irdl_op_definition
+class FlatViewOp(IRDLOperation):
+    """
+    The same memory as one row, of elements or of vectors of them.
+
+    `schedule.flat_view %m : memref<64x48xf16, ...> to memref<384xvector<4xi32>, ...>`
+    """
+
+    name = "schedule.flat_view"
+    memref = operand_def(MemRefType)
+    result = result_def(MemRefType)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = "$memref attr-dict `:` type($memref) `to` type($result)"
+
+    def __init__(self, memref: SSAValue, element_type: Attribute):
+        source = memref.type
+        assert isinstance(source, MemRefType)
+        count = _size_in_bits(source) // bit_width(element_type)
+        view = MemRefType(element_type, [count], source.layout, source.memory_space)
+        super().__init__(operands=[memref], result_types=[view])
+
+    def verify_(self) -> None:
+        source, view = self.memref.type, self.result.type
+        assert isinstance(source, MemRefType)
+        assert isinstance(view, MemRefType)
+        same_space = source.memory_space == view.memory_space
+        if view.get_num_dims() != 1 or DYNAMIC_INDEX in (*source.get_shape(), *view.get_shape()):
+            raise VerifyException(f"a flat view has one static dimension, not {view}")
+        if _size_in_bits(source) != _size_in_bits(view) or not same_space:
+            raise VerifyException(f"{source} cannot be viewed as {view}")
+
+
+@irdl_op_definition
+class PaddedViewOp(IRDLOperation):
+    """
+    A memref with zeros around it, which exist for whoever reads it and nowhere in memory.
+
+    `schedule.padded_view %m low = [0, 1] high = [0, 2] : memref<4x5xf16> to memref<4x8xf16>`
+    """
+
+    name = "schedule.padded_view"
+    memref = operand_def(MemRefType)
+    low = prop_def(DenseArrayBase.constr(i64))
+    high = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(MemRefType)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = (
+        "$memref `low` `=` $low `high` `=` $high attr-dict `:` type($memref) `to` type($result)"
+    )
+
+    def __init__(self, memref: SSAValue, low: Sequence[int], high: Sequence[int]):
+        source = memref.type
+        assert isinstance(source, MemRefType)
+        sizes = zip(source.get_shape(), low, high, strict=True)
+        shape = [size + before + after for size, before, after in sizes]
+        super().__init__(
+            operands=[memref],
+            result_types=[MemRefType(source.element_type, shape, memory_space=source.memory_space)],
+            properties={
+                "low": DenseArrayBase.from_list(i64, low),
+                "high": DenseArrayBase.from_list(i64, high),
+            },
+        )
+
+    def verify_(self) -> None:
+        source, view = self.memref.type, self.result.type
+        assert isinstance(source, MemRefType)
+        assert isinstance(view, MemRefType)
+        amounts = (self.low.get_values(), self.high.get_values())
+        if any(len(each) != source.get_num_dims() for each in amounts):
+            raise VerifyException(f"low and high need a number for each dimension of {source}")
+        if any(amount < 0 for each in amounts for amount in each):
+            raise VerifyException("a padding cannot be negative")
+        sizes = zip(source.get_shape(), *amounts, strict=True)
+        shape = tuple(size + before + after for size, before, after in sizes)
+        if view.get_shape() != shape or view.element_type != source.element_type:
+            raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
