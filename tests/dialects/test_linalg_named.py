@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 import subprocess
+from typing import Any
 
 import numpy as np
 import pytest
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xdsl_spirv.dialects.linalg_extensions import CONTRACTIONS
+from xdsl_spirv.dialects.linalg_extensions import MAPPED
+from xdsl_spirv.dialects.linalg_named import CONTRACTIONS, POOLINGS, QUANTIZED
 from xdsl_spirv.runtime import ProgramError
 from xdsl_spirv.runtime.compiler import parse_text, text_of
+
+MATMULS = {name: line for name, line in MAPPED.items() if line is not None}
+LINES = {**CONTRACTIONS, **QUANTIZED, **POOLINGS, **MATMULS}
 
 WITHOUT_STEPS = ("conv_1d", "conv_2d", "conv_3d")
 """Convolutions that mlir-opt knows without strides and dilations."""
@@ -20,7 +26,7 @@ WITHOUT_STEPS = ("conv_1d", "conv_2d", "conv_3d")
 
 def program(name: str, steps: bool, element: str = "f16", result: str = "f32") -> str:
     """A function with the operation on tensors of random sizes."""
-    loops, *operands = CONTRACTIONS[name]
+    loops, *operands = LINES[name]
     generator = np.random.default_rng(len(name))
     sizes = {loop: int(generator.integers(2, 6)) for loop in loops.split()}
     windows = [index for index in operands[0].split() if "+" in index]
@@ -42,33 +48,132 @@ def program(name: str, steps: bool, element: str = "f16", result: str = "f32") -
     if windows and steps:
         kind = f"tensor<{len(windows)}xi64>"
         given = f" {{dilations = dense<{dilations}> : {kind}, strides = dense<{strides}> : {kind}}}"
-    return f"""func.func @f(%a: {a}, %b: {b}, %c: {out}) -> {out} {{
-  %r = linalg.{name}{given} ins(%a, %b : {a}, {b}) outs(%c : {out}) -> {out}
+    zeros = [("%za", result), ("%zb", result)] if name in QUANTIZED else []
+    ins = ", ".join(["%a", "%b", *(each for each, _ in zeros)])
+    types = ", ".join([a, b, *(each for _, each in zeros)])
+    parameters = "".join(f", {each}: {type}" for each, type in zeros)
+    return f"""func.func @{name}(%a: {a}, %b: {b}, %c: {out}{parameters}) -> {out} {{
+  %r = linalg.{name}{given} ins({ins} : {types}) outs(%c : {out}) -> {out}
   return %r : {out}
 }}
 """
 
 
+def operations(text: str) -> list[LinalgStructuredOperation]:
+    return [x for x in parse_text(text).walk() if isinstance(x, LinalgStructuredOperation)]
+
+
 def operation(text: str) -> LinalgStructuredOperation:
-    found = [x for x in parse_text(text).walk() if isinstance(x, LinalgStructuredOperation)]
-    return found[0]
+    return operations(text)[0]
 
 
 @pytest.mark.parametrize("steps", [False, True])
-@pytest.mark.parametrize("name", CONTRACTIONS)
-def test_mlir_generalizes_to_the_same(name: str, steps: bool, mlir_opt: str):
-    if steps and name in WITHOUT_STEPS:
-        return
-    ours = parse_text(program(name, steps))
+@pytest.mark.parametrize("types", [("f16", "f32"), ("i8", "i32"), ("i8", "f32")])
+def test_mlir_generalizes_to_the_same(steps: bool, types: tuple[str, str], mlir_opt: str):
+    names = [
+        name
+        for name in LINES
+        if not (steps and name in WITHOUT_STEPS)
+        and not (name.endswith("unsigned") and types[1] == "f32")
+    ]
+    same_as_mlir("".join(program(name, steps, *types) for name in names), mlir_opt)
+
+
+def same_as_mlir(text: str, mlir_opt: str) -> None:
+    """mlir-opt reads what is printed, and makes of it the maps, loops and bodies that we have."""
     command = [mlir_opt, "--linalg-generalize-named-ops", "--mlir-print-op-generic"]
-    done = subprocess.run(command, input=text_of(ours), capture_output=True, text=True, check=False)
+    printed = text_of(parse_text(text))
+    done = subprocess.run(command, input=printed, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    theirs = operation(re.sub(r"overflowFlags = #arith.overflow<none>,? ?", "", done.stdout))
-    mine = operation(program(name, steps))
-    assert mine.get_indexing_maps() == theirs.get_indexing_maps()
-    assert mine.get_iterator_types() == theirs.get_iterator_types()
-    kinds = [[op.name for op in each.body.block.ops] for each in (mine, theirs)]
-    assert kinds[0] == kinds[1]
+    theirs = operations(re.sub(r"overflowFlags = #arith.overflow<none>,? ?", "", done.stdout))
+    for mine, other in zip(operations(printed), theirs, strict=True):
+        assert mine.get_indexing_maps() == other.get_indexing_maps(), mine.name
+        assert mine.get_iterator_types() == other.get_iterator_types(), mine.name
+        assert shape_of_body(mine) == shape_of_body(other), mine.name
+
+
+def shape_of_body(op: LinalgStructuredOperation) -> list[Any]:
+    """Each operation of the body with the numbers of its operands; those of + and * sorted."""
+    block = op.body.block
+    numbers: dict[SSAValue, int] = {value: number for number, value in enumerate(block.args)}
+    found: list[Any] = []
+    for each in block.ops:
+        operands = [numbers[value] for value in each.operands]
+        commutes = each.name.split(".")[1][:3] in ("add", "mul", "max", "min")
+        found.append((each.name, sorted(operands) if commutes else operands))
+        numbers |= {result: len(numbers) for result in each.results}
+    return found
+
+
+MAPS = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("k, m", "k, n", "m, n"))
+TRANSPOSED = f"""
+func.func @f(%a: tensor<8x4xi8>, %b: tensor<8x6xi8>, %c: tensor<4x6xi32>) -> tensor<4x6xi32> {{
+  %r = linalg.NAME indexing_maps = [{MAPS}] {{cast = #linalg.type_fn<CAST>}}
+    ins(%a, %b : tensor<8x4xi8>, tensor<8x6xi8>) outs(%c : tensor<4x6xi32>) -> tensor<4x6xi32>
+  return %r : tensor<4x6xi32>
+}}
+"""
+
+
+@pytest.mark.parametrize("cast", ["cast_signed", "cast_unsigned"])
+@pytest.mark.parametrize("name", ["matmul", "contract"])
+def test_maps_and_casts(name: str, cast: str, mlir_opt: str):
+    text = TRANSPOSED.replace("NAME", name).replace("CAST", cast)
+    same_as_mlir(text, mlir_opt)
+    assert f"type_fn<{cast}>" in text_of(parse_text(text))
+    extension = "arith.extsi" if cast == "cast_signed" else "arith.extui"
+    assert extension in [op.name for op in operation(text).body.block.ops]
+
+
+def test_mlir_prints_what_we_read(mlir_opt: str):
+    """The way back: mlir-opt's own custom form of every operation."""
+    text = "".join(program(name, name not in WITHOUT_STEPS, "i8", "i32") for name in LINES)
+    done = subprocess.run([mlir_opt], input=text, capture_output=True, text=True, check=True)
+    for mine, theirs in zip(operations(text), operations(done.stdout), strict=True):
+        assert mine.name == theirs.name
+        assert mine.get_indexing_maps() == theirs.get_indexing_maps()
+
+
+def test_unsigned_maximum_of_floats():
+    with pytest.raises((VerifyException, ProgramError), match="unsigned maximum or minimum"):
+        parse_text(program("pooling_nhwc_max_unsigned", False, "f32", "f32"))
+
+
+def test_contract_needs_maps():
+    text = TRANSPOSED.replace("NAME", "contract").replace("CAST", "cast_signed")
+    with pytest.raises((VerifyException, ProgramError), match="indexing_maps are needed"):
+        parse_text(re.sub(r"indexing_maps = \[.*?\)>\] ", "", text))
+
+
+def test_generic_with_two_results(mlir_opt: str):
+    text = """func.func @f(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %r:2 = linalg.generic {
+      indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]
+    } ins(%a : tensor<4xf32>) outs(%a, %a : tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    linalg.yield %x, %y : f32, f32
+  } -> (tensor<4xf32>, tensor<4xf32>)
+  return %r#0, %r#1 : tensor<4xf32>, tensor<4xf32>
+}
+"""
+    printed = text_of(parse_text(text))
+    done = subprocess.run([mlir_opt], input=printed, capture_output=True, text=True, check=True)
+    assert len(operation(done.stdout).results) == 2
+
+
+@pytest.mark.parametrize("kind", ['"window2"', "1 : i32"])
+def test_wrong_iterators(kind: str):
+    text = f"""func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>], iterator_types = [{kind}]}}
+      outs(%a : tensor<4xf32>) {{
+  ^bb0(%x: f32):
+    linalg.yield %x : f32
+  }} -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}}"""
+    with pytest.raises(ParseError, match="iterator type"):
+        parse_text(text)
 
 
 def test_custom_form_keeps_strides():
