@@ -36,6 +36,8 @@ PASSES: dict[str, str] = {
     ),
     "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",
     "linalg-to-spirv": "passes.pipeline:LinalgToSPIRVPass",
+    "spirv-dot-to-shifts": "passes.spirv.fallback.dot_to_shifts:DotToShiftsPass",
+    "spirv-rotate-to-shuffle": "passes.spirv.fallback.rotate_to_shuffle:RotateToShufflePass",
     "spirv-specialize": "passes.spirv.specialize:SpecializePass",
     "spirv-update-vce": "passes.spirv.update_vce:UpdateVCEPass",
 }
