@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
     ContractionToCooperativeMatrixPass,
 )
+from xdsl_spirv.passes.kernel.contraction_to_dot import ContractionToDotPass
 from xdsl_spirv.passes.kernel.contraction_to_fma import ContractionToFMAPass
 from xdsl_spirv.passes.kernel.outline_contractions import OutlineContractionsPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
@@ -28,6 +29,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
         AssignSchedulePass(target),
         OutlineContractionsPass(),
         ContractionToCooperativeMatrixPass(),
+        ContractionToDotPass(),
         ContractionToFMAPass(),
         KernelToSPIRVPass(),
         UpdateVCEPass(),

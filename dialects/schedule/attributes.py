@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 SCHEDULE = "schedule"
 """The name under which an operation carries its schedule."""
 
-INSTRUCTIONS = ("coopmat", "fma")
+INSTRUCTIONS = ("coopmat", "dot", "fma")
 RASTERS = ("rows", "columns")
 
 
@@ -93,7 +93,8 @@ class InstructionAttr(ParametrizedAttribute):
     What multiplies.
 
     `coopmat 16x16x16` is a cooperative-matrix MulAdd of M x N x K by a subgroup; `fma 4x4x2` is
-    what each invocation computes by itself, 4 x 4 elements of the result, 2 steps of K at a time.
+    what each invocation computes by itself, 4 x 4 elements of the result, 2 steps of K at a time;
+    `dot 4x4x16` is the same with four 8-bit products in each instruction.
     """
 
     name = "schedule.instruction"

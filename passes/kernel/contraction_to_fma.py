@@ -50,11 +50,13 @@ class InvocationCore:
     """
     An invocation's m x n elements of the result, row by row in vectors of `plan.result_width`.
 
-    The invocations of a subgroup lie row by row over the subgroup's part of the result.
+    The invocations of a subgroup lie row by row over the subgroup's part of the result, and so
+    close together that they read neighbours in Workgroup memory: an invocation's next row, or
+    vector, is the one after those of all others.
     """
 
     def __init__(self, builder: KernelBuilder, made: Plan, place: Place):
-        self.builder, self.made = builder, made
+        self.builder, self.made, self.place = builder, made, place
         self.m, self.n, self.k = made.schedule.instruction.sizes
         self.width = made.result_width
         self.element = made.contraction.element_types[2]
@@ -62,10 +64,12 @@ class InvocationCore:
         b = builder
         along_m, along_n, _ = made.schedule.fragments
         lane_row, lane_column = b.divided(place.lane, along_n), b.remainder(place.lane, along_n)
-        self.unit_row = b.plus(b.times(place.subgroup_row, along_m), lane_row)
-        self.unit_column = b.plus(b.times(place.subgroup_column, along_n), lane_column)
-        self.row = b.plus(self.tile.row, b.times(lane_row, self.m))
-        self.column = b.plus(self.tile.column, b.times(lane_column, self.n))
+        group = made.row_group
+        self.lane_row, self.lane_column = lane_row, lane_column
+        self.rows = [i // group * along_m * group + i % group for i in range(self.m)]
+        self.columns = [j * along_n for j in range(0, self.n, self.width)]
+        self.row = b.plus(self.tile.row, b.times(lane_row, group))
+        self.column = b.plus(self.tile.column, b.times(lane_column, self.width))
 
     @property
     def vector(self) -> Attribute:
@@ -78,9 +82,9 @@ class InvocationCore:
         """Row and column of the first element of each accumulator."""
         b = self.builder
         return [
-            (b.plus(self.row, i), b.plus(self.column, j))
-            for i in range(self.m)
-            for j in range(0, self.n, self.width)
+            (b.plus(self.row, row), b.plus(self.column, column))
+            for row in self.rows
+            for column in self.columns
         ]
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
@@ -131,21 +135,47 @@ class InvocationCore:
         _, _, count = self.made.schedule.fragments
 
         def step(k: Index, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            rows = self._elements(a, self.unit_row, self.m, k, self.made.contraction.types[0])
-            columns = self._elements(b, self.unit_column, self.n, k, self.made.contraction.types[1])
-            return self._products(rows, columns, totals)
+            return self._products(self._rows_of(a, k), self._columns_of(b, k), totals)
 
         return self.builder.loop(count, 1, carried, step, "step")
 
-    def _elements(
-        self, operand: StagedOperand, unit: Index, count: int, step: Index, name: str
+    def _rows_of(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
+        """The invocation's elements of A, in the result's type: by M, then K."""
+        loaded = self._loaded_rows(a, step)
+        return self._by_place(a, loaded, self.made.contraction.types[0])
+
+    def _columns_of(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
+        """The invocation's elements of B, in the result's type: by N, then K."""
+        loaded = self._loaded_columns(b, step)
+        return self._by_place(b, loaded, self.made.contraction.types[1])
+
+    def _loaded_rows(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
+        """What `StagedOperand.vectors` reads of the invocation's rows."""
+        b, tile, (grid_rows, _) = self.builder, a.tile, self.made.schedule.grid
+        unit = tile.vector if tile.k_axis == 0 else 1
+        part = self.made.schedule.tile[0] // grid_rows // unit
+        lane = b.times(self.lane_row, self.made.row_group // unit)
+        first = b.plus(b.times(self.place.subgroup_row, part), lane)
+        return a.vectors(first, [row // unit for row in self.rows[::unit]], step, self.k)
+
+    def _loaded_columns(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
+        """What `StagedOperand.vectors` reads of the invocation's columns."""
+        builder, tile, (_, grid_columns) = self.builder, b.tile, self.made.schedule.grid
+        unit = tile.vector if tile.k_axis == 0 else 1
+        part = self.made.schedule.tile[1] // grid_columns // unit
+        lane = builder.times(self.lane_column, self.width // unit)
+        first = builder.plus(builder.times(self.place.subgroup_column, part), lane)
+        places = [(c + i) // unit for c in self.columns for i in range(0, self.width, unit)]
+        return b.vectors(first, places, step, self.k)
+
+    def _by_place(
+        self, operand: StagedOperand, loaded: Sequence[Sequence[SSAValue]], name: str
     ) -> list[list[SSAValue]]:
-        """The invocation's elements of an operand, in the result's type: by M or N, then K."""
-        loaded = operand.vectors(unit, count, step, self.k)
+        """What `StagedOperand.vectors` read, component by component: by M or N, then K."""
         parts = [[x for each in row for x in self._scalars(each, name)] for row in loaded]
         if operand.tile.k_axis == 1:
             return parts
-        return [[parts[k][i] for k in range(self.k)] for i in range(count)]
+        return [[parts[k][i] for k in range(self.k)] for i in range(len(parts[0]))]
 
     def _places(self, value: SSAValue) -> range:
         return range(value.type.get_shape()[0] if isinstance(value.type, VectorType) else 1)

@@ -9,13 +9,16 @@ element, so that nothing outside is ever read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, VectorType, i8, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixLayout,
@@ -31,6 +34,11 @@ from xdsl_spirv.passes.schedule.plan import BATCH, INNER, OUTER, StagedTile, cei
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 
 WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
+
+PACKED = 4
+"""Elements in a word of a packed operand."""
+
+FOUR_BYTES = VectorType(i8, [PACKED])
 
 UNROLLED = 16
 """Moves an invocation makes for one tile without a loop."""
@@ -79,7 +87,7 @@ class StagedOperand:
         self.invocations = invocations
         moved = tile.moved_type
         name = source.name_hint or "operand"
-        self.source = builder.at_top(FlatViewOp(source, moved), f"{name}_elements")
+        self.source = builder.at_top(FlatViewOp(source, tile.source_type), f"{name}_elements")
         memory = builder.allocate(
             MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP), f"{name}_tile"
         )
@@ -99,6 +107,8 @@ class StagedOperand:
     def _move(self, number: Index) -> Move:
         """The invocation's `number`-th vector: vectors go round the invocations."""
         b, tile, width = self.builder, self.tile, self.tile.row_vectors
+        if tile.gathered:
+            return self._gathering_move(number)
         if isinstance(number, int):
             beyond = (number + 1) * self.invocations > tile.vectors
         else:
@@ -125,6 +135,26 @@ class StagedOperand:
         place = self.start.plus(b, self._spot(OUTER, outer, constant=ahead))
         return Move(row, step, column, exists, place, inside, row_guarded)
 
+    def _gathering_move(self, number: Index) -> Move:
+        """
+        The same where a vector is put together from elements that are a row apart in memory.
+
+        Neighbouring invocations take neighbouring rows, which are neighbours in memory.
+        """
+        b, tile = self.builder, self.tile
+        rows = tile.shape[0]
+        position = b.plus(b.times(number, self.invocations), self.invocation)
+        row, column = b.remainder(position, rows), b.divided(position, rows)
+        whole = tile.vectors % (self.invocations * (1 if self.unrolled else CHUNK)) == 0
+        exists = None if whole else b.below(column, tile.row_vectors)
+        outer = b.plus(self.outer, row)
+        inside: Condition = None
+        if tile.guarded[0]:
+            inside = b.below(outer, tile.extent[0])
+            outer = b.select(inside, outer, 0)
+        place = self.start.plus(b, self._spot(OUTER, outer))
+        return Move(row, 0, column, exists, place, inside, exists is not None)
+
     def load_all(self, k: Index) -> list[SSAValue]:
         """The invocation's vectors of the tile at depth k, in registers; none if it uses a loop."""
         origin = self._k_origin(k)
@@ -146,20 +176,60 @@ class StagedOperand:
         return ()
 
     def _k_origin(self, k: Index) -> Index:
-        return self.builder.divided(k, self.tile.vector) if self.tile.k_axis == 1 else k
+        along_row = self.tile.k_axis == 1 and not self.tile.gathered
+        return self.builder.divided(k, self.tile.vector) if along_row else k
 
     def _load(self, move: Move, begin: Index) -> SSAValue:
-        """The operand's vector, or 0 where it lies outside."""
-        b, tile, layout = self.builder, self.tile, self.layout
-        along_row = tile.k_axis == 1
-        first, step = (move.column, 0) if along_row else (move.row, move.step)
-        guarded = tile.guarded[1] if along_row else move.row_guarded
+        """What an invocation moves at a time: 0 where it lies outside the operand."""
+        tile = self.tile
+        if tile.gathered:
+            return self._gather(move, begin)
+        if tile.k_axis == 0:
+            return self._read(
+                move, begin, (move.row, move.step), tile.extent[0], move.row_guarded, tile.shape[0]
+            )
+        limit = tile.extent[1] // tile.vector
+        return self._read(move, begin, (move.column, 0), limit, tile.guarded[1], tile.row_vectors)
+
+    def _gather(self, move: Move, begin: Index) -> SSAValue:
+        """Elements along K as the bytes of words, the first one lowest."""
+        b, tile = self.builder, self.tile
+        first = b.times(move.column, tile.vector)
+        guarded = tile.guarded[1] or move.row_guarded
+        elements = [
+            self._read(move, begin, (first, n), tile.extent[1], guarded, tile.shape[1])
+            for n in range(tile.vector)
+        ]
+        words = [
+            b.add(BitcastOp(b.add(CompositeConstructOp(elements[n : n + PACKED], FOUR_BYTES)), i32))
+            for n in range(0, tile.vector, PACKED)
+        ]
+        if len(words) == 1:
+            return words[0]
+        return b.add(CompositeConstructOp(words, tile.moved_type))
+
+    def _read(
+        self,
+        move: Move,
+        begin: Index,
+        at: tuple[Index, int],
+        limit: int,
+        guarded: bool,
+        depth: int,
+    ) -> SSAValue:
+        """
+        The element or vector at `begin` + `at` along K, or 0 where it lies outside.
+
+        `limit` is how many there are along K, `depth` how many in a tile; `guarded` says whether
+        some are beyond the limit.
+        """
+        b, layout = self.builder, self.layout
+        first, step = at
         inside = move.outer_inside
         walk = layout.walks[INNER]
-        depth = tile.row_vectors if along_row else tile.shape[0]
         if guarded:
             k = b.plus(begin, b.plus(first, step))
-            k_inside = b.below(k, tile.extent[1] // tile.vector if along_row else tile.extent[0])
+            k_inside = b.below(k, limit)
             inside = b.both(inside, k_inside)
             place = self._spot(INNER, b.select(k_inside, k, 0))
         elif len(walk) > 1 and walk[-1].size % depth == 0:
@@ -186,23 +256,25 @@ class StagedOperand:
         b, stride = self.builder, self.tile.stride
         return b.plus(b.plus(b.times(row, stride), column), rows * stride + columns)
 
-    def vectors(self, unit: Index, count: int, step: Index, depth: int) -> list[list[SSAValue]]:
+    def vectors(
+        self, first: Index, places: Sequence[int], step: Index, depth: int
+    ) -> list[list[SSAValue]]:
         """
-        What lies at the `unit`-th `count` rows along M or N and the `step`-th `depth` along K.
+        What lies at `first` + each of `places` along M or N, and at the `step`-th `depth` along K.
 
-        By M or N, then along K in vectors, where the tile's rows lie along K; otherwise by K, then
-        along M or N in vectors.
+        Places are rows of the tile where its rows lie along K: by place, then along K in vectors.
+        Otherwise they are vectors of a row: by K, then by place.
         """
         b, width = self.builder, self.tile.vector
         if self.tile.k_axis == 1:
-            row, column = b.times(unit, count), b.times(step, depth // width)
-            rows, columns = count, depth // width
+            row, column = first, b.times(step, depth // width)
+            at = [[(place, k) for k in range(depth // width)] for place in places]
         else:
-            row, column = b.times(step, depth), b.times(unit, count // width)
-            rows, columns = depth, count // width
+            row, column = b.times(step, depth), first
+            at = [[(k, place) for place in places] for k in range(depth)]
         return [
-            [b.load(self.memory, (self._in_tile(row, column, i, j),)) for j in range(columns)]
-            for i in range(rows)
+            [b.load(self.memory, (self._in_tile(row, column, i, j),)) for i, j in each]
+            for each in at
         ]
 
     def fragment(

@@ -30,7 +30,7 @@ from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, problems_of
 from xdsl_spirv.passes.schedule.layout import Layout
-from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, column_walk, k_axis_of, plan
+from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.targets import Target
 
@@ -82,7 +82,8 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     """
     The cheapest of the target's tiles, with the first instruction in its list that fits any.
 
-    Where the target lists no cooperative matrix of these types, invocations compute by themselves.
+    Where the target lists no cooperative matrix of these types, invocations compute by themselves:
+    8-bit integers by packed dot products where it has them, all else by multiply-adds.
     Raises `ScheduleDoesNotFit` where none fits.
     """
     plans: list[Plan] = []
@@ -95,11 +96,14 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
         if fitting:
             return min(fitting, key=_cost).schedule
         plans += candidates
-    scalar = [plan(contraction, each, target) for each in _scalar_candidates(contraction, target)]
-    fitting = [each for each in scalar if not any(problems_of(each))]
-    if fitting:
-        return min(fitting, key=_cost).schedule
-    check((plans + scalar)[-1])
+    for candidates in (_dot_candidates, _scalar_candidates):
+        plans += (
+            made := [plan(contraction, each, target) for each in candidates(contraction, target)]
+        )
+        fitting = [each for each in made if not any(problems_of(each))]
+        if fitting:
+            return min(fitting, key=_cost).schedule
+    check(plans[-1])
     raise ScheduleDoesNotFit(f"{target.name} has no schedule for it")
 
 
@@ -123,34 +127,65 @@ def _candidates(
         yield ContractionAttr((tile_m, tile_n, tile_k), (rows, columns), instruction, *paths)
 
 
-SCALAR_SHAPES = ((4, 4), (2, 4), (4, 2), (1, 4), (4, 1), (2, 2), (1, 1))
+SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1), (2, 2), (1, 1))
 """Elements of the result that an invocation computes: rows, columns."""
 
-SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
+SCALAR_GRIDS = ((4, 2), (2, 4), (2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
 
 SCALAR_DEPTH = 16
 """Elements of K that a workgroup stages at a time."""
 
 
+DOT_DEPTH = 64
+"""8-bit elements of K that a workgroup stages at a time."""
+
+
 def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
     """Schedules in which every invocation computes a few elements of the result."""
+    k = 4 if contraction.k > 2 else contraction.k
+    tile_k = min(SCALAR_DEPTH, ceil_div(contraction.k, k) * k)
+    for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
+        paths = _paths(contraction, (m, n, k), 4)
+        instruction = InstructionAttr("fma", (m, n, k))
+        yield ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, *paths)
+
+
+def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
+    """The same by packed dot products."""
+    k = min(16, ceil_div(contraction.k, 4) * 4)
+    tile_k = min(DOT_DEPTH, ceil_div(contraction.k, k) * k)
+    a_layout, b_layout, _ = contraction.layouts
+    a, b = _dot_path(a_layout, k), _dot_path(b_layout, k)
+    for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
+        instruction = InstructionAttr("dot", (m, n, k))
+        yield ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, a, b)
+
+
+def _dot_path(layout: Layout, k: int) -> StagedAttr:
+    """The widest vectors that lie along K; words put together from single bytes where none do."""
+    run = layout.run(INNER)
+    vector = next((v for v in (16, 8, 4) if k % v == 0 and run % v == 0), 4)
+    return StagedAttr(padding=STAGED_ROW_PADDING, vector=vector)
+
+
+def _scalar_tiles(
+    target: Target,
+) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
+    """An invocation's elements, the grid of subgroups, and the workgroup's tile: M and N each."""
     lanes = target.subgroup_size
     along_m = 1 << (lanes.bit_length() - 1) // 2
     for (m, n), (rows, columns) in product(SCALAR_SHAPES, SCALAR_GRIDS):
-        k = 4 if contraction.k > 2 else contraction.k
-        paths = _paths(contraction, (m, n, k), 4)
-        tile_m, tile_n = rows * along_m * m, columns * (lanes // along_m) * n
-        tile_k = min(SCALAR_DEPTH, ceil_div(contraction.k, k) * k)
-        instruction = InstructionAttr("fma", (m, n, k))
-        yield ContractionAttr((tile_m, tile_n, tile_k), (rows, columns), instruction, *paths)
+        yield (m, n), (rows, columns), (rows * along_m * m, columns * (lanes // along_m) * n)
 
 
 def _paths(
     contraction: Contraction, shape: tuple[int, int, int], most: int
 ) -> tuple[StagedAttr, StagedAttr]:
     """
-    The widest vectors, of at most `most` elements, that divide each operand's rows and a
-    fragment's."""
+    The widest vectors that divide each operand's rows and a fragment's.
+
+    `most` is how many elements they may have.
+    """
     m, n, k = shape
     a_type, b_type, _ = contraction.element_types
     a_layout, b_layout, _ = contraction.layouts

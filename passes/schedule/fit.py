@@ -13,7 +13,10 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.schedule.contraction import shape_of, storage
-from xdsl_spirv.passes.schedule.plan import Plan, StagedTile
+from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, ceil_div
+
+PACKED = 4
+"""8-bit elements in a word of packed dot products."""
 
 ACCUMULATED = ("f16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 """Types that an invocation computes in."""
@@ -33,6 +36,8 @@ def check(plan: Plan) -> None:
 def problems_of(plan: Plan) -> Iterator[str]:
     """Each reason why the plan cannot be carried out."""
     wrong = list(_instruction(plan) if plan.is_cooperative else _invocations(plan))
+    if plan.is_packed:
+        wrong += _dots(plan)
     yield from wrong
     if wrong:
         return
@@ -75,22 +80,41 @@ STORED: dict[int, str] = {8: "storage-8-bit", 16: "storage-16-bit"}
 
 def _invocations(plan: Plan) -> Iterator[str]:
     target, types = plan.target, plan.contraction.types
+    kind = plan.schedule.instruction.kind.data
     needed = {FEATURES.get(name) for name in types}
     needed |= {STORED.get(bit_width(element)) for element in plan.contraction.element_types}
     for feature in sorted(each for each in needed if each and each not in target.features):
         named = f"{types[0]} x {types[1]} -> {types[2]}"
-        yield f"fma of {named} needs {feature}, which {target.name} does not list"
+        yield f"{kind} of {named} needs {feature}, which {target.name} does not list"
     if types[2] not in ACCUMULATED:
-        yield f"fma: results are one of {', '.join(ACCUMULATED)}, not {types[2]}"
+        yield f"{kind}: results are one of {', '.join(ACCUMULATED)}, not {types[2]}"
     along_m, along_n, _ = plan.schedule.fragments
     if along_m * along_n != target.subgroup_size:
         m, n, _ = plan.schedule.instruction.sizes
         rows, columns = plan.schedule.grid
         yield (
-            f"fma: a subgroup of {target.subgroup_size} invocations has {along_m} x {along_n} "
+            f"{kind}: a subgroup of {target.subgroup_size} invocations has {along_m} x {along_n} "
             f"places of {m} x {n} elements: {rows} x {columns} subgroups cover a workgroup_tile of "
             f"{rows * columns * m * n * target.subgroup_size} elements of the result"
         )
+
+
+def _dots(plan: Plan) -> Iterator[str]:
+    target, types = plan.target, plan.contraction.types
+    feature = "integer-dot-product"
+    if feature not in target.features:
+        yield f"dot needs {feature}, which {target.name} does not list"
+    if any(name not in ("s8", "u8") for name in types[:2]) or types[2] not in ("s32", "u32"):
+        yield (
+            f"dot multiplies s8 and u8 into 32 bits, not {types[0]} x {types[1]} -> {types[2]}: "
+            "fma does"
+        )
+    _, _, k = plan.schedule.instruction.sizes
+    if k % PACKED:
+        yield f"dot: K = {k} is not a multiple of {PACKED}: {ceil_div(k, PACKED) * PACKED} is"
+    for name, tile in (("a", plan.a), ("b", plan.b)):
+        if tile.vector % PACKED:
+            yield f"{name}: vector = {tile.vector} is not a multiple of {PACKED}, a word of dot's"
 
 
 def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
@@ -102,7 +126,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     if vector > 4 and vector * size % 4:
         yield f"{name}: vector = {vector} of {size} bytes is not a whole number of 32-bit words"
     fitting = next(v for v in (16, 8, 4, 2, 1) if v <= vector and tile.run % v == 0)
-    if fitting != vector:
+    if fitting != vector and not tile.gathered:
         yield (
             f"{name}: vector = {vector} does not divide the operand's rows of {tile.run} "
             f"contiguous elements: {fitting} does"
@@ -111,7 +135,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     columns = k if tile.k_axis == 1 else (m if name == "a" else n)
     if columns % vector:
         yield f"{name}: vector = {vector} does not divide a fragment's row of {columns} elements"
-    if not plan.is_cooperative and vector > 4:
+    if not plan.is_cooperative and not plan.is_packed and vector > 4:
         yield f"{name}: vector = {vector}: fma takes vectors of up to 4 elements"
     if tile.padding % vector:
         yield (

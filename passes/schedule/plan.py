@@ -39,6 +39,8 @@ def vector_type(element_type: Attribute, count: int) -> Attribute:
     return VectorType(i32, [words]) if words > 1 else IntegerType(32)
 
 
+WORD_BYTES = 4
+
 BATCH, OUTER, INNER = range(3)
 """The walks of an operand's layout: batch, its M or N, and K."""
 
@@ -65,6 +67,8 @@ class StagedTile:
     vector: int
     as_bits: bool = False
     """Whether the elements are moved as integers: bfloat16 where no instruction takes it."""
+    packed: bool = False
+    """Whether elements along K are words in Workgroup memory: four 8-bit ones, for dot products."""
 
     @property
     def element_bytes(self) -> int:
@@ -75,12 +79,25 @@ class StagedTile:
         """What one invocation moves at a time."""
         element = self.element_type
         bits = IntegerType(bit_width(element)) if self.as_bits else element
+        if self.packed:
+            return vector_type(i32, self.vector * self.element_bytes // WORD_BYTES)
         return vector_type(bits, self.vector)
 
     @property
+    def gathered(self) -> bool:
+        """Whether what is moved at a time is put together from single elements."""
+        return self.packed and self.run % self.vector != 0
+
+    @property
+    def source_type(self) -> Attribute:
+        """What is read from global memory at a time."""
+        return self.element_type if self.gathered else self.moved_type
+
+    @property
     def moved_layout(self) -> Layout:
-        """The operand's layout in units of what is moved at a time."""
-        return self.layout.in_vectors(column_walk(self.k_axis), self.vector)
+        """The operand's layout in units of what is read at a time."""
+        width = 1 if self.gathered else self.vector
+        return self.layout.in_vectors(column_walk(self.k_axis), width)
 
     @property
     def run(self) -> int:
@@ -141,6 +158,16 @@ class Plan:
         return self.schedule.instruction.kind.data == "coopmat"
 
     @property
+    def is_packed(self) -> bool:
+        """Whether invocations multiply by packed dot products."""
+        return self.schedule.instruction.kind.data == "dot"
+
+    @property
+    def row_group(self) -> int:
+        """Rows of the result that lie side by side in an invocation's part."""
+        return self.a.vector if self.a.k_axis == 0 else 1
+
+    @property
     def tiles(self) -> tuple[int, int]:
         """Workgroup tiles along M and N."""
         tile_m, tile_n, _ = self.schedule.tile
@@ -192,7 +219,14 @@ class Plan:
 
     @property
     def result_width(self) -> int:
-        """Elements of the result that an invocation keeps in one vector."""
+        """
+        Elements of the result that an invocation keeps in one vector.
+
+        One where B's tile lies along K: neighbours in N are then a row of Workgroup memory apart,
+        and invocations next to each other had better read rows next to each other.
+        """
+        if self.b.k_axis == 1:
+            return 1
         _, n, _ = self.schedule.instruction.sizes
         return next(v for v in (4, 2, 1) if n % v == 0)
 
@@ -236,9 +270,10 @@ def _staged(
     inner: tuple[int, int],
     layout: Layout,
     as_bits: bool,
+    packed: bool,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
-    k_axis = k_axis_of(layout)
+    k_axis = 1 if packed else k_axis_of(layout)
     rows, columns = (inner, outer) if k_axis == 0 else (outer, inner)
     return StagedTile(
         (rows[0], columns[0]),
@@ -249,6 +284,7 @@ def _staged(
         path.padding.data,
         path.vector.data,
         as_bits,
+        packed,
     )
 
 
@@ -259,11 +295,12 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
     a_layout, b_layout, _ = contraction.layouts
     inner = (tile_k, contraction.k)
     scalar = schedule.instruction.kind.data == "fma"
+    packed = schedule.instruction.kind.data == "dot"
     a_bits, b_bits = (scalar and isinstance(t, BFloat16Type) for t in (a_type, b_type))
     return Plan(
         contraction,
         schedule,
         target,
-        _staged(schedule.a, a_type, (tile_m, contraction.m), inner, a_layout, a_bits),
-        _staged(schedule.b, b_type, (tile_n, contraction.n), inner, b_layout, b_bits),
+        _staged(schedule.a, a_type, (tile_m, contraction.m), inner, a_layout, a_bits, packed),
+        _staged(schedule.b, b_type, (tile_n, contraction.n), inner, b_layout, b_bits, packed),
     )

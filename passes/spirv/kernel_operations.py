@@ -23,7 +23,15 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
-from xdsl_spirv.dialects.spirv import arithmetic, bit, constants, conversion, glsl, logic
+from xdsl_spirv.dialects.spirv import (
+    arithmetic,
+    bit,
+    constants,
+    conversion,
+    dot_product,
+    glsl,
+    logic,
+)
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp, CompositeExtractOp
 from xdsl_spirv.dialects.spirv.control_flow import (
@@ -372,6 +380,10 @@ HANDLERS: dict[type[Operation], Convert] = {
     vector.ExtractOp: extract,
     vector.BroadcastOp: broadcast,
     CompositeConstructOp: same,
+    conversion.BitcastOp: same,
+    dot_product.SDotOp: same,
+    dot_product.SUDotOp: same,
+    dot_product.UDotOp: same,
     constants.ConstantOp: matrix_constant,
     gpu.BlockIdOp: block_id,
     gpu.ThreadIdOp: thread_id,

@@ -30,6 +30,7 @@ PASSES: dict[str, str] = {
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
     "outline-contractions": "passes.kernel.outline_contractions:OutlineContractionsPass",
+    "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
     "contraction-to-fma": "passes.kernel.contraction_to_fma:ContractionToFMAPass",
     "contraction-to-cooperative-matrix": (
         "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"

@@ -95,3 +95,19 @@ func.func @main(%a: tensor<8x10xf16>, %b: tensor<10x8xf16>, %c: tensor<8x8xf32>)
   return %0 : tensor<8x8xf32>
 }
 
+
+// -----
+
+// CHECK: dot multiplies s8 and u8 into 32 bits, not f16 x f16 -> f32: fma does
+func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [4, 2, 8], subgroups = [1, 1], instruction = dot 1x1x8, a = staged<vector = 4>, b = staged<vector = 4>>} ins(%a, %b : tensor<8x8xf16>, tensor<8x8xf16>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+
+// -----
+
+// CHECK: dot: K = 6 is not a multiple of 4: 8 is; b: vector = 2 is not a multiple of 4, a word of dot's
+func.func @main(%a: tensor<8x8xi8>, %b: tensor<8x8xi8>, %c: tensor<8x8xi32>) -> tensor<8x8xi32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [4, 2, 12], subgroups = [1, 1], instruction = dot 1x1x6, a = staged<vector = 4>, b = staged<vector = 2>>} ins(%a, %b : tensor<8x8xi8>, tensor<8x8xi8>) outs(%c : tensor<8x8xi32>) -> tensor<8x8xi32>
+  return %0 : tensor<8x8xi32>
+}

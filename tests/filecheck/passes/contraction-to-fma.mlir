@@ -28,7 +28,7 @@ func.func @main(%a: tensor<16x16xbf16>, %b: tensor<16x16xbf16>, %c: tensor<16x16
 
 // Mixed signs: each input is extended as the body says, and sums wrap.
 // CHECK-LABEL: "gpu.func"
-// CHECK:       arith.extsi %{{.*}} : {{.*}}i8 to {{.*}}i32
+// CHECK:       arith.extsi %{{.*}} : {{.*}}i16 to {{.*}}i32
 // CHECK:       arith.extui %{{.*}} : {{.*}}i8 to {{.*}}i32
 // CHECK:       arith.muli
 // CHECK-NEXT:  arith.addi
@@ -37,10 +37,10 @@ func.func @main(%a: tensor<16x16xbf16>, %b: tensor<16x16xbf16>, %c: tensor<16x16
 // SPIRV:       spirv.UConvert
 // SPIRV:       spirv.IMul
 // SPIRV-NEXT:  spirv.IAdd
-func.func @main(%a: tensor<5x7xi8>, %b: tensor<7x3xi8>, %c: tensor<5x3xi32>) -> tensor<5x3xi32> {
-  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<5x7xi8>, tensor<7x3xi8>) outs(%c : tensor<5x3xi32>) {
-  ^bb0(%x: i8, %y: i8, %acc: i32):
-    %s = arith.extsi %x : i8 to i32
+func.func @main(%a: tensor<5x7xi16>, %b: tensor<7x3xi8>, %c: tensor<5x3xi32>) -> tensor<5x3xi32> {
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<5x7xi16>, tensor<7x3xi8>) outs(%c : tensor<5x3xi32>) {
+  ^bb0(%x: i16, %y: i8, %acc: i32):
+    %s = arith.extsi %x : i16 to i32
     %u = arith.extui %y : i8 to i32
     %p = arith.muli %s, %u : i32
     %t = arith.addi %acc, %p : i32

@@ -1,0 +1,82 @@
+"""
+Scheduled contractions by packed dot products: four 8-bit products in each instruction.
+
+The schedule's instruction is `dot MxNxK`; see `collective` for what surrounds it. Operands lie in
+Workgroup memory as words of four elements along K, whichever way they lie in global memory. The
+instruction's exact sum fits 32 bits and is added by a plain, wrapping addition, as the source's
+multiply-adds wrap; the instructions that add by themselves saturate, which is another meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.spirv.dot_product import SDotOp, SUDotOp, UDotOp
+from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
+from xdsl_spirv.passes.kernel.builder import Index
+from xdsl_spirv.passes.kernel.collective import lower_collectives
+from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
+from xdsl_spirv.passes.kernel.staging import StagedOperand
+
+PACKED_4X8 = PackedVectorFormat.PackedVectorFormat4x8Bit
+
+
+@dataclass(frozen=True)
+class ContractionToDotPass(ModulePass):
+    """Writes out every kernel whose schedule says `dot`: invocations multiply words of bytes."""
+
+    name = "contraction-to-dot"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_collectives(self.name, op, "dot", DotCore)
+
+
+class DotCore(InvocationCore):
+    """An invocation's m x n elements of the result, row by row, each in a value of its own."""
+
+    def _rows_of(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
+        """The invocation's words of A: by M, then K."""
+        return self._words(self._loaded_rows(a, step))
+
+    def _columns_of(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
+        """The invocation's words of B: by N, then K."""
+        return self._words(self._loaded_columns(b, step))
+
+    def _words(self, loaded: Sequence[Sequence[SSAValue]]) -> list[list[SSAValue]]:
+        return [[word for each in row for word in self._components(each)] for row in loaded]
+
+    def _products(
+        self,
+        rows: Sequence[Sequence[SSAValue]],
+        columns: Sequence[Sequence[SSAValue]],
+        totals: Sequence[SSAValue],
+    ) -> list[SSAValue]:
+        results = list(totals)
+        for k in range(len(rows[0])):
+            for i, row in enumerate(rows):
+                for j, column in enumerate(columns):
+                    at = i * self.n + j
+                    product = self._dot(row[k], column[k])
+                    results[at] = self.builder.add(arith.AddiOp(results[at], product))
+        return results
+
+    def _dot(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The sum of four products, each factor extended as its type's sign says."""
+        signs = "".join(name[0] for name in self.made.contraction.types[:2])
+        match signs:
+            case "ss":
+                dot = SDotOp(a, b, i32, PACKED_4X8)
+            case "uu":
+                dot = UDotOp(a, b, i32, PACKED_4X8)
+            case "su":
+                dot = SUDotOp(a, b, i32, PACKED_4X8)
+            case _:
+                dot = SUDotOp(b, a, i32, PACKED_4X8)
+        return self.builder.add(dot)
