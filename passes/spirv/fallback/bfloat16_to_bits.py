@@ -1,0 +1,204 @@
+"""
+`spirv-bfloat16-to-bits`: bfloat16 as its 16 bits, computed with as binary32.
+
+    FConvert %x : bf16 to f32  ->  Bitcast (UConvert %x : i16 to i32) << 16
+    FConvert %x : f32 to bf16  ->  ((bits + 0x7FFF + bit 16) >> 16), or for a NaN the quiet one
+
+Every conversion goes through binary32 (BF-06), so do OpDot's products and sum (BF-08), and only
+they are rewritten: whatever moves values moves 16-bit integers. Rounding is to nearest even, or
+toward zero by the option (BF-07). Denormals are kept by conversions, which are operations on bits; a
+device that flushes binary32's flushes them in arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import BFloat16Type, FloatAttr, IntegerType, f32, i32
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
+from xdsl_spirv.dialects.spirv.constants import SpecConstantOperationOp
+from xdsl_spirv.dialects.spirv.constraints import with_element
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.code import Code, Codes
+from xdsl_spirv.passes.spirv.fallback.retype import Retyping
+from xdsl_spirv.passes.spirv.folding import integer_attribute
+
+NAME = "spirv-bfloat16-to-bits"
+ROUNDINGS = ("nearest-even", "toward-zero")
+BITS = IntegerType(16)
+
+CONVERSIONS = (
+    conversion.FConvertOp,
+    conversion.ConvertFToSOp,
+    conversion.ConvertFToUOp,
+    conversion.ConvertSToFOp,
+    conversion.ConvertUToFOp,
+)
+COMPUTES = (*CONVERSIONS, arithmetic.DotOp)
+
+MOVES = frozenset(
+    f"spirv.{name}"
+    for name in (
+        "module func GlobalVariable Variable mlir.addressof mlir.referenceof Constant ConstantNull "
+        "Undef SpecConstant SpecConstantComposite SpecConstantOperation mlir.yield RawGlobal Load "
+        "Store CopyMemory CopyObject CopyLogical AccessChain InBoundsAccessChain PtrAccessChain "
+        "InBoundsPtrAccessChain ArrayLength CompositeConstruct CompositeExtract CompositeInsert "
+        "VectorShuffle VectorExtractDynamic VectorInsertDynamic Select Branch BranchConditional "
+        "Switch mlir.loop mlir.selection mlir.merge FunctionCall Return ReturnValue Bitcast "
+        "ConvertPtrToU ConvertUToPtr PtrEqual PtrNotEqual PtrDiff EXT.ConstantCompositeReplicate "
+        "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate"
+    ).split()
+)
+"""Operations for which it does not matter what a value means."""
+
+
+@dataclass(frozen=True)
+class BFloat16ToBitsPass(ModulePass):
+    """
+    bfloat16 becomes 16-bit integers, its conversions and dot products operations on f32.
+
+    `rounding` is nearest-even or toward-zero.
+    """
+
+    name = NAME
+
+    rounding: str = "nearest-even"
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        if self.rounding not in ROUNDINGS:
+            raise PassFailedException(
+                f"{NAME}: rounding is {self.rounding!r}, not one of {', '.join(ROUNDINGS)}"
+            )
+        for module in op.walk():
+            if isinstance(module, ModuleOp):
+                lower_bfloat16(module, to_nearest=self.rounding == "nearest-even")
+
+
+def _bits(attribute: Attribute) -> Attribute | None:
+    if isinstance(attribute, BFloat16Type):
+        return BITS
+    if isinstance(attribute, FloatAttr) and isinstance(attribute.type, BFloat16Type):
+        packed = attribute.type.pack((attribute.value.data,))
+        return integer_attribute(int.from_bytes(packed, "little"), BITS)
+    return None
+
+
+def lower_bfloat16(module: ModuleOp, *, to_nearest: bool = True) -> None:
+    """Rewrite a module that has bfloat16; raises `PassFailedException` where it cannot."""
+    retype = Retyping(_bits)
+    computing: list[Operation] = []
+    for op in module.walk():
+        if op is not module and retype.touches(op):
+            _check(op, retype)
+            if isinstance(op, COMPUTES):
+                computing.append(op)
+    before = [(op, op.operands[0].type, op.results[0].type) for op in computing]
+    bitcasts = [op for op in module.walk() if isinstance(op, conversion.BitcastOp)]
+    retype.apply(module)
+    lowering = Lowering(Codes(module), to_nearest)
+    for op, source, target in before:
+        lowering.rewrite(op, source, target)
+    for op in bitcasts:
+        if op.operand.type == op.result.type:
+            Rewriter.replace_op(op, [], [op.operand])
+
+
+def _check(op: Operation, retype: Retyping) -> None:
+    """Refuse what has bfloat16 in a way that this pass does not take apart."""
+    types = (*op.operand_types, *op.result_types, *op.properties.values())
+    for type_ in filter(retype.changes, types):
+        if matrix := _inside(type_, CooperativeMatrixType):
+            refuse(
+                NAME,
+                op,
+                f"{matrix} stays together in a cooperative matrix: run "
+                "spirv-cooperative-matrix-to-invocations before",
+            )
+        if declared := _inside(type_, DeclaredType):
+            refuse(NAME, op, f"there is no other form of {declared} than bfloat16")
+    wrapped = isinstance(op.parent_op(), SpecConstantOperationOp) and isinstance(op, COMPUTES)
+    carried = isinstance(op, Carried) or (
+        isinstance(op, RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"
+    )
+    if wrapped or carried:
+        refuse(NAME, op, "a specialization or an unknown instruction computes bfloat16: run "
+               "spirv-specialize before, or declare the instruction")  # fmt: skip
+    if op.name not in MOVES and not isinstance(op, COMPUTES):
+        refuse(NAME, op, "it takes or gives bfloat16 and has no form for its bits")
+
+
+def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:
+    """The first part of an attribute that is of a kind."""
+    if isinstance(attribute, kind):
+        return attribute
+    parts: tuple[Attribute, ...] = ()
+    if isinstance(attribute, ParametrizedAttribute):
+        parts = tuple(attribute.parameters)
+    elif isinstance(data := getattr(attribute, "data", None), tuple):
+        parts = cast("tuple[Attribute, ...]", data)
+    return next(filter(None, (_inside(p, kind) for p in parts)), None)
+
+
+class Lowering:
+    """What computes with bfloat16, once its values are 16-bit integers."""
+
+    def __init__(self, codes: Codes, to_nearest: bool):
+        self.codes = codes
+        self.to_nearest = to_nearest
+
+    def rewrite(self, op: Operation, source: Attribute, target: Attribute) -> None:
+        """`source` and `target` are the operand's and the result's type before."""
+        code = self.codes.before(op)
+        values = list(op.operands)
+        if isinstance(element_of(source), BFloat16Type):
+            values = [self.to_float(code, v) for v in values]
+        wide = with_element(target, f32) if isinstance(element_of(target), BFloat16Type) else target
+        if isinstance(op, arithmetic.DotOp):
+            result = code.add(arithmetic.DotOp(*values))
+        elif values[0].type == wide:
+            (result,) = values
+        else:
+            result = code.add(type(op).create(operands=values, result_types=[wide]))
+        if wide != target:
+            result = self.to_bits(code, result)
+        Rewriter.replace_op(op, [], [result])
+
+    @staticmethod
+    def to_float(code: Code, bits: SSAValue) -> SSAValue:
+        """Exactly the same number: the bits are binary32's upper half."""
+        wide = code.resized(bits, 32, sign=False)
+        shifted = code.add(bit.ShiftLeftLogicalOp(wide, code.number(16, wide.type)))
+        return code.add(conversion.BitcastOp(shifted, with_element(bits.type, f32)))
+
+    def to_bits(self, code: Code, value: SSAValue) -> SSAValue:
+        """The upper half, rounded; a NaN keeps its upper half and becomes quiet."""
+        type_ = with_element(value.type, i32)
+
+        def number(n: int) -> SSAValue:
+            return code.number(n, type_)
+
+        bits = code.add(conversion.BitcastOp(value, type_))
+        upper = code.add(bit.ShiftRightLogicalOp(bits, number(16)))
+        rounded = upper
+        if self.to_nearest:
+            odd = code.add(bit.BitwiseAndOp(upper, number(1)))
+            half = code.add(arithmetic.IAddOp(odd, number(0x7FFF)))
+            sum_ = code.add(arithmetic.IAddOp(bits, half))
+            rounded = code.add(bit.ShiftRightLogicalOp(sum_, number(16)))
+        magnitude = code.add(bit.BitwiseAndOp(bits, number(0x7FFFFFFF)))
+        is_nan = code.add(logic.UGreaterThanOp(magnitude, number(0x7F800000)))
+        quiet = code.add(bit.BitwiseOrOp(upper, number(0x40)))
+        return code.resized(code.select(is_nan, quiet, rounded), 16, sign=False)

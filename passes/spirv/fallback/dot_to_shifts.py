@@ -1,0 +1,122 @@
+"""
+`spirv-dot-to-shifts`: integer dot products as extensions, multiplications and additions.
+
+    SDot a, b : packed   ->  sum over i of (signed byte i of a) * (signed byte i of b)
+
+A packed scalar's bytes are taken by bit-field extracts, a vector's components by SConvert and
+UConvert. Components are computed in 32 bits, in 64 where the result has 64 and the exact sum might
+not fit 32; both hold the low bits of the exact sum (DOT-15), and what is narrower is cut. A
+saturating form adds the cut sum to the accumulator and clamps (DOT-16).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerType, VectorType, i32
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.spirv import arithmetic, bit
+from xdsl_spirv.dialects.spirv.constraints import component_count, width_of
+from xdsl_spirv.dialects.spirv.dot_product import (
+    DotAccumulateOperation,
+    DotSignedness,
+    IntegerDotOperation,
+)
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.passes.spirv.fallback.code import Code, Codes
+from xdsl_spirv.passes.spirv.fallback.integers import clamped, saturating_add
+
+NAME = "spirv-dot-to-shifts"
+BYTES = 4
+"""Components of a packed scalar."""
+
+
+@dataclass(frozen=True)
+class DotToShiftsPass(ModulePass):
+    """Every integer dot product becomes shifts, conversions, multiplications and additions."""
+
+    name = NAME
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        for module in op.walk():
+            if isinstance(module, ModuleOp):
+                lower_dot_products(module)
+
+
+def lower_dot_products(module: ModuleOp) -> None:
+    """Rewrite every integer dot product of a module."""
+    codes = Codes(module)
+    for op in list(module.walk()):
+        if isinstance(op, IntegerDotOperation):
+            result = _lower(op, codes.before(op))
+            Rewriter.replace_op(op, [], [result])
+
+
+def _lower(op: IntegerDotOperation, code: Code) -> SSAValue:
+    result = width_of(op.result.type)
+    signs = (
+        op.SIGNEDNESS is not DotSignedness.UNSIGNED,
+        op.SIGNEDNESS is DotSignedness.SIGNED,
+    )
+    wide = _working_width(op, result)
+    pairs = zip(
+        _components(code, op.vector_1, wide, sign=signs[0]),
+        _components(code, op.vector_2, wide, sign=signs[1]),
+        strict=True,
+    )
+    total: SSAValue | None = None
+    for a, b in pairs:
+        product = code.add(arithmetic.IMulOp(a, b))
+        total = product if total is None else code.add(arithmetic.IAddOp(total, product))
+    assert total is not None
+    if isinstance(op, DotAccumulateOperation):
+        total = _accumulate(code, total, op.accumulator, result, sign=signs[0])
+    total = code.resized(total, result, sign=signs[0])
+    return code.same_bits(total, op.result.type)
+
+
+def _working_width(op: IntegerDotOperation, result: int) -> int:
+    """32 or 64 bits: the result's, or 32 where the exact sum of 64 bits fits them."""
+    vector = op.vector_1.type
+    count = component_count(vector) if isinstance(vector, VectorType) else BYTES
+    width = width_of(element_of(vector)) if isinstance(vector, VectorType) else 8
+    exact = 2 * width + (count - 1).bit_length()
+    return 64 if result == 64 and exact > 31 else 32
+
+
+def _components(code: Code, vector: SSAValue, wide: int, *, sign: bool) -> list[SSAValue]:
+    if isinstance(vector.type, VectorType):
+        extended = code.resized(vector, wide, sign=sign)
+        return [code.component(extended, i) for i in range(component_count(vector.type))]
+    packed = code.same_bits(vector, i32)
+    return [code.resized(_byte(code, packed, i, sign=sign), wide, sign=sign) for i in range(BYTES)]
+
+
+def _byte(code: Code, packed: SSAValue, number: int, *, sign: bool) -> SSAValue:
+    """Byte `number`, the least significant first (DOT-14), extended to 32 bits."""
+    if number == BYTES - 1:
+        shift = bit.ShiftRightArithmeticOp if sign else bit.ShiftRightLogicalOp
+        return code.add(shift(packed, code.number(8 * number)))
+    if number == 0 and not sign:
+        return code.add(bit.BitwiseAndOp(packed, code.number(0xFF)))
+    extract = bit.BitFieldSExtractOp if sign else bit.BitFieldUExtractOp
+    operands = [packed, code.number(8 * number), code.number(8)]
+    return code.add(extract.create(operands=operands, result_types=[i32]))
+
+
+def _accumulate(
+    code: Code, total: SSAValue, accumulator: SSAValue, result: int, *, sign: bool
+) -> SSAValue:
+    """The sum, cut to the result's width, plus the accumulator with saturation."""
+    if result >= 32:
+        addend = code.same_bits(accumulator, IntegerType(result))
+        return saturating_add(code, code.resized(total, result, sign=sign), addend, sign=sign)
+    cut = code.resized(code.resized(total, result, sign=sign), 32, sign=sign)
+    addend = code.resized(accumulator, 32, sign=sign)
+    return clamped(code, code.add(arithmetic.IAddOp(cut, addend)), result, sign=sign)

@@ -1,0 +1,71 @@
+"""
+One type for another, everywhere in a module: values, block arguments, types within types, constants.
+
+Only types change: operations that computed on the old type are the caller's to rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, SymbolRefAttr
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+
+Leaf = Callable[[Attribute], "Attribute | None"]
+
+
+class Retyping:
+    """
+    `leaf(attribute)` gives what stands for an attribute, None where it stays or only its parts
+    change.
+    """
+
+    def __init__(self, leaf: Leaf):
+        self._leaf = leaf
+        self._known: dict[Attribute, Attribute] = {}
+
+    def __call__(self, attribute: Attribute) -> Attribute:
+        """The attribute with every part replaced."""
+        if attribute not in self._known:
+            self._known[attribute] = self._made(attribute)
+        return self._known[attribute]
+
+    def changes(self, attribute: Attribute) -> bool:
+        return self(attribute) != attribute
+
+    def _made(self, attribute: Attribute) -> Attribute:
+        found = self._leaf(attribute)
+        if found is not None:
+            return found
+        if isinstance(attribute, ArrayAttr):
+            return ArrayAttr([self(a) for a in cast("ArrayAttr[Attribute]", attribute).data])
+        if isinstance(attribute, DictionaryAttr):
+            return DictionaryAttr({k: self(v) for k, v in attribute.data.items()})
+        if not isinstance(attribute, ParametrizedAttribute):
+            return attribute
+        if isinstance(attribute, SymbolRefAttr | IntegerAttr):
+            return attribute
+        parameters = [self(p) for p in attribute.parameters]
+        if parameters == list(attribute.parameters):
+            return attribute
+        return type(attribute).new(parameters)
+
+    def touches(self, op: Operation) -> bool:
+        """Whether an operation's types or properties, not its regions', would change."""
+        types = (*op.operand_types, *op.result_types)
+        values = (*op.properties.values(), *op.attributes.values())
+        return any(map(self.changes, (*types, *values)))
+
+    def apply(self, module: Operation) -> None:
+        """Change a module in place."""
+        for op in module.walk():
+            for value in op.results:
+                value._type = self(value.type)  # pyright: ignore[reportPrivateUsage]
+            for region in op.regions:
+                for block in region.blocks:
+                    for argument in block.args:
+                        argument._type = self(argument.type)  # pyright: ignore[reportPrivateUsage]
+            for fields in (op.properties, op.attributes):
+                for name, attribute in fields.items():
+                    fields[name] = self(attribute)

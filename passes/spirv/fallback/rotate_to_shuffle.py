@@ -1,0 +1,99 @@
+"""
+`spirv-rotate-to-shuffle`: a rotation as the shuffle that the extension's proposal says it equals.
+
+    rotate(v, delta)             ->  shuffle(v, (lane + delta) & (size - 1))
+    rotate(v, delta, cluster n)  ->  shuffle(v, ((lane + delta) & (n - 1)) + (lane & ~(n - 1)))
+
+The lane is SubgroupLocalInvocationId and the size SubgroupSize (SubgroupMaxSize for kernels); among
+a workgroup, LocalInvocationIndex and the workgroup's size. ROT-07, ROT-09.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.spirv import arithmetic, bit
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, Capability, MemoryModel, Scope
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.code import Code, Codes, Index
+from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
+
+NAME = "spirv-rotate-to-shuffle"
+
+
+@dataclass(frozen=True)
+class RotateToShufflePass(ModulePass):
+    """Every spirv.GroupNonUniformRotateKHR becomes index arithmetic and a shuffle."""
+
+    name = NAME
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        for module in op.walk():
+            if isinstance(module, ModuleOp):
+                lower_rotations(module)
+
+
+def lower_rotations(module: ModuleOp) -> None:
+    """Rewrite every rotation of a module."""
+    codes = Codes(module)
+    for op in list(module.walk()):
+        if isinstance(op, GroupNonUniformRotateKHROp):
+            _lower(op, codes.before(op))
+
+
+def _lower(op: GroupNonUniformRotateKHROp, code: Code) -> None:
+    whole = op.execution_scope.data is Scope.Workgroup
+    lane = code.built_in(
+        BuiltIn.LocalInvocationIndex if whole else BuiltIn.SubgroupLocalInvocationId
+    )
+    further = code.plus(lane, code.as_index(op.delta))
+    if op.cluster_size is None:
+        source = _and(code, further, _minus_one(code, _group_size(op, code)))
+    else:
+        around = _minus_one(code, code.as_index(op.cluster_size))
+        inverse = ~around if isinstance(around, int) else code.add(bit.NotOp(around))
+        source = code.plus(_and(code, further, around), _and(code, lane, inverse))
+    shuffle = GroupNonUniformShuffleOp(op.execution_scope, op.value, code.value(source))
+    Rewriter.replace_op(op, shuffle)
+
+
+def _group_size(op: GroupNonUniformRotateKHROp, code: Code) -> Index:
+    if op.execution_scope.data is not Scope.Workgroup:
+        return code.built_in(
+            BuiltIn.SubgroupMaxSize if _is_kernel(code.module) else BuiltIn.SubgroupSize
+        )
+    size = workgroup_size(code.module, code.function)
+    if isinstance(size, str):
+        refuse(NAME, op, f"{size}; give it a constant size, or the rotation a cluster size")
+    if size & (size - 1):
+        refuse(NAME, op, f"it rotates a workgroup of {size} invocations, which is no power of two")
+    return size
+
+
+def _is_kernel(module: ModuleOp) -> bool:
+    if module.memory_model.data is MemoryModel.OpenCL:
+        return True
+    triple = module.vce_triple
+    return triple is not None and any(c.data is Capability.Kernel for c in triple.capabilities)
+
+
+def _and(code: Code, value: Index, mask: Index) -> Index:
+    if isinstance(value, int) and isinstance(mask, int):
+        return value & mask
+    if mask == 0:
+        return 0
+    return code.add(bit.BitwiseAndOp(code.value(value), code.value(mask)))
+
+
+def _minus_one(code: Code, value: Index) -> Index:
+    if isinstance(value, int):
+        return value - 1
+    return code.add(arithmetic.ISubOp(value, code.number(1)))
