@@ -21,6 +21,7 @@ from xdsl.traits import IsTerminator
 
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Merge, lane_bytes, merger
+from xdsl_spirv.interpreter.half import HalfValues
 from xdsl_spirv.interpreter.semantics import Function, semantics_of
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
@@ -119,9 +120,14 @@ class Compiler:
         self.unit = unit
         self.template: Env = [None, None]
         self.lane_bytes = 0.0
+        self.half = HalfValues(unit, self._holds_half())
         self._slots: dict[SSAValue, int] = {}
         self._free: list[int] = []
         self._escaping: set[SSAValue] = set()
+
+    def _holds_half(self) -> bool:
+        """Whether binary16 may stay binary32 between instructions: not where values are shown."""
+        return self.unit.debug is None
 
     def new_slot(self, initial: Any = None) -> int:
         """A slot that is never given to another value."""
@@ -134,7 +140,7 @@ class Compiler:
         """
         if lasting or not self._free:
             slot = self.new_slot()
-            self.lane_bytes += lane_bytes(self.unit.form(value.type))
+            self.lane_bytes += lane_bytes(self.unit.form(value.type)) * (1 + self.half.held(value))
         else:
             slot = self._free.pop()
         self._slots[value] = slot
@@ -170,6 +176,16 @@ class Compiler:
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
         """How to read slots for an assigner of this compiler."""
         return lambda env: [env[slot] for slot in slots]
+
+    def mover(
+        self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
+    ) -> Callable[[Env], Any]:
+        """How to read values that become others, for an assigner of this compiler."""
+        slots, converts = self.slots(sources), self.half.moves(sources, targets)
+        if not any(converts):
+            return self.reader(slots)
+        pairs = list(zip(slots, converts, strict=True))
+        return lambda env: [env[s] if convert is None else convert(env[s]) for s, convert in pairs]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
         """How to put what a reader read into other slots."""
@@ -252,6 +268,7 @@ class Compiler:
         results = tuple(self.define(result, self.escapes(result)) for result in op.results)
         if kind == "action":
             arguments = (WAVE, *arguments)
+        function = self.half.adapt(op, function, len(arguments) - len(op.operands))
         steps.add(link(function, arguments, results, self.merges(op.results)), op)
 
 

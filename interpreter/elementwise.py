@@ -17,6 +17,7 @@ from xdsl_spirv.interpreter.numbers import (
     F64,
     Array,
     is_small_float,
+    narrow,
     signed,
     unsigned,
     widener,
@@ -188,7 +189,7 @@ def half_in_binary32(function: Function) -> Function:
     def call(a: Array, b: Array) -> Array:
         if a.dtype != F16:
             return function(a, b)
-        return function(widen(a), widen(b)).astype(F16)
+        return narrow(function(widen(a), widen(b)))
 
     call.__qualname__ = getattr(function, "__name__", repr(function))
     return call

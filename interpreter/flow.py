@@ -69,10 +69,9 @@ class Flow:
         self, target: Block, operands: Sequence[SSAValue]
     ) -> tuple[int, Callable[[Env], Any], Callable[[Env, Any], None]]:
         """The target's number, how to read the branch's operands, and how to assign them."""
-        sources = self.compiler.slots(operands)
         slots = self.compiler.slots(target.args)
         assign = self.compiler.assigner(slots, self.compiler.merges(target.args))
-        return self.numbers[target], self.compiler.reader(sources), assign
+        return self.numbers[target], self.compiler.mover(operands, target.args), assign
 
     def run(self, env: Env) -> None:
         """

@@ -129,6 +129,8 @@ def float_to_float(
         return lambda value: to_bfloat16(value.astype(F32), rounding)
     if source.itemsize <= 2 and target == F32:
         return widener(source)
+    if source == F32 and target == F16:
+        return narrow
     if not is_small_float(source) and not is_small_float(target):
         return lambda value: value.astype(target)
     return lambda value: value.astype(F32).astype(target)
@@ -142,6 +144,71 @@ def widener(source: DType) -> Callable[[Array], Array]:
     raw = raw_dtype(source)
     table = np.arange(1 << 8 * source.itemsize, dtype=raw).view(source).astype(F32)
     return lambda value: table.take(value.view(raw))
+
+
+KEPT = 21
+"""Bits of a binary32 that decide its binary16, if the last says whether any below was set."""
+
+DROPPED = 32 - KEPT
+SHORT = 256
+"""Arrays up to this size are rounded by numpy, whose calls are fewer."""
+
+SIGN, EXPONENT = np.int32(-(1 << 31)), np.int32(0x7F800000)
+"""The bits of a binary32."""
+
+HALF_NORMAL, HALF_TOP = np.int32((127 - 14) << 23), np.int32((127 + 15) << 23)
+"""The exponents of binary16's smallest normal number and of its largest, as binary32's bits."""
+
+HALF_GRAIN = np.int32((13 << 23) + (1 << 22))
+"""Added to the exponent of x: 1.5 times 2^13 x, to which x is added with binary16's rounding."""
+
+
+@cache
+def _narrowed() -> Array:
+    """The binary16 of every `KEPT` leading bits."""
+    with np.errstate(all="ignore"):
+        return (np.arange(1 << KEPT, dtype=np.uint32) << DROPPED).view(F32).astype(F16)
+
+
+def narrow(value: Array) -> Array:
+    """binary32 to binary16, to nearest even, by a table: numpy converts one number at a time."""
+    if value.size <= SHORT:
+        return value.astype(F16)
+    bits = value.view(np.uint32)
+    low = np.uint32((1 << DROPPED) - 1)
+    # A set bit below carries into the last one that is kept.
+    kept = bits & low
+    kept += low
+    kept |= bits
+    kept >>= np.uint32(DROPPED)
+    return _narrowed().take(kept)
+
+
+def round_to_half(value: Array) -> Array:
+    """
+    binary32 rounded to the nearest binary16, ties to even, in binary32.
+
+    x + m - m, where the last place of m is that of the binary16 nearest to x: binary32's addition
+    rounds. For subnormal numbers m is that of the smallest normal one.
+    """
+    if value.size <= SHORT:
+        return value.astype(F16).astype(F32)
+    bits = value.view(np.int32)
+    grain = bits & EXPONENT
+    np.maximum(grain, HALF_NORMAL, out=grain)
+    large = grain.max() >= HALF_TOP
+    grain += HALF_GRAIN
+    magic = grain.view(F32)
+    rounded = value + magic
+    rounded -= magic
+    np.bitwise_and(bits, SIGN, out=grain)
+    found = rounded.view(np.int32)
+    found |= grain
+    if large:
+        # Infinities, NaN and what is rounded to infinity.
+        beyond = ~(np.abs(rounded) < 1 << 16)
+        rounded[beyond] = value[beyond].astype(F16).astype(F32)
+    return rounded
 
 
 def integer_to_float(

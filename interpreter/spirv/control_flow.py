@@ -50,7 +50,9 @@ def construct(op: ops.LoopOp | ops.SelectionOp, compiler: Compiler) -> Step | No
 @terminator(ops.MergeOp)
 def merge(op: ops.MergeOp, flow: Flow) -> Callable[[Env], Leaving]:
     """Leave the region with its results."""
-    read = flow.compiler.reader(flow.compiler.slots(op.arguments))
+    construct = op.parent_op()
+    results = () if construct is None else construct.results
+    read = flow.compiler.mover(op.arguments, results)
     assign = flow.assign_results
 
     def call(env: Env) -> Leaving:
@@ -133,11 +135,14 @@ def leave_function(op: Operation, flow: Flow) -> Callable[[Env], Leaving]:
 def return_value(op: ops.ReturnValueOp, flow: Flow) -> Callable[[Env], Leaving]:
     """The lanes leave the function with a value."""
     slot = flow.compiler.slot(op.value)
+    narrow = flow.compiler.half.narrowing(op.value)
     merge_values = merger(flow.compiler.unit.form(op.value.type))
 
     def call(env: Env) -> Leaving:
         wave: Wave = env[WAVE]
         value, old = env[slot], env[RETURNED]
+        if narrow is not None:
+            value = narrow(value)
         if old is not None:
             value = merge_values(wave.active(), value, old)
         env[RETURNED] = value

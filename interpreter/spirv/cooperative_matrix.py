@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import Pointer, Tiles, first_active, leaders
-from xdsl_spirv.interpreter.numbers import BOOL, F32, F64, I64, Array, DType
+from xdsl_spirv.interpreter.numbers import BOOL, F16, F32, F64, I64, Array, DType
 from xdsl_spirv.interpreter.options import Rounding
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value
 from xdsl_spirv.interpreter.spirv.dot_product import saturating_add
@@ -161,6 +161,8 @@ def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Functi
 
         return exact
     round_to = numbers.float_to_float(wide, result, rounding)
+    if wide == F32 and result == F16:
+        return lambda a, b, c: numbers.round_to_half(_add(np.matmul(a, b), c))
 
     def rounded(a: Array, b: Array, c: Array) -> Array:
         total = _add(np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False)), c)

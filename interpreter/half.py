@@ -1,0 +1,197 @@
+"""
+Which binary16 values are held as binary32 while a kernel runs.
+
+Within a function of a `spirv.module` a binary16 value that only arithmetic reads, perhaps after
+some turns of a loop, is held as binary32, rounded to binary16's numbers after every instruction:
+between two such instructions nothing is narrowed and widened again. `HalfValues` decides it once
+for each value, from the value's uses alone, and fits conversions where a held value meets others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.ir import Block, Operation, SSAValue, Use
+
+from xdsl_spirv.dialects.spirv import arithmetic, control_flow, conversion, logic
+from xdsl_spirv.interpreter.forms import Plain
+from xdsl_spirv.interpreter.numbers import F16, Array, narrow, round_to_half, widener
+from xdsl_spirv.interpreter.semantics import Function, semantics_of
+from xdsl_spirv.interpreter.unit import Unit
+
+Convert: TypeAlias = Callable[[Array], Array]
+
+COMPUTED: dict[type[Operation], Function] = {
+    arithmetic.FAddOp: np.add,
+    arithmetic.FSubOp: np.subtract,
+    arithmetic.FMulOp: np.multiply,
+    arithmetic.FDivOp: np.divide,
+}
+"""Instructions computed in binary32 and rounded."""
+
+EXACT = (
+    arithmetic.FNegateOp,
+    logic.SelectOp,
+    logic.FOrdEqualOp,
+    logic.FOrdLessThanOp,
+    logic.FOrdGreaterThanOp,
+    logic.FOrdLessThanEqualOp,
+    logic.FOrdGreaterThanEqualOp,
+)
+"""Instructions that mean the same on binary32."""
+
+
+def _to_float32(op: Operation) -> bool:
+    return isinstance(op, conversion.FConvertOp) and op.result.type.name == "f32"
+
+
+class HalfValues:
+    """
+    The held values of one function; without `enabled` there are none.
+
+    A value is held if some arithmetic reads it, and nothing else in its own block does: what reads
+    it elsewhere (a store after a loop) gets it narrowed.
+    """
+
+    def __init__(self, unit: Unit, enabled: bool = True):
+        self.unit = unit
+        self.enabled = enabled
+        self._held: dict[SSAValue, bool] = {}
+
+    def held(self, value: SSAValue) -> bool:
+        """Whether a value is binary32 at run time although its type is f16."""
+        if not self.enabled:
+            return False
+        found = self._held.get(value)
+        if found is None:
+            found = self._held[value] = self._is_half(value) and self._decide(value)
+        return found
+
+    def _is_half(self, value: SSAValue) -> bool:
+        if str(value.type.name) not in ("f16", "vector"):
+            return False
+        form = self.unit.form(value.type)
+        return isinstance(form, Plain) and form.dtype == F16
+
+    def _decide(self, value: SSAValue) -> bool:
+        owner = value.owner
+        if isinstance(owner, Block):
+            if owner.prev_block is None and not isinstance(owner.parent_op(), _CONSTRUCTS):
+                return False
+        elif not isinstance(owner, (*COMPUTED, *EXACT, conversion.FConvertOp, *_CONSTRUCTS)):
+            if semantics_of(owner).kind not in ("value", "action") or len(owner.results) != 1:
+                return False
+        home = owner if isinstance(owner, Block) else owner.parent
+        return self._read_by_arithmetic(value, home, set())
+
+    def _read_by_arithmetic(self, value: SSAValue, home: Block | None, seen: set[SSAValue]) -> bool:
+        seen.add(value)
+        some = False
+        for use in value.uses:
+            user = use.operation
+            if isinstance(user, (*COMPUTED, *EXACT)) or _to_float32(user):
+                some = True
+            elif isinstance(user, _PASSING):
+                onward = [target for target in _targets(use) if target not in seen]
+                some |= any([self._read_by_arithmetic(t, None, seen) for t in onward])
+            elif user.parent is home:
+                return False
+        return some
+
+    def moves(
+        self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
+    ) -> list[Convert | None]:
+        """How each value becomes another one's at run time; None where it is as it should be."""
+        return [
+            self._converter(self.held(source), self.held(target))
+            for source, target in zip(sources, targets, strict=True)
+        ]
+
+    def narrowing(self, value: SSAValue) -> Convert | None:
+        """How a value becomes what its type says."""
+        return self._converter(self.held(value), False)
+
+    @staticmethod
+    def _converter(held: bool, wanted: bool) -> Convert | None:
+        if held == wanted:
+            return None
+        return widener(F16) if wanted else narrow
+
+    def adapt(self, op: Operation, function: Function, first: int) -> Function:
+        """The meaning of `op` on values that may be held; `first` arguments are no operands."""
+        computed = COMPUTED.get(type(op))
+        result = self.held(op.results[0]) if len(op.results) == 1 else False
+        if computed is not None and self._is_half(op.results[0]) and self.enabled:
+            return self._computed(op, computed, result)
+        operands = [self.held(operand) for operand in op.operands]
+        if not result and not any(operands):
+            return function
+        if isinstance(op, conversion.FConvertOp):
+            if _to_float32(op) and operands[0]:
+                return lambda value: value
+            if result and op.operand.type.name == "f32":
+                return round_to_half
+        wanted = isinstance(op, EXACT) and (result or any(operands))
+        converts = [
+            self._converter(held, wanted and self._is_half(operand))
+            for held, operand in zip(operands, op.operands, strict=True)
+        ]
+        inner = _with_operands(function, [None] * first + converts)
+        if len(op.results) != 1 or not self._is_half(op.results[0]) or wanted == result:
+            return inner
+        last = widener(F16) if result else narrow
+        return lambda *arguments: last(inner(*arguments))
+
+    def _computed(self, op: Operation, computed: Function, result: bool) -> Function:
+        finish = round_to_half if result else narrow
+        a, b = (self.held(operand) for operand in op.operands)
+        widen = widener(F16)
+        if a and b:
+            return lambda a, b: finish(computed(a, b))
+        if a:
+            return lambda a, b: finish(computed(a, widen(b)))
+        if b:
+            return lambda a, b: finish(computed(widen(a), b))
+        return lambda a, b: finish(computed(widen(a), widen(b)))
+
+
+_CONSTRUCTS = (control_flow.LoopOp, control_flow.SelectionOp)
+_PASSING = (
+    control_flow.BranchOp,
+    control_flow.BranchConditionalOp,
+    control_flow.SwitchOp,
+    control_flow.MergeOp,
+)
+
+
+def _targets(use: Use) -> list[SSAValue]:
+    """What an operand of a terminator becomes."""
+    op, number = use.operation, use.index
+    match op:
+        case control_flow.BranchOp():
+            return [op.target.args[number]]
+        case control_flow.BranchConditionalOp() if number:
+            passed = [*op.true_target.args, *op.false_target.args]
+            return [passed[number - 1]]
+        case control_flow.MergeOp():
+            construct = op.parent_op()
+            return [] if construct is None else [construct.results[number]]
+        case _:
+            return []
+
+
+def _with_operands(function: Function, converts: Sequence[Convert | None]) -> Function:
+    if not any(converts):
+        return function
+
+    def call(*arguments: Array) -> Array:
+        return function(
+            *[
+                argument if convert is None else convert(argument)
+                for argument, convert in zip(arguments, converts, strict=True)
+            ]
+        )
+
+    return call

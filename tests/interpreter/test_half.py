@@ -1,0 +1,124 @@
+"""
+binary16 arithmetic, each result rounded: all 2^16 numbers, against numpy's own.
+
+A chain of instructions keeps binary16 wide between them where it can; what is stored, selected,
+converted, passed on by branches or returned must be the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.interpreter.numbers import F16, F32, narrow, round_to_half
+
+PATTERNS = np.arange(1 << 16).astype(np.uint16)
+FUNCTIONS = {"FAdd": np.add, "FSub": np.subtract, "FMul": np.multiply, "FDiv": np.divide}
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Whether all bits agree; NaN is NaN."""
+    nan = np.isnan(expected.astype(np.float32))
+    wide = np.isnan(found.astype(np.float32))
+    bits = {2: np.uint16, 4: np.uint32}[expected.dtype.itemsize]
+    return bool((nan == wide).all() and (found.view(bits) == expected.view(bits))[~nan].all())
+
+
+def wide_numbers(rng: np.random.Generator) -> Any:
+    """Every half, what lies midway between two, its neighbours, and any bits."""
+    halves = PATTERNS.view(F16).astype(F32)
+    finite = np.sort(halves[np.isfinite(halves)])
+    middle = (finite[1:] + finite[:-1]) / F32.type(2)
+    ties = np.concatenate([middle, np.asarray([65520, -65520], F32)])
+    near = [np.nextafter(ties, F32.type(side)) for side in (-np.inf, np.inf)]
+    bits = rng.integers(0, 1 << 32, 1 << 20, np.uint32).view(F32)
+    exponents = rng.integers(-30, 18, 1 << 18)
+    close = (rng.standard_normal(1 << 18) * 2.0**exponents).astype(F32)
+    return np.concatenate([halves, ties, *near, bits, close])
+
+
+@pytest.mark.parametrize("function", [narrow, lambda x: round_to_half(x).astype(F16)])
+def test_rounding_agrees_with_numpy(rng: np.random.Generator, function: Any) -> None:
+    numbers = wide_numbers(rng)
+    with np.errstate(all="ignore"):
+        expected = numbers.astype(F16)
+        assert same(function(numbers), expected)
+        tail = numbers[:99]  # short arrays and others are rounded by different ways
+        assert same(function(tail), expected[:99])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_half_in_a_chain(kernel: Any, rng: np.random.Generator, name: str) -> None:
+    """x op y, then - y: the first result stays wide, the second is stored."""
+    x = PATTERNS.view(F16)
+    y = rng.integers(0, 1 << 16, 1 << 16).astype(np.uint16).view(F16)
+    buffers = [kernel.buffer("f16", array.copy()) for array in (x, y, x)]
+    a, b = kernel.load(buffers[0]), kernel.load(buffers[1])
+    first = kernel.op(f"spirv.{name} {a}, {b} : f16")
+    second = kernel.op(f"spirv.FSub {first}, {b} : f16")
+    found = kernel.store(buffers[2], second).run((2048, 1, 1))[2]
+    with np.errstate(all="ignore"):
+        assert same(found, FUNCTIONS[name](x, y) - y)
+
+
+def test_a_held_value_meets_everything_else(kernel: Any, rng: np.random.Generator) -> None:
+    """Products carried round a loop by lanes that leave it at different turns."""
+    n = 512
+    x = (rng.standard_normal(n) * 3).astype(F16)
+    array, out, wide = x.copy(), np.zeros(n, F16), np.zeros(n, F32)
+    a, o, w = kernel.buffer("f16", array), kernel.buffer("f16", out), kernel.buffer("f32", wide)
+    mask = kernel.constant(7)
+    turns = kernel.op(f"spirv.BitwiseAnd %id, {mask} : i32")
+    one, ten = kernel.constant("1.0", "f16"), kernel.constant("10.0", "f16")
+    value, total = kernel.load(a), kernel.name()
+    kernel(f"""
+      {total} = spirv.mlir.loop -> f16 {{
+        spirv.Branch ^header(%zero, {one} : i32, f16)
+      ^header(%i: i32, %sum: f16):
+        %more = spirv.SLessThan %i, {turns} : i32
+        spirv.BranchConditional %more, ^body, ^merge
+      ^body:
+        %product = spirv.FMul %sum, {value} : f16
+        %big = spirv.FOrdGreaterThan %product, {ten} : f16
+        %back = spirv.FNegate %product : f16
+        %chosen = spirv.Select %big, %back, %product : i1, f16
+        %next_sum = spirv.FAdd %chosen, {value} : f16
+        spirv.Branch ^continue
+      ^continue:
+        %next = spirv.IAdd %i, %one : i32
+        spirv.Branch ^header(%next, %next_sum : i32, f16)
+      ^merge:
+        spirv.mlir.merge %sum : f16
+      }}""")
+    last = kernel.op(f"spirv.FAdd {total}, {value} : f16")
+    again = kernel.op(f"spirv.FMul {last}, {value} : f16")
+    kernel.store(o, again)
+    widened = kernel.op(f"spirv.FConvert {last} : f16 to f32")
+    kernel.store(w, widened).run((n // 64, 1, 1), (64, 1, 1))
+    with np.errstate(all="ignore"):
+        for i in range(n):
+            held = F16.type(1)
+            for _ in range(i & 7):
+                product = held * x[i]
+                held = (-product if product > 10 else product) + x[i]
+            assert same(wide[i : i + 1], np.asarray([held + x[i]]).astype(F32)), i
+            assert same(out[i : i + 1], np.asarray([(held + x[i]) * x[i]])), i
+
+
+def test_a_function_returns_what_its_type_says(kernel: Any, rng: np.random.Generator) -> None:
+    kernel.functions.append("""spirv.func @twice(%x: f16) -> f16 "None" {
+        %y = spirv.FAdd %x, %x : f16
+        %z = spirv.FMul %y, %y : f16
+        %again = spirv.FAdd %z, %z : f16
+        spirv.ReturnValue %z : f16
+      }""")
+    x = rng.standard_normal(512).astype(F16)
+    a, out = kernel.buffer("f16", x.copy()), kernel.buffer("f16", np.zeros(512, F16))
+    given = kernel.load(a)
+    sum = kernel.op(f"spirv.FAdd {given}, {given} : f16")
+    made = kernel.op(f"spirv.FunctionCall @twice({sum}) : (f16) -> f16")
+    found = kernel.store(out, kernel.op(f"spirv.FMul {made}, {sum} : f16")).run((16, 1, 1))[out]
+    y = x + x
+    assert same(found, (y + y) * (y + y) * y)
