@@ -159,6 +159,12 @@ class Compiler:
         self._escaping.add(value)
         return self.define(value, lasting=True)
 
+    def outside(self, value: SSAValue) -> int:
+        """The slot of a value that whoever runs the code puts there, of whatever form."""
+        self._escaping.add(value)
+        slot = self._slots[value] = self.new_slot()
+        return slot
+
     def escapes(self, value: SSAValue) -> bool:
         """Whether a value is used in another block of its region."""
         return value in self._escaping

@@ -9,12 +9,12 @@ rounding after every operation as written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import arith, cf, linalg, tensor
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -25,15 +25,13 @@ from xdsl_spirv.interpreter.code import WAVE, Compiler
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
 from xdsl_spirv.interpreter.host.machine import Host, host
+from xdsl_spirv.interpreter.host.windows import sum_of_products
 from xdsl_spirv.interpreter.kernel.control_flow import body_of
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.unit import Unit
 
 PARALLEL = "parallel"
-
-MAX_POINTS = 1 << 22
-"""Parallel loops are cut along the first so that one evaluation has no more points than this."""
 
 
 class Points:
@@ -64,8 +62,8 @@ def structured(machine: Host, op: LinalgStructuredOperation, operands: Sequence[
     if roles is not None:
         results = [contract(arrays, maps, kinds, sizes, roles, op.body.block)]
     else:
-        body = Body(machine.unit, op.body.block)
-        results = reduce_points(body, arrays, maps, kinds, sizes, count)
+        body = body_for(machine, op.body.block)
+        results = reduce_points(body.bound(machine), arrays, maps, kinds, sizes, count)
     return finish(op, results, arrays[count:])
 
 
@@ -78,18 +76,85 @@ def finish(op: Operation, results: Sequence[Array], outputs: Sequence[Array]) ->
     return []
 
 
+Evaluate: TypeAlias = Callable[[Points, Sequence[Array]], list[Array]]
+
+
+def body_for(machine: Host, block: Block) -> Body:
+    """A body, compiled once for each machine."""
+    found = machine.bodies.get(block)
+    if found is None:
+        found = machine.bodies[block] = Body(machine.unit, block)
+    return found
+
+
+def captured_values(block: Block) -> list[SSAValue]:
+    """What a block and the regions in it read from outside."""
+    inside: set[SSAValue] = set(block.args)
+    found: dict[SSAValue, None] = {}
+    for op in block.walk():
+        inside.update(op.results)
+        inside.update(arg for region in op.regions for b in region.blocks for arg in b.args)
+        found.update(dict.fromkeys(value for value in op.operands if value not in inside))
+    return list(found)
+
+
+@action(tensor.ExtractOp)
+def extract(op: tensor.ExtractOp, unit: Unit) -> Function:
+    """An element of a tensor at each point: a gather. Points that a mask leaves out read any."""
+
+    def gather(points: Points, array: Array, *indexes: Array) -> Array:
+        if points.mask is not None:
+            bounds = zip(indexes, array.shape, strict=True)
+            indexes = tuple(np.clip(index, 0, size - 1) for index, size in bounds)
+        for dimension, (index, size) in enumerate(zip(indexes, array.shape, strict=True)):
+            if index.size and not (0 <= index.min() and index.max() < size):
+                raise InterpreterError(
+                    f"dimension {dimension} of {size} elements is read at "
+                    f"{index.min()} to {index.max()}"
+                )
+        return array[indexes] if indexes else array.reshape(1, 1, 1)
+
+    return gather
+
+
+@action(cf.AssertOp)
+def assertion(op: cf.AssertOp, unit: Unit) -> Function:
+    """The condition holds at every point."""
+    text = op.msg.data
+
+    def check(points: Points, condition: Array) -> None:
+        failed = ~condition.astype(bool)
+        if points.mask is not None:
+            failed = failed & points.mask
+        if failed.any():
+            raise InterpreterError(f"an assertion of the program failed: {text}")
+
+    return check
+
+
 class Body:
     """A body compiled to run on arrays over the iteration space."""
 
     def __init__(self, unit: Unit, block: Block):
         compiler = Compiler(unit)
+        self.captured = captured_values(block)
+        self.slots = [compiler.outside(value) for value in self.captured]
         self.arguments = [compiler.keep(argument) for argument in block.args]
         self.steps, self.yielded, _ = body_of(compiler, block)
         self.template = compiler.template
 
-    def __call__(self, points: Points, arguments: Sequence[Array]) -> list[Array]:
+    def bound(self, machine: Host) -> Evaluate:
+        """The body, reading what it takes from around it as `machine` has it now."""
+        values = [machine.value(captured) for captured in self.captured]
+        return lambda points, arguments: self(points, arguments, values)
+
+    def __call__(
+        self, points: Points, arguments: Sequence[Array], captured: Sequence[Array] = ()
+    ) -> list[Array]:
         env = self.template.copy()
         env[WAVE] = points
+        for slot, value in zip(self.slots, captured, strict=True):
+            env[slot] = value
         for slot, argument in zip(self.arguments, arguments, strict=True):
             env[slot] = argument
         self.steps.run(env)
@@ -97,7 +162,7 @@ class Body:
 
 
 def reduce_points(
-    body: Body,
+    body: Evaluate,
     arrays: Sequence[Array],
     maps: Sequence[AffineMap],
     kinds: Sequence[str],
@@ -221,9 +286,11 @@ def _sum(
     a: Array, b: Array, maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
 ) -> Array:
     """The sum of products in the operands' dtype, in the output's shape."""
-    first, second, out = (_loops(map) for map in maps)
-    if first is not None and second is not None and out is not None:
-        return np.einsum(a, first, b, second, out, optimize=True)
+    out = _loops(maps[2])
+    if out is not None:
+        found = sum_of_products(a, b, maps, sizes, out)
+        if found is not None:
+            return found
     parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
     reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]
     space = Space(sizes, parallel)

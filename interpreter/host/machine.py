@@ -56,6 +56,7 @@ class Host:
         self.launches = launches
         self.unit = Unit(module, options, Geometry((1, 1, 1), (1, 1, 1), options.subgroup_size))
         self._staged: dict[Operation, semantics.Function] = {}
+        self.bodies: dict[Block, Any] = {}
         self._frames: list[dict[SSAValue, Any]] = []
 
     def function(self, name: str) -> func.FuncOp:
@@ -90,6 +91,13 @@ class Host:
                 env[result] = value
         self._frames.pop()
         return passed
+
+    def value(self, value: SSAValue) -> Array:
+        """What a value holds that a body reads from around it; a scalar broadcasts to any space."""
+        held = self._frames[-1][value]
+        return (
+            held if isinstance(value.type, TensorType | MemRefType) else np.reshape(held, (1,) * 3)
+        )
 
     @contextmanager
     def frame(self, values: dict[SSAValue, Any]) -> Generator[None]:

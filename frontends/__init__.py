@@ -1,0 +1,28 @@
+"""
+How models get in: other people's formats to `linalg` on tensors, with the weights beside it.
+
+    from xdsl_spirv.frontends import import_onnx
+
+Names are imported when they are used: the worker process that runs torch-mlir needs no xDSL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xdsl_spirv.frontends.errors import FrontendError
+    from xdsl_spirv.frontends.model import ImportedModel
+    from xdsl_spirv.frontends.onnx_import import import_onnx
+
+__all__ = ["FrontendError", "ImportedModel", "import_onnx"]
+
+_HOMES = {"FrontendError": "errors", "ImportedModel": "model", "import_onnx": "onnx_import"}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"xdsl_spirv.frontends.{_HOMES[name]}"), name)

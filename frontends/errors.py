@@ -1,0 +1,25 @@
+"""
+One error for a model that cannot be imported: cause, place, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class FrontendError(Exception):
+    """
+    A model file is broken, incomplete, or holds what no importer takes.
+
+    `cause` says what is wrong, `place` where (the file, a node, an input), `remedy` what to do.
+    `kind` sorts the causes for those who count them.
+    """
+
+    def __init__(self, cause: str, place: str = "", remedy: str = "", kind: str = "refused"):
+        self.cause = cause
+        self.place = place
+        self.remedy = remedy
+        self.kind = kind
+        super().__init__(cause)
+
+    def __str__(self) -> str:
+        text = f"{self.cause} ({self.place})" if self.place else self.cause
+        return f"{text}; {self.remedy}" if self.remedy else text

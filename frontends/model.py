@@ -1,0 +1,81 @@
+"""
+An imported model: a function on tensors, the values of its weights, and its own names and types.
+
+The function is `@main`: the model's inputs, then its weights. MLIR's integers have no sign and its
+values no names that survive, so both are kept as attributes of the function's arguments and
+results: `program.name` and `program.type`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, NameLoc, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any
+
+NAME = "program.name"
+TYPE = "program.type"
+FUNCTION = "main"
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or output: `type` is an element type by MLIR's name (`ui8`), -1 a dynamic size."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        sizes = ["?" if size < 0 else str(size) for size in self.shape]
+        return f"{self.name}: {'x'.join([*sizes, self.type])}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the model as its author named it (or we did)."""
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass
+class ImportedModel:
+    """`module` holds one function, `@main`, of the inputs and then the weights."""
+
+    module: ModuleOp
+    weights: Mapping[str, Array]
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    nodes: Sequence[Node] = ()
+
+
+def annotate(function: FuncOp, arguments: Sequence[Value], results: Sequence[Value]) -> None:
+    """Write the names and types to the function's arguments and results."""
+    function.properties["arg_attrs"] = _attributes(arguments)
+    function.properties["res_attrs"] = _attributes(results)
+
+
+def _attributes(values: Sequence[Value]) -> ArrayAttr[Attribute]:
+    return ArrayAttr(
+        DictionaryAttr({NAME: StringAttr(value.name), TYPE: StringAttr(value.type)})
+        for value in values
+    )
+
+
+def node_of(op: Operation) -> str | None:
+    """The name of the model's node that an operation comes from, if it is known."""
+    location = op.location
+    return location.desc.data if isinstance(location, NameLoc) else None

@@ -1,0 +1,243 @@
+"""
+An `.onnx` file as a model whose shapes are known: read, checked, dimensions fixed, nodes named.
+
+Whatever is wrong with the file itself is said here, before an importer sees it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from xdsl_spirv.frontends.errors import FrontendError
+
+ELEMENT_TYPES = {
+    "FLOAT": "f32",
+    "UINT8": "ui8",
+    "INT8": "i8",
+    "UINT16": "ui16",
+    "INT16": "i16",
+    "INT32": "i32",
+    "INT64": "i64",
+    "BOOL": "i1",
+    "FLOAT16": "f16",
+    "DOUBLE": "f64",
+    "UINT32": "ui32",
+    "UINT64": "ui64",
+    "BFLOAT16": "bf16",
+    "FLOAT8E4M3FN": "f8E4M3FN",
+    "FLOAT8E5M2": "f8E5M2",
+}
+"""ONNX's element types that a buffer can have, and MLIR's names for them."""
+
+Model = Any
+"""`onnx.ModelProto`: the package has no usable types."""
+
+
+def read_model(path: str | os.PathLike[str]) -> Model:
+    """Read and check a file; raises `FrontendError` if it is no model."""
+    onnx = _onnx()
+    name = os.fspath(path)
+    try:
+        model = onnx.load(name)
+    except OSError as error:
+        raise FrontendError(
+            f"cannot read the model: {error.strerror or error}", name, "give an .onnx file"
+        ) from error
+    except Exception as error:
+        raise FrontendError(
+            f"not an ONNX model: {_first_line(error)}", name, "give an .onnx file"
+        ) from error
+    check_model(model, name)
+    return model
+
+
+def check_model(model: Model, name: str) -> None:
+    """Raises `FrontendError` if the model breaks ONNX's own rules."""
+    onnx = _onnx()
+    if not model.graph.node and not model.graph.output:
+        raise FrontendError("the model holds no graph", name, "is it an ONNX file?")
+    try:
+        onnx.checker.check_model(model)
+    except Exception as error:
+        raise FrontendError(
+            f"the model is not valid: {_first_line(error)}",
+            name,
+            "export it again, or see what `onnx.checker.check_model` says",
+        ) from error
+
+
+def _onnx() -> Any:
+    """The package, which is optional and has no usable types."""
+    try:
+        return import_module("onnx")
+    except ImportError as error:
+        raise FrontendError(
+            "the package onnx is not installed", "", "pip install 'xdsl-spirv[onnx]'", "missing"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def save_model(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model; raises `OSError`."""
+    _onnx().save(model, os.fspath(path))
+
+
+def name_nodes(model: Model) -> None:
+    """Give every node a name of its own, by its first output where it has none."""
+    taken: set[str] = set()
+    for node in nodes(model.graph):
+        name = node.name or f"{node.op_type}_{next(filter(None, node.output), 'x')}"
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{node.name or node.op_type}_{number}"
+        taken.add(name)
+        node.name = name
+
+
+def nodes(graph: Any) -> Iterator[Any]:
+    """Every node of a graph, and of the graphs in its nodes' attributes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from nodes(attribute.g)
+            for inner in attribute.graphs:
+                yield from nodes(inner)
+
+
+def inputs_of(model: Model) -> list[Any]:
+    """The inputs that a caller gives: old files list their initializers among them."""
+    known = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in known]
+
+
+def dimension_name(value: Any, position: int) -> str:
+    """What `--dim` calls a dimension: its own name where it is one, else `input.position`."""
+    name = value.type.tensor_type.shape.dim[position].dim_param
+    return name if name.isidentifier() else f"{value.name}.{position}"
+
+
+def fix_dimensions(
+    model: Model, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> None:
+    """
+    Give the inputs' open dimensions sizes, from `dims` by name and from the `shapes` of inputs.
+
+    Raises `FrontendError` for a name that belongs to no dimension, for a size that contradicts the
+    file or another one, and for an input that is no tensor.
+    """
+    sizes = dict(dims)
+    open_names: set[str] = set()
+    for value in inputs_of(model):
+        _require_tensor(value)
+        given = (shapes or {}).get(value.name)
+        fields = value.type.tensor_type.shape.dim
+        if given is not None and len(given) != len(fields):
+            raise FrontendError(
+                f"the input {value.name!r} has {len(fields)} dimensions, found {len(given)}",
+                f"input {value.name!r}",
+                "reshape it",
+            )
+        for position, field in enumerate(fields):
+            if field.HasField("dim_value") and field.dim_value > 0:
+                _refuse_contradiction(value, position, field.dim_value, dims)
+                continue
+            names = (dimension_name(value, position), f"{value.name}.{position}")
+            open_names.update(names)
+            found = next((sizes[name] for name in names if name in sizes), None)
+            if found is None and given is not None:
+                found = sizes[names[0]] = given[position]
+            if found is not None:
+                field.Clear()
+                field.dim_value = found
+    for name in dims:
+        if name not in open_names and "." not in name:
+            raise FrontendError(
+                f"there is no dimension {name!r}",
+                f"open dimensions: {', '.join(sorted(open_names)) or 'none'}",
+                "write --dim NAME=SIZE, or --dim INPUT.POSITION=SIZE",
+            )
+
+
+def _refuse_contradiction(value: Any, position: int, size: int, dims: Mapping[str, int]) -> None:
+    wanted = dims.get(f"{value.name}.{position}", size)
+    if wanted != size:
+        raise FrontendError(
+            f"the model fixes the dimension {value.name}.{position} at {size}, not {wanted}",
+            f"input {value.name!r}",
+            "leave the option out",
+        )
+
+
+def _require_tensor(value: Any) -> None:
+    if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+        kind = value.type.WhichOneof("value") or "nothing"
+        what = "a tensor without a rank" if kind == "tensor_type" else f"a {kind}"
+        raise FrontendError(f"the input {value.name!r} is {what}", "", "use tensors of known rank")
+
+
+def open_dimensions(model: Model) -> list[str]:
+    """The names of the input dimensions that have no size yet."""
+    found: dict[str, None] = {}
+    for value in inputs_of(model):
+        _require_tensor(value)
+        for position, field in enumerate(value.type.tensor_type.shape.dim):
+            if not field.HasField("dim_value") or field.dim_value < 1:
+                found.setdefault(dimension_name(value, position))
+    return list(found)
+
+
+def refuse_open_dimensions(model: Model) -> None:
+    """Raises `FrontendError` naming the dimensions that need a size."""
+    missing = open_dimensions(model)
+    if missing:
+        raise FrontendError(
+            f"the inputs' dimensions {', '.join(missing)} have no size",
+            ", ".join(describe(value) for value in inputs_of(model)),
+            "give " + " ".join(f"--dim {name}=N" for name in missing),
+        )
+
+
+def describe(value: Any) -> str:
+    """`x: ?x3x?x?xf32`."""
+    sizes = [
+        str(field.dim_value) if field.dim_value > 0 else (field.dim_param or "?")
+        for field in value.type.tensor_type.shape.dim
+    ]
+    return f"{value.name}: {'x'.join([*sizes, element_type(value)])}"
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """A value's shape, -1 for what is open."""
+    fields = value.type.tensor_type.shape.dim
+    return tuple(f.dim_value if f.HasField("dim_value") else -1 for f in fields)
+
+
+def element_type(value: Any) -> str:
+    """A value's element type by MLIR's name; raises `FrontendError` for one no buffer has."""
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise FrontendError(
+            f"{value.name!r} is a {kind or 'value without type'}", "", "use tensors"
+        )
+    return type_name(value.type.tensor_type.elem_type, value.name)
+
+
+def type_name(number: int, name: str) -> str:
+    """MLIR's name of the element type that ONNX numbers; `name` is the value's, for the error."""
+    code = _onnx().TensorProto.DataType.Name(number)
+    if code not in ELEMENT_TYPES:
+        raise FrontendError(
+            f"{name!r} has elements of the type {code.lower()}",
+            "",
+            f"types that can be computed with: {', '.join(ELEMENT_TYPES.values())}",
+        )
+    return ELEMENT_TYPES[code]

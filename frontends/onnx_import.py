@@ -1,0 +1,157 @@
+"""
+`.onnx` to `linalg` on tensors through torch-mlir, with what torch-mlir loses put back.
+
+Weights stay arrays: they leave the graph before it becomes text and return as arguments. Names,
+unsigned types and the node behind every operation come from the ONNX file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from xdsl_spirv.frontends import onnx_file
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.model import Array, ImportedModel, Node, Value, annotate
+from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
+
+LIFT = 1024
+"""Bytes from which an initializer becomes an argument. Smaller ones are mostly shapes, axes and
+scales, which torch-mlir has to see."""
+
+
+def import_onnx(
+    model: str | os.PathLike[str] | Any,
+    dims: Mapping[str, int] | None = None,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    dynamic: bool = False,
+    simplify: bool = True,
+    timeout: float = TIMEOUT,
+    worker: TorchMLIR | None = None,
+) -> ImportedModel:
+    """
+    Import an ONNX file, or a `ModelProto`.
+
+    `dims` gives open input dimensions their sizes by name (`batch`, or `x.0` for the first of the
+    input `x`), `shapes` by whole inputs; with `dynamic` others stay open. A `worker` may serve many
+    imports; without one a process is started for this one.
+
+    Raises `FrontendError` for a file that is none, for open dimensions, and for what torch-mlir
+    refuses, naming the node.
+    """
+    if isinstance(model, str | os.PathLike):
+        proto = onnx_file.read_model(model)
+    else:
+        proto = model
+        onnx_file.check_model(proto, "the model")
+    onnx_file.fix_dimensions(proto, dims or {}, shapes)
+    if not dynamic:
+        onnx_file.refuse_open_dimensions(proto)
+    inputs = [value_of(value) for value in onnx_file.inputs_of(proto)]
+    onnx_file.name_nodes(proto)
+    if worker is not None:
+        return _imported(proto, inputs, simplify, worker)
+    with TorchMLIR(timeout) as own:
+        return _imported(proto, inputs, simplify, own)
+
+
+def value_of(value: Any) -> Value:
+    """An input or output of the file."""
+    return Value(value.name, onnx_file.element_type(value), onnx_file.shape_of(value))
+
+
+def _imported(proto: Any, inputs: list[Value], simplify: bool, worker: TorchMLIR) -> ImportedModel:
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-onnx-") as name:
+        folder = Path(name, "out")
+        path = Path(name, "model.onnx")
+        onnx_file.save_model(proto, path)
+        worker.run({"model": str(path), "simplify": simplify, "lift": LIFT}, folder)
+        interface = json.loads((folder / "interface.json").read_text())
+        module = parse_linalg((folder / "module.mlir").read_text())
+        locate(module, json.loads((folder / "locations.json").read_text()))
+        weights = _weights(folder / "weights.safetensors")
+    return _assembled(module, interface, inputs, weights)
+
+
+def _weights(path: Path) -> dict[str, Array]:
+    from safetensors.numpy import load_file
+
+    return load_file(path)
+
+
+def parse_linalg(text: str) -> ModuleOp:
+    """
+    MLIR's generic form as torch-mlir prints it; raises `FrontendError` for what xDSL cannot read.
+    """
+    ctx = Context()
+    for name, factory in Universe.get_multiverse().all_dialects.items():
+        ctx.register_dialect(name, factory)
+    # xDSL does not know the flags of a truncation; none is the only value that occurs.
+    text = text.replace("<{overflowFlags = #arith.overflow<none>}>", "")
+    text = text.replace("overflowFlags = #arith.overflow<none>, ", "")
+    text = text.replace(", overflowFlags = #arith.overflow<none>", "")
+    try:
+        module = Parser(ctx, text, "the imported model").parse_module()
+        module.verify()
+    except (ParseError, VerifyException) as error:
+        first = str(error).strip().splitlines()
+        cause = next((x.strip(" ^") for x in reversed(first) if x.strip(" ^~")), str(error))
+        raise FrontendError(
+            f"xDSL cannot read what torch-mlir made of the model: {cause}",
+            "the imported model",
+            "report it with the model",
+            "parse",
+        ) from error
+    return module
+
+
+def locate(module: ModuleOp, names: list[str]) -> None:
+    """Give every operation the name of its node, in the order of the text."""
+    for op, name in zip(module.walk(), names, strict=True):
+        if name:
+            op.location = NameLoc(StringAttr(name), NoneAttr())
+
+
+def _assembled(
+    module: ModuleOp, interface: Any, inputs: list[Value], weights: dict[str, Array]
+) -> ImportedModel:
+    """The module with its names and types, and the weights in the order of the arguments."""
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    declared = {value.name: value for value in inputs}
+    block = function.body.block
+    given = [*interface["inputs"], *interface["weights"]]
+    arguments = [_value(e, a.type) for e, a in zip(given, block.args, strict=True)]
+    made = zip(interface["outputs"], function.function_type.outputs, strict=True)
+    results = [_value(entry, type) for entry, type in made]
+    annotate(function, arguments, results)
+    count = len(interface["inputs"])
+    missing = [name for name in declared if name not in {a.name for a in arguments}]
+    if missing:
+        raise FrontendError(f"the input {missing[0]!r} was lost by the importer", "", "report it")
+    return ImportedModel(
+        module,
+        {value.name: weights[value.name] for value in arguments[count:]},
+        arguments[:count],
+        results,
+        [Node(name, kind, tuple(i), tuple(o)) for name, kind, i, o in interface["nodes"]],
+    )
+
+
+def _value(entry: Any, type: Attribute) -> Value:
+    """What the worker says of an argument or result, of the shape that torch-mlir gave it."""
+    assert isinstance(type, TensorType)
+    name = entry["name"]
+    return Value(name, onnx_file.type_name(entry["type"], name), tuple(type.get_shape()))

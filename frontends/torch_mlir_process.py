@@ -1,0 +1,172 @@
+"""
+torch-mlir in a process of its own, with a timeout, and what it complains of as an error.
+
+The worker takes one job after the other, so that many small models cost one start. After a crash or
+a timeout the next job starts another.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Self
+
+from xdsl_spirv.frontends.errors import FrontendError
+
+TIMEOUT = 600.0
+"""Seconds for one model. The largest that was tried takes three."""
+
+NODE = re.compile(r'"([^"]+)"\)?:? error: |error: "([^"]+)"|loc\("([^"]+)"')
+OPERATOR = re.compile(r'name = "onnx\.(\w+)"|onnx\.(\w+)')
+REASON = re.compile(r"error: (?:\"[^\"]*\": ?)?(.+)")
+
+
+class TorchMLIR:
+    """The worker process; `with TorchMLIR() as worker: worker.run(job, folder)`."""
+
+    def __init__(self, timeout: float = TIMEOUT):
+        self.timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
+
+    def run(self, job: Mapping[str, Any], folder: Path) -> None:
+        """
+        Do a job that writes into `folder`.
+
+        Raises `FrontendError` with the node at fault where torch-mlir names one.
+        """
+        process = self._running()
+        assert process.stdin is not None
+        started = self._errors.tell() if self._errors is not None else 0
+        try:
+            process.stdin.write(json.dumps(dict(job) | {"out": str(folder)}).encode() + b"\n")
+            process.stdin.flush()
+            finished = self._wait(process)
+        except BrokenPipeError:
+            finished = False
+        if not finished:
+            self._fail(process, folder, started)
+        report = folder / "error.json"
+        if report.exists():
+            found = json.loads(report.read_text())
+            raise explain(found["stage"], found["text"] + "\n" + self._said(started))
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        for package in ("onnx", "torch_mlir"):
+            if importlib.util.find_spec(package) is None:
+                raise FrontendError(
+                    f"the package {package.replace('_', '-')} is not installed",
+                    "",
+                    "pip install 'xdsl-spirv[onnx]'",
+                    "missing",
+                )
+        self._errors = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "xdsl_spirv.frontends.torch_mlir_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+        return self._process
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether the job was finished, in time and by a live process."""
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            end = time.monotonic() + self.timeout
+            while (left := end - time.monotonic()) > 0:
+                if selector.select(left):
+                    # Libraries print here too; the worker's own line is a path.
+                    line = process.stdout.readline()
+                    if not line:
+                        return False
+                    if line.startswith(b"/"):
+                        return True
+        return False
+
+    def _said(self, started: int) -> str:
+        if self._errors is None:
+            return ""
+        self._errors.seek(started)
+        return self._errors.read().decode("utf-8", "replace")
+
+    def _fail(self, process: subprocess.Popen[bytes], folder: Path, started: int) -> None:
+        """Raise for a process that died or did not finish."""
+        alive = process.poll() is None and process.stdout is not None
+        try:
+            code = process.wait(0.5)
+            alive = False
+        except subprocess.TimeoutExpired:
+            code = 0
+        stage_file = folder / "stage"
+        stage = stage_file.read_text() if stage_file.exists() else "starting"
+        said = self._said(started)
+        self.close()
+        if alive:
+            raise FrontendError(
+                f"torch-mlir did not finish within {self.timeout:g} s",
+                f"step: {stage}",
+                "simplify the model, or import it as linalg yourself",
+                "timeout",
+            )
+        how = signal.Signals(-code).name if code < 0 else f"status {code}"
+        found = explain(stage, said, f"torch-mlir crashed ({how})")
+        found.kind = "crash"
+        raise found
+
+
+def explain(stage: str, text: str, fallback: str = "the import failed") -> FrontendError:
+    """The error that torch-mlir's own words amount to: reason, node, operator."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = next((x for x in lines if "error:" in x), lines[0] if lines else "")
+    reason = REASON.search(line)
+    cause = reason.group(1) if reason else line
+    node = NODE.search(line) or NODE.search(text)
+    operator = OPERATOR.search(line) or OPERATOR.search(text)
+    cause = re.split(r" : \(|: %\w+|, but found", cause)[0].strip() or fallback
+    if "failed to legalize operation 'torch.operator'" in cause:
+        cause = "it does not lower this operator, or not in this form"
+    where = [f"step: {stage}"]
+    if operator is not None:
+        where.insert(0, f"operator {next(filter(None, operator.groups()))}")
+    if node is not None:
+        where.insert(0, f"node {next(filter(None, node.groups()))!r}")
+    shown = cause if len(cause) < 300 else cause[:297] + "..."
+    if fallback != "the import failed":
+        shown = f"{fallback}: {shown}" if cause != fallback else fallback
+    return FrontendError(
+        f"torch-mlir refuses the model: {shown}",
+        ", ".join(where),
+        "replace the node, or cut the model there",
+    )

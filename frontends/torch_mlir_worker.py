@@ -1,0 +1,220 @@
+"""
+The process that runs torch-mlir: ONNX files in, `linalg` on tensors and weights out.
+
+It is a process of its own because torch-mlir ends it on some inputs. It reads jobs, one JSON object
+a line, from standard input: `{"model": PATH, "out": DIR, "simplify": true, "lift": BYTES}`. Into
+DIR go `module.mlir` (MLIR's generic form), `weights.safetensors`, `interface.json`, or
+`error.json`; `stage` says how far it came, which is all that is left of a crash. It imports neither
+xDSL nor numpy beyond what onnx does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+OPSET = 17
+"""Older models are converted: torch-mlir has not learnt all of their operators' forms."""
+
+GRAPH = "main"
+
+PIPELINES = (
+    "builtin.module(torch-onnx-to-torch-backend-pipeline)",
+    "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline)",
+    "builtin.module(func.func(canonicalize,cse,linalg-generalize-named-ops,canonicalize,cse))",
+)
+
+
+class Stage:
+    """Which step is being done, on disk before it begins."""
+
+    def __init__(self, folder: Path):
+        self._path = folder / "stage"
+        self.name = ""
+
+    def enter(self, name: str) -> None:
+        self.name = name
+        self._path.write_text(name)
+
+
+def main() -> None:
+    """Do the jobs of standard input."""
+    for line in sys.stdin:
+        job = json.loads(line)
+        folder = Path(job["out"])
+        folder.mkdir(parents=True, exist_ok=True)
+        stage = Stage(folder)
+        try:
+            do(job, folder, stage)
+        except Exception as error:
+            report = {"stage": stage.name, "text": str(error), "trace": traceback.format_exc()}
+            (folder / "error.json").write_text(json.dumps(report))
+        stage.enter("done")
+        print(job["out"], flush=True)
+
+
+def package(name: str) -> Any:
+    """A package that is optional and has no usable types."""
+    return import_module(name)
+
+
+def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
+    """One job; raises whatever the tools raise."""
+    onnx = package("onnx")
+    stage.enter("reading")
+    model = onnx.load(job["model"])
+    stage.enter("opset conversion")
+    model = convert(model)
+    if job["simplify"]:
+        stage.enter("onnxsim")
+        model = simplify(model)
+    stage.enter("shape inference")
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    weights = lift(model, job["lift"])
+    model.graph.name = GRAPH
+    stage.enter("saving weights")
+    save(folder / "weights.safetensors", weights)
+    (folder / "interface.json").write_text(json.dumps(interface(model, list(weights))))
+    module = lower(model, stage)
+    stage.enter("printing")
+    (folder / "locations.json").write_text(json.dumps(locations(module)))
+    (folder / "module.mlir").write_text(
+        module.get_asm(print_generic_op_form=True, enable_debug_info=False)
+    )
+
+
+def convert(model: Any) -> Any:
+    """The model in an opset that torch-mlir knows, or as it is where nobody can convert it."""
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions or versions[0] >= OPSET:
+        return model
+    try:
+        return package("onnx.version_converter").convert_version(model, OPSET)
+    except Exception:
+        return model
+
+
+def simplify(model: Any) -> Any:
+    """Constants folded and shapes computed, or the model as it is where onnxsim cannot."""
+    try:
+        simplified, _ = package("onnxsim").simplify(model)
+    except Exception:
+        return model
+    return simplified
+
+
+def lift(model: Any, limit: int) -> dict[str, Any]:
+    """Turn the initializers of `limit` bytes and more into inputs, and return their values."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    constants = [
+        n for n in graph.node if n.op_type == "Constant" and n.attribute[0].name == "value"
+    ]
+    for node in constants:
+        node.attribute[0].t.name = node.output[0]
+        graph.initializer.append(node.attribute[0].t)
+        graph.node.remove(node)
+    weights: dict[str, Any] = {}
+    kept: list[Any] = []
+    for tensor in graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.nbytes < limit or array.dtype == object:
+            kept.append(tensor)
+            continue
+        weights[tensor.name] = array
+    # An old file lists its initializers among the inputs; those that stay constant are none.
+    stay = {tensor.name for tensor in kept}
+    given = [v for v in graph.input if v.name not in stay and v.name not in weights]
+    for tensor in graph.initializer:
+        if tensor.name in weights:
+            shape = list(tensor.dims)
+            given.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, shape))
+    del graph.initializer[:], graph.input[:]
+    graph.initializer.extend(kept)
+    graph.input.extend(given)
+    return weights
+
+
+def save(path: Path, weights: dict[str, Any]) -> None:
+    """A safetensors file."""
+    import numpy as np
+
+    package("safetensors.numpy").save_file(
+        {name: np.ascontiguousarray(array) for name, array in weights.items()}, path
+    )
+
+
+def interface(model: Any, weights: list[str]) -> dict[str, Any]:
+    """Inputs, weights and outputs in the function's order, and the nodes."""
+
+    def values(of: Any) -> list[Any]:
+        return [
+            {
+                "name": value.name,
+                "type": value.type.tensor_type.elem_type,
+                "shape": [
+                    field.dim_value if field.HasField("dim_value") else -1
+                    for field in value.type.tensor_type.shape.dim
+                ],
+            }
+            for value in of
+        ]
+
+    return {
+        "inputs": [v for v in values(model.graph.input) if v["name"] not in weights],
+        "weights": [v for v in values(model.graph.input) if v["name"] in weights],
+        "outputs": values(model.graph.output),
+        "nodes": [[n.name, n.op_type, list(n.input), list(n.output)] for n in model.graph.node],
+    }
+
+
+def lower(model: Any, stage: Stage) -> Any:
+    """The model as an operation of MLIR that holds `linalg` on tensors."""
+    stage.enter("torch-mlir import")
+    context = package("torch_mlir.ir").Context()
+    onnx_importer = package("torch_mlir.extras.onnx_importer")
+    manager = package("torch_mlir.passmanager").PassManager
+    package("torch_mlir.dialects.torch").register_dialect(context)
+    info = onnx_importer.ModelInfo(model)
+    module = info.create_module(context=context)
+    operation = getattr(module, "operation", module)
+    onnx_importer.NodeImporter.define_function(info.main_graph, operation).import_all()
+    for pipeline in PIPELINES:
+        stage.enter(pipeline)
+        with context:
+            manager.parse(pipeline).run(operation)
+    return operation
+
+
+def locations(operation: Any) -> list[str]:
+    """The ONNX node behind every operation, outer before inner, in the order of the text."""
+    found: list[str] = []
+
+    def visit(op: Any) -> None:
+        found.append(node_of(op.location))
+        for region in op.regions:
+            for block in region:
+                for inner in block:
+                    visit(inner.operation)
+
+    visit(operation)
+    return found
+
+
+def node_of(location: Any) -> str:
+    """The node's name in a location; of several the first."""
+    text = str(location)
+    start = text.find('"')
+    if start < 0:
+        return ""
+    end = text.find('"', start + 1)
+    return text[start + 1 : end]
+
+
+if __name__ == "__main__":
+    main()
