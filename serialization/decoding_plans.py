@@ -11,7 +11,7 @@ specialization constant decides, say) raises `NotDeclared`; the instruction is t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
@@ -149,7 +149,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
             raise NotDeclared("there are more operands than fields")
         properties = state.properties
         if sized:
-            properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, state.segments)
+            properties["operandSegmentSizes"] = _array(tuple(state.segments))
         types: Sequence[Attribute] = ()
         if has_type:
             types = (known.type(words[1]),)
@@ -338,12 +338,25 @@ def _literal(operand: Operand, name: str, accepted: Sequence[type[Attribute]]) -
             numbers = [state.next()]
         signed = [n - (1 << 32) if n >> 31 else n for n in numbers]
         if DenseArrayBase in accepted:
-            state.properties[name] = DenseArrayBase.from_list(i32, signed)
+            state.properties[name] = _array(tuple(signed))
         elif many or ArrayAttr in accepted:
-            state.properties[name] = ArrayAttr([IntegerAttr(n, i32) for n in signed])
+            state.properties[name] = ArrayAttr([_number(n) for n in signed])
         elif accepted and IntegerAttr not in accepted and IntAttr in accepted:
             state.properties[name] = IntAttr(numbers[0])
         else:
-            state.properties[name] = IntegerAttr(signed[0], i32)
+            state.properties[name] = _number(signed[0])
 
     return read
+
+
+# One attribute for one number: what is equal is then known to be by its identity.
+
+
+@lru_cache(maxsize=4096)
+def _number(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i32)
+
+
+@lru_cache(maxsize=4096)
+def _array(values: tuple[int, ...]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i32, values)

@@ -39,6 +39,7 @@ from xdsl_spirv.dialects.spirv import (
     raw,
     replicated,
     rotate,
+    signatures,
     structure,
     subgroup,
     tensor_addressing,
@@ -95,6 +96,8 @@ ATTRIBUTES: list[type[Attribute]] = [
     *abi.ATTRIBUTES,
     *raw.ATTRIBUTES,
 ]
+
+signatures.remember(OPERATIONS)
 
 # A constant in the generic syntax is read by xDSL's own parser.
 dense_literals.install()

@@ -17,8 +17,9 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar
 
-from xdsl.ir import Operation
+from xdsl.ir import ErasedSSAValue, Operation
 from xdsl.irdl import IRDLOperation
+from xdsl.utils.exceptions import VerifyException
 
 EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std"}
 """The extended instruction set that a prefix of an operation's name stands for."""
@@ -34,6 +35,32 @@ class SPIRVOp(IRDLOperation, ABC):
 
     FIELDS: ClassVar[Mapping[str, str]] = {}
     """Grammar operand name in snake case -> operand or property name, where the two differ."""
+
+    BY_SIGNATURE: ClassVar[bool] = False
+    """
+    Whether the class's own rules look at types and properties only, not at what defines an operand
+    or stands around the operation: they are then checked once for each signature (`signatures.py`).
+    """
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """
+        As xDSL's. Raises `VerifyException`.
+
+        Most operations have neither regions nor successors and do not end their block, so that
+        xDSL's checks of these have nothing to say.
+        """
+        block = self.parent
+        ordinary = block is not None and block.last_op is not self
+        if not ordinary or self.regions or self._successors:
+            super().verify(verify_nested_ops)
+            return
+        for operand in self._operands:
+            if type(operand) is ErasedSSAValue:
+                super().verify(verify_nested_ops)
+        try:
+            self.verify_()
+        except VerifyException as error:
+            self.emit_error(f"Operation does not verify: {error}", error)
 
 
 def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:

@@ -116,6 +116,7 @@ def check_arithmetic(
 class UnaryOperation(SPIRVOp, ABC):
     """One operand, a result of its type: `spirv.X %a : type`."""
 
+    BY_SIGNATURE: ClassVar[bool] = True
     T: ClassVar = VarConstraint("T", AnyAttr())
 
     operand = operand_def(T)
@@ -130,6 +131,7 @@ class UnaryOperation(SPIRVOp, ABC):
 class BinaryOperation(SPIRVOp, ABC):
     """Two operands and a result of one type: `spirv.X %a, %b : type`."""
 
+    BY_SIGNATURE: ClassVar[bool] = True
     T: ClassVar = VarConstraint("T", AnyAttr())
 
     operand_1 = operand_def(T)
@@ -147,6 +149,7 @@ class BinaryOperation(SPIRVOp, ABC):
 class TernaryOperation(SPIRVOp, ABC):
     """Three operands and a result of one type: `spirv.X %x, %y, %z : type`."""
 
+    BY_SIGNATURE: ClassVar[bool] = True
     T: ClassVar = VarConstraint("T", AnyAttr())
 
     x = operand_def(T)
@@ -167,6 +170,7 @@ class Predicating(SPIRVOp, ABC):
     The result's type is not printed: it is `i1` in the operands' shape.
     """
 
+    BY_SIGNATURE: ClassVar[bool] = True
     result = result_def()
     traits = traits_def(Pure())
 

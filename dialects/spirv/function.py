@@ -19,12 +19,13 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import irdl_op_definition, lazy_traits_def, opt_prop_def, prop_def, region_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import CallableOpInterface, HasParent, IsolatedFromAbove, SymbolOpInterface
+from xdsl.traits import CallableOpInterface, HasParent, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
 from xdsl_spirv.dialects.spirv.attributes import FunctionControlAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.signatures import Isolated
 from xdsl_spirv.dialects.spirv.enums import FunctionControl
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 
@@ -65,7 +66,7 @@ class FuncOp(SPIRVOp):
     body = region_def()
     traits = lazy_traits_def(
         lambda: (
-            IsolatedFromAbove(),
+            Isolated(),
             SymbolOpInterface(),
             _Callable(),
             HasParent(ModuleOp, BuiltinModuleOp),

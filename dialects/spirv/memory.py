@@ -142,6 +142,7 @@ class LoadOp(SPIRVOp):
     """OpLoad: `spirv.Load "StorageBuffer" %p ["Aligned", 4] : f32`."""
 
     name = "spirv.Load"
+    BY_SIGNATURE: ClassVar[bool] = True
     pointer = operand_def(POINTER)
     memory_access = opt_prop_def(MemoryAccessAttr)
     alignment = opt_prop_def(IntegerAttr)
@@ -213,6 +214,7 @@ class StoreOp(SPIRVOp):
     """OpStore: `spirv.Store "StorageBuffer" %p, %v ["Aligned", 4] : f32`."""
 
     name = "spirv.Store"
+    BY_SIGNATURE: ClassVar[bool] = True
     pointer = operand_def(POINTER)
     object = operand_def()
     memory_access = opt_prop_def(MemoryAccessAttr)

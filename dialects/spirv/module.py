@@ -11,12 +11,13 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import IsolatedFromAbove, NoTerminator, OptionalSymbolOpInterface, SymbolTable
+from xdsl.traits import NoTerminator, OptionalSymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.attributes import AddressingModelAttr, MemoryModelAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.signatures import Isolated
 from xdsl_spirv.dialects.spirv.enums import AddressingModel, MemoryModel
 from xdsl_spirv.dialects.spirv.rules_module import check_module
 
@@ -47,7 +48,7 @@ class ModuleOp(SPIRVOp):
     sym_name = opt_prop_def(SymbolNameConstraint())
     body = region_def("single_block")
     traits = traits_def(
-        IsolatedFromAbove(), NoTerminator(), SymbolTable(), OptionalSymbolOpInterface()
+        Isolated(), NoTerminator(), SymbolTable(), OptionalSymbolOpInterface()
     )
 
     def __init__(

@@ -108,6 +108,10 @@ def constituent_type(composite: Attribute, index: SSAValue) -> Attribute:
 
 def chain_type(base: PointerType, indexes: Sequence[SSAValue]) -> PointerType:
     """The type of a chain's result; raises VerifyException if the indexes do not fit the base."""
+    return PointerType(_chain_pointee(base, indexes), base.storage_class)
+
+
+def _chain_pointee(base: PointerType, indexes: Sequence[SSAValue]) -> Attribute:
     type = base.pointee
     for index in indexes:
         if not isinstance(index.type, IntegerType):
@@ -117,14 +121,17 @@ def chain_type(base: PointerType, indexes: Sequence[SSAValue]) -> PointerType:
         if value is not None and length is not None and not 0 <= value < length:
             raise VerifyException(f"index {value} is outside of {type}")
         type = constituent_type(type, index)
-    return PointerType(type, base.storage_class)
+    return type
 
 
 def verify_chain(base: SSAValue, indexes: Sequence[SSAValue], result: SSAValue) -> None:
-    expected = chain_type(pointer_type(base), indexes)
-    given = result.type
-    if isinstance(given, PointerType):
-        # The stride belongs to the result's type; no chain determines it.
-        expected = PointerType(expected.pointee, expected.storage_class, given.stride.data)
-    if given != expected:
+    start, given = pointer_type(base), result.type
+    pointee = _chain_pointee(start, indexes)
+    # The stride belongs to the result's type; no chain determines it.
+    if (
+        not isinstance(given, PointerType)
+        or given.pointee != pointee
+        or given.storage_class != start.storage_class
+    ):
+        expected = PointerType(pointee, start.storage_class)
         raise VerifyException(f"the indexes lead to {expected}, but the result is declared {given}")

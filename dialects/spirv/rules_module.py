@@ -8,6 +8,7 @@ their classes, because the classes' own modules import the rules.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
@@ -74,17 +75,21 @@ def check_module(module: Operation) -> None:
     logical = module.properties.get("addressing_model") == LOGICAL
     fixed_pointers = logical and triple is not None and declared.isdisjoint(VARIABLE_POINTERS)
     kernel = is_kernel(declared)
-    seen: set[Attribute] = set()
+    seen: dict[int, Attribute] = {}
     for op in module.walk():
         for value in op.results:
-            cm_05_constants(value.type, constants, seen)
+            if id(value.type) not in seen:
+                seen[id(value.type)] = value.type
+                cm_05_constants(value.type, constants)
         for attribute in op.properties.values():
-            cm_05_constants(attribute, constants, seen)
+            if id(attribute) not in seen:
+                seen[id(attribute)] = attribute
+                cm_05_constants(attribute, constants)
         if op.name in MATRIX_ACCESSES:
             cm_11_layout_constant(op.properties.get("matrix_layout"), constants)
             if not kernel:
                 cm_10_into_array(op.operands[0])
-        if fixed_pointers:
+        if fixed_pointers and op.operands and not takes_pointers(op.name):
             cm_16_pointer_users(op)
 
 
@@ -114,7 +119,8 @@ def _declared(triple: Attribute | None) -> frozenset[Capability]:
 def specialization_constants(module: Operation) -> Mapping[str, Attribute | None]:
     """Symbol -> default value of each of the module's specialization constants."""
     found: dict[str, Attribute | None] = {}
-    for op in module.walk():
+    # They stand directly in a module.
+    for op in module.regions[0].block.ops:
         name = op.properties.get("sym_name")
         if op.name == "spirv.SpecConstant" and isinstance(name, StringAttr):
             found[name.data] = op.properties.get("default_value")
@@ -150,13 +156,8 @@ def cm_02_vulkan_memory_model(
         )
 
 
-def cm_05_constants(
-    attribute: Attribute, constants: Mapping[str, Attribute | None], seen: set[Attribute]
-) -> None:
+def cm_05_constants(attribute: Attribute, constants: Mapping[str, Attribute | None]) -> None:
     """CM-05: what a cooperative matrix type names is a 32-bit specialization constant."""
-    if attribute in seen:
-        return
-    seen.add(attribute)
     for matrix in cooperative_matrices(attribute):
         for what in ("rows", "columns", "scope"):
             symbol = getattr(matrix, what)
@@ -242,12 +243,15 @@ def points_into_array(pointer: SSAValue) -> bool | None:
     return points_into_array(base)
 
 
+@cache
+def takes_pointers(name: str) -> bool:
+    """Whether an operation may take a pointer under logical addressing."""
+    ours = name.startswith("spirv.")
+    return not ours or name in POINTER_USERS or name.startswith(POINTER_USER_PREFIXES)
+
+
 def cm_16_pointer_users(op: Operation) -> None:
     """CM-16: under logical addressing a pointer is only for accesses, these two included."""
-    if not op.name.startswith("spirv.") or op.name in POINTER_USERS:
-        return
-    if op.name.startswith(POINTER_USER_PREFIXES):
-        return
     for operand in op.operands:
         if isinstance(operand.type, PointerType):
             refuse(

@@ -1,0 +1,97 @@
+"""
+An operation's declaration is checked once for each signature, not once for each operation.
+
+Whether operands, results and properties fit what a class declares follows from their types and the
+properties alone, and a module has few different ones: xDSL's check of declarations would be two
+thirds of the time that verification takes. So every class of the dialect remembers the signatures
+that have passed. Operations with regions, traits, and a class's own rules are checked every time,
+for they look beyond the signature; a class whose rules do not says so (`SPIRVOp.BY_SIGNATURE`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import IRDLOperation, OpDef
+from xdsl.traits import IsolatedFromAbove, OpTrait
+
+class Isolated(IsolatedFromAbove):
+    """xDSL's trait, which climbs from every operand; this one looks at every operation once."""
+
+    def verify(self, op: Operation) -> None:
+        inside: set[int] = set()
+        owners: set[int] = set()
+        regions = list(op.regions)
+        while regions:
+            for block in regions.pop().blocks:
+                inside.add(id(block))
+                for child in block.ops:
+                    inside.add(id(child))
+                    for operand in child._operands:  # pyright: ignore[reportPrivateUsage]
+                        owners.add(id(operand.owner))
+                    if child.regions and not child.has_trait(IsolatedFromAbove):
+                        regions += child.regions
+        if not owners <= inside:
+            super().verify(op)
+
+
+MOST = 1024
+"""Signatures that a class remembers; then it begins anew, so that nothing grows without end."""
+
+
+class Signatures:
+    """
+    What operations of one class have been found to fit their declaration.
+
+    Attributes are immutable, so that one is the same is known by its identity, without comparing
+    or hashing it; the entry keeps it alive, so that no other one takes its identity.
+    """
+
+    def __init__(self, definition: OpDef, check: Callable[[Any], None]):
+        self.definition = definition
+        self.check = check
+        self.passed: dict[tuple[object, ...], tuple[Attribute, ...]] = {}
+
+    @cached_property
+    def traits(self) -> Sequence[OpTrait]:
+        """Those that check anything."""
+        return [t for t in self.definition.traits if type(t).verify is not OpTrait.verify]
+
+    def verify(self, op: Operation) -> None:
+        """As `OpDef.verify`. Raises `VerifyException`."""
+        if op.regions:
+            return self.check(op)
+        operands = op._operands  # pyright: ignore[reportPrivateUsage]
+        declared = [name for name in self.definition.attributes if name in op.attributes]
+        attributes = [
+            *[o.type for o in operands],
+            *[r.type for r in op.results],
+            *op.properties.values(),
+            *[op.attributes[name] for name in declared],
+        ]
+        counts = (len(operands), len(op.successors))
+        key = (*counts, *op.properties, None, *declared, *map(id, attributes))
+        if key not in self.passed:
+            self.check(op)
+            if len(self.passed) >= MOST:
+                self.passed.clear()
+            self.passed[key] = tuple(attributes)
+            return None
+        for trait in self.traits:
+            trait.verify(op)
+        return None
+
+
+def remember(classes: Iterable[type[Operation]]) -> None:
+    """Lets classes remember the signatures that have passed their declarations."""
+    for cls in classes:
+        if issubclass(cls, IRDLOperation):
+            definition = cls.get_irdl_definition()
+            if getattr(cls, "BY_SIGNATURE", False):
+                signatures = Signatures(definition, cls.verify_)
+                cls.verify_ = lambda self, verify=signatures.verify: verify(self)
+            else:
+                definition.verify = Signatures(definition, definition.verify).verify
