@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl_spirv.differential.families import (
+    bfloat16,
     control,
     cooperative,
     dot,
@@ -34,6 +35,7 @@ FAMILIES: dict[str, Callable[[Kernel], None]] = {
     "matrices": operations.matrices,
     "cooperative": cooperative.components,
     "muladd": cooperative.multiply_add,
+    "bfloat16": bfloat16.bfloat16,
 }
 
 ORDER = [

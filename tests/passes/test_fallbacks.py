@@ -38,6 +38,7 @@ class Fallback:
 FALLBACKS = [
     Fallback("spirv-rotate-to-shuffle", "rotate", "SPV_KHR_subgroup_rotate"),
     Fallback("spirv-dot-to-shifts", "dot", "SPV_KHR_integer_dot_product"),
+    Fallback("spirv-bfloat16-to-bits", "bfloat16", "SPV_KHR_bfloat16"),
 ]
 
 

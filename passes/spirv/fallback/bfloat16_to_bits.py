@@ -6,8 +6,8 @@
 
 Every conversion goes through binary32 (BF-06), so do OpDot's products and sum (BF-08), and only
 they are rewritten: whatever moves values moves 16-bit integers. Rounding is to nearest even, or
-toward zero by the option (BF-07). Denormals are kept by conversions, which are operations on bits; a
-device that flushes binary32's flushes them in arithmetic.
+toward zero by the option (BF-07). Denormals are kept by conversions, which are operations on bits;
+a device that flushes binary32's flushes them in arithmetic.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-One type for another, everywhere in a module: values, block arguments, types within types, constants.
+One type for another, everywhere in a module: values, block arguments, types in types, constants.
 
 Only types change: operations that computed on the old type are the caller's to rewrite.
 """

@@ -1,0 +1,13 @@
+// RUN: not xdsl-opt %s -p spirv-bfloat16-to-bits 2>&1 | filecheck %s
+// RUN: not xdsl-opt %s -p 'spirv-bfloat16-to-bits{rounding=up}' 2>&1 | filecheck %s --check-prefix=OPTION
+
+// CHECK: spirv-bfloat16-to-bits: 'spirv.Undef' (%n) in @f: !spirv.coopmatrix<8x8xbf16, Subgroup, MatrixA> stays together in a cooperative matrix: run spirv-cooperative-matrix-to-invocations before
+// OPTION: rounding is 'up', not one of nearest-even, toward-zero
+
+spirv.module Logical Vulkan {
+  spirv.func @f() "None" {
+    %m = spirv.ConstantNull : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixA>
+    %n = spirv.Undef : !spirv.array<2 x !spirv.coopmatrix<8x8xbf16, Subgroup, MatrixA>>
+    spirv.Return
+  }
+}
