@@ -8,14 +8,19 @@ from math import copysign
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
-from xdsl.dialects.linalg.ops import FillOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
+from xdsl.ir import BlockArgument, SSAValue
 
 
 def is_zero(value: SSAValue) -> bool:
     """Whether a tensor or scalar is known to be (positive) zero everywhere."""
-    if isinstance(value.owner, FillOp):
-        return is_zero(value.owner.inputs[0])
+    match value.owner:
+        case FillOp() as fill:
+            return is_zero(fill.inputs[0])
+        case GenericOp() as generic if (yielded := _broadcast(generic)) is not None:
+            return is_zero(yielded)
+        case _:
+            pass
     if not isinstance(value.owner, arith.ConstantOp):
         return False
     match value.owner.value:
@@ -27,3 +32,14 @@ def is_zero(value: SSAValue) -> bool:
             return not any(dense.data.data)
         case _:
             return False
+
+
+def _broadcast(op: GenericOp) -> SSAValue | None:
+    """What a `linalg.generic` fills its only result with: an input or a value from outside."""
+    last = op.body.block.last_op
+    if last is None or len(op.results) != 1 or last is not op.body.block.first_op:
+        return None
+    value = last.operands[0]
+    if isinstance(value, BlockArgument) and value.owner is op.body.block:
+        return op.inputs[value.index] if value.index < len(op.inputs) else None
+    return value

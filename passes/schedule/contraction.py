@@ -29,17 +29,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PaddedViewOp
 from xdsl_spirv.passes.constants import is_zero
+from xdsl_spirv.passes.schedule.body import NotAContraction, factors_of
 from xdsl_spirv.passes.schedule.layout import Layout, NotLinear, layout_of, linear
-
-
-class NotAContraction(ValueError):
-    """Why an operation is not a contraction that the lowering takes."""
-
 
 FLOAT_NAMES: dict[type[Attribute], str] = {
     Float16Type: "f16",
@@ -180,49 +176,6 @@ def _pads_with_zeros(op: tensor.PadOp) -> bool:
     return last is not None and len(last.operands) == 1 and is_zero(last.operands[0])
 
 
-_EXTENSIONS = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
-
-
-def _sides(value: SSAValue, kinds: tuple[type[Operation], ...]) -> tuple[SSAValue, SSAValue] | None:
-    owner = value.owner
-    if isinstance(owner, kinds):
-        return owner.operands[0], owner.operands[1]
-    return None
-
-
-def _source(value: SSAValue) -> tuple[SSAValue, bool]:
-    """The value under an extension, and whether it is taken as signed."""
-    if isinstance(value, OpResult) and isinstance(value.op, _EXTENSIONS):
-        return value.op.operands[0], not isinstance(value.op, arith.ExtUIOp)
-    return value, True
-
-
-def _match_body(block: Block) -> tuple[bool, bool]:
-    """
-    acc + ext(x) * ext(y), the operands of both in any order, and nothing else.
-
-    Returns which of the two inputs are extended as signed numbers.
-    """
-    x, y, accumulator = block.args
-    last = block.last_op
-    reason = NotAContraction(
-        "the body is not a multiply-add of the two inputs (each possibly extended) onto the output"
-    )
-    if not isinstance(last, linalg.ops.YieldOp) or len(last.operands) != 1:
-        raise reason
-    terms = _sides(last.operands[0], (arith.AddfOp, arith.AddiOp))
-    if terms is None or accumulator not in terms:
-        raise reason
-    product = terms[1] if terms[0] is accumulator else terms[0]
-    factors = _sides(product, (arith.MulfOp, arith.MuliOp))
-    if factors is None:
-        raise reason
-    sources = {id(source): signed for source, signed in map(_source, factors)}
-    if set(sources) != {id(x), id(y)}:
-        raise reason
-    return sources[id(x)], sources[id(y)]
-
-
 def _loops(map: AffineMap) -> list[int]:
     """The loops that an index map uses, in the order of the dimensions that they walk."""
     found: dict[int, None] = {}
@@ -235,13 +188,24 @@ def _loops(map: AffineMap) -> list[int]:
     return list(found)
 
 
+def _signs(block: Block) -> tuple[bool, bool]:
+    """Which of the two inputs the body extends as signed numbers."""
+    factors = factors_of(block)
+    if not all(factor.is_pure for factor in factors) or {0, 1} != set[int]().union(
+        *(factor.inputs for factor in factors)
+    ):
+        raise NotAContraction("a factor is more than one input, extended")
+    signs = {min(factor.inputs): factor.signed for factor in factors}
+    return signs[0], signs[1]
+
+
 def contraction_of(op: LinalgStructuredOperation) -> Contraction:
     """The contraction that the operation computes; raises `NotAContraction` with the reason."""
     if len(op.inputs) != 2 or len(op.outputs) != 1:
         raise NotAContraction(
             f"it has {len(op.inputs)} inputs and {len(op.outputs)} outputs, not 2 and 1"
         )
-    signed = _match_body(op.body.block)
+    signed = _signs(op.body.block)
     x, y, out = (attr.data for attr in op.get_indexing_maps())
     ranges = _sizes(op, (x, y, out))
     in_x, in_y, in_out = _loops(x), _loops(y), _loops(out)
@@ -251,15 +215,15 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
         raise NotAContraction(f"the result's index map {out} is not a permutation of loops")
     batch = [d for d in in_out if d in in_x and d in in_y]
     free = [d for d in in_out if d not in batch]
-    if any(d not in in_x and d not in in_y for d in free):
-        raise NotAContraction("a loop of the result is in neither input: broadcast afterwards")
-    # B owns the result's last dimension, so that rows of the result are contiguous.
+    # B owns the result's last dimension, so that rows of the result are contiguous. A loop that is
+    # in neither input repeats the result: it goes where its neighbour goes.
     swapped = bool(free) and free[-1] in in_x
     values = (op.inputs[1], op.inputs[0]) if swapped else (op.inputs[0], op.inputs[1])
     maps = (y, x) if swapped else (x, y)
     of_a, of_b = (in_y, in_x) if swapped else (in_x, in_y)
     signed = signed[::-1] if swapped else signed
-    m, n = ([d for d in free if d in loops] for loops in (of_a, of_b))
+    n = [d for d in free if d in of_b or (d not in of_a and d == free[-1])]
+    m = [d for d in free if d not in n]
     order = [*batch, *m, *n, *_reduction(of_a, of_b, in_out, len(ranges))]
     counts = (len(batch), len(m), len(n), len(order) - len(in_out))
     a_map, b_map, out_map = (_reordered(map, order) for map in (*maps, out))

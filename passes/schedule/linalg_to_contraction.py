@@ -5,6 +5,8 @@ Every operation that computes a contraction takes its one form.
                                               outs(%c) { c + ext(a) * ext(b) }
     linalg.conv_2d_... ins(%a, %f)      ->  the same over batch, M, N and K of several loops each
 
+    ... ext(a) * (sitofp(b) * s)        ->  b' = sitofp(b) * s before it, elementwise
+
 Operations that are not contractions stay as they are; an attribute (a schedule written by hand,
 say) moves along.
 """
@@ -25,6 +27,7 @@ from xdsl_spirv.passes.schedule.contraction import (
     canonical_form,
     contraction_of,
 )
+from xdsl_spirv.passes.schedule.factors import with_pure_factors
 
 HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 
@@ -43,14 +46,14 @@ class LinalgToContractionPass(ModulePass):
         ]
         for candidate in candidates:
             try:
-                found = contraction_of(candidate)
+                found = contraction_of(with_pure_factors(candidate))
             except NotAContraction:
                 continue
             form = canonical_form(found, found.a, found.b, found.init)
             form.attributes = {
                 key: value
-                for key, value in candidate.attributes.items()
+                for key, value in found.op.attributes.items()
                 if key not in HIDDEN_ATTRIBUTES
             }
-            form.location = candidate.location
-            Rewriter.replace_op(candidate, form)
+            form.location = found.op.location
+            Rewriter.replace_op(found.op, form)

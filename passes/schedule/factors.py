@@ -1,0 +1,219 @@
+"""
+Factors that are more than an input are computed before the contraction, element by element.
+
+    sum of extf(a) * (sitofp(b) * s)  ->  b' = sitofp(b) * s, elementwise; sum of extf(a) * b'
+
+Every value stays what it was: the elementwise operation does what the body did, in the same types,
+on each element once instead of once for every product. It has the index space of the input with
+the most dimensions; the others (a scale of each channel, a scalar) are broadcast over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    TensorType,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.passes.schedule.body import (
+    Factor,
+    NotAContraction,
+    arguments_for,
+    clone_into,
+    factors_of,
+)
+
+
+def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
+    """
+    The operation, or one on tensors in its place whose factors are two inputs, at most extended.
+
+    Raises `NotAContraction`, and changes nothing, if the factors share an input or an input has no
+    index space of its own.
+    """
+    x, y = factors_of(op.body.block)
+    if x.is_pure and y.is_pure and len(op.inputs) == 2:
+        return op
+    _check(op, (x, y))
+    other = {id(x): y, id(y): x}
+    prepared = [_Prepared(op, factor, other[id(factor)]) for factor in (x, y)]
+    operands = [each.build() for each in prepared]
+    body = Block(arg_types=[*(_element(value) for value in operands), op.body.block.args[-1].type])
+    values = [
+        each.extended(body, argument) for each, argument in zip(prepared, body.args, strict=False)
+    ]
+    floating = not isinstance(body.args[2].type, IntegerType)
+    product = (arith.MulfOp if floating else arith.MuliOp)(values[0], values[1])
+    total = (arith.AddfOp if floating else arith.AddiOp)(body.args[2], product)
+    body.add_ops([product, total, linalg.ops.YieldOp(total)])
+    maps = [each.map for each in prepared] + [op.get_indexing_maps().data[-1].data]
+    made = linalg.ops.GenericOp(
+        operands,
+        op.outputs,
+        Region(body),
+        ArrayAttr(map(AffineMapAttr, maps)),
+        op.get_iterator_types(),
+        [result.type for result in op.results],
+    )
+    made.location = op.location
+    made.attributes = dict(op.attributes)
+    Rewriter.replace_op(op, made)
+    return made
+
+
+def _check(op: LinalgStructuredOperation, factors: tuple[Factor, Factor]) -> None:
+    if not all(isinstance(value.type, TensorType) for value in op.outputs):
+        raise NotAContraction("a factor is more than an input, and there is no tensor to put it in")
+    if len(op.outputs) != 1:
+        raise NotAContraction(f"it has {len(op.outputs)} outputs, not 1")
+    x, y = factors
+    for factor in factors:
+        if not factor.inputs:
+            raise NotAContraction("a factor is no input's")
+    if x.inputs & y.inputs:
+        raise NotAContraction(f"input {min(x.inputs & y.inputs)} is in both factors")
+    unused = set(range(len(op.inputs))) - x.inputs - y.inputs
+    if unused:
+        raise NotAContraction(f"input {min(unused)} is in neither factor")
+
+
+def _element(value: SSAValue) -> Attribute:
+    assert isinstance(value.type, TensorType)
+    return value.type.element_type
+
+
+class _Prepared:
+    """One factor of a contraction, as an input of its own."""
+
+    def __init__(self, op: LinalgStructuredOperation, factor: Factor, other: Factor):
+        self.op = op
+        self.factor = factor
+        maps = [attr.data for attr in op.get_indexing_maps()]
+        self.inputs = sorted(factor.inputs, key=lambda i: (-len(maps[i].results), i))
+        main = self.inputs[0]
+        self.map = maps[main]
+        if not isinstance(op.inputs[main].type, TensorType):
+            raise NotAContraction(f"input {main} is a scalar")
+        self.narrow = None if factor.is_pure else _narrow(factor, other)
+        self.type = self.narrow or factor.source.type
+        self.maps = [own_map(maps[i], self.map) for i in self.inputs]
+
+    def build(self) -> SSAValue:
+        """The operand: the input itself, or what is computed of it in front of the operation."""
+        main = self.op.inputs[self.inputs[0]]
+        if self.factor.is_pure:
+            return main
+        inputs = [self.op.inputs[i] for i in self.inputs]
+        old = self.op.body.block
+        block = Block(arg_types=[*(old.args[i].type for i in self.inputs), self.type])
+        if self.narrow is None:
+            value = clone_into(block, self.factor.source, arguments_for(old, block, self.inputs))
+        else:
+            cast = self.factor.source.owner
+            assert isinstance(cast, Operation)
+            made = type(cast).create(operands=[block.args[0]], result_types=[self.narrow])
+            block.add_op(made)
+            value = made.results[0]
+        block.add_op(linalg.ops.YieldOp(value))
+        result = elementwise(inputs, self.maps, Region(block), self.type, self.op)
+        result.name_hint = main.name_hint
+        return result
+
+    def extended(self, body: Block, value: SSAValue) -> SSAValue:
+        """The operand's element as the product takes it."""
+        type = self.factor.value.type
+        if value.type == type:
+            return value
+        signed = arith.ExtSIOp if self.factor.signed else arith.ExtUIOp
+        kind = signed if isinstance(type, IntegerType) else arith.ExtFOp
+        op = kind.create(operands=[value], result_types=[type])
+        body.add_op(op)
+        return op.results[0]
+
+
+_HALVES: dict[type[Attribute], int] = {Float16Type: 11, BFloat16Type: 8}
+"""Bits of the numbers that a 16-bit float holds exactly, whatever they are."""
+
+
+def _narrow(factor: Factor, other: Factor) -> Attribute | None:
+    """
+    The 16-bit float that a factor, an 8-bit integer made a float, fits in, if the other is one.
+
+    So that a product of halves stays one: exact, and what matrix units take.
+    """
+    owner = factor.source.owner
+    if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
+        return None
+    argument, half = owner.operands[0], other.source.type
+    number, digits = argument.type, _HALVES.get(type(half))
+    if digits is None or not isinstance(factor.value.type, Float32Type) or not other.is_pure:
+        return None
+    if argument.owner is not owner.parent or not isinstance(number, IntegerType):
+        return None
+    return half if number.width.data <= 8 and number.width.data <= digits else None
+
+
+def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
+    """
+    `map` over the dimensions of the tensor that `main` indexes, instead of over loops.
+
+    Raises `NotAContraction` if an index of `map` is none of `main`'s.
+    """
+    rank = len(main.results)
+
+    def dimension(expression: AffineExpr) -> AffineExpr:
+        if isinstance(expression, AffineConstantExpr):
+            return expression
+        for position, each in enumerate(main.results):
+            if each == expression:
+                return AffineDimExpr(position)
+        raise NotAContraction(f"a factor's input is indexed by {expression}, another's is not")
+
+    if map == main:
+        return AffineMap.identity(rank)
+    return AffineMap(rank, 0, tuple(dimension(expression) for expression in map.results))
+
+
+def elementwise(
+    inputs: Sequence[SSAValue],
+    maps: Sequence[AffineMap],
+    body: Region,
+    type: Attribute,
+    before: Operation,
+) -> SSAValue:
+    """
+    An all-parallel `linalg.generic` in front of an operation, of the shape of the first input.
+
+    `maps` are over that input's dimensions; `body` takes one more argument, the output.
+    """
+    main = inputs[0].type
+    assert isinstance(main, TensorType)
+    if DYNAMIC_INDEX in main.get_shape():
+        raise NotAContraction(f"an operand has the dynamic shape {main}: make it static")
+    empty = tensor.EmptyOp((), TensorType(type, main.get_shape()))
+    rank = main.get_num_dims()
+    op = linalg.ops.GenericOp(
+        inputs,
+        [empty.tensor],
+        body,
+        ArrayAttr(AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))),
+        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
+        [empty.tensor.type],
+    )
+    op.location = before.location
+    Rewriter.insert_op([empty, op], InsertPoint.before(before))
+    return op.results[0]
