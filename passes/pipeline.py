@@ -15,7 +15,7 @@ from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
 )
 from xdsl_spirv.passes.kernel.contraction_to_dot import ContractionToDotPass
 from xdsl_spirv.passes.kernel.contraction_to_fma import ContractionToFMAPass
-from xdsl_spirv.passes.kernel.outline_contractions import OutlineContractionsPass
+from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
@@ -27,7 +27,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
     return (
         LinalgToContractionPass(),
         AssignSchedulePass(target),
-        OutlineContractionsPass(),
+        OutlineDispatchesPass(),
         ContractionToCooperativeMatrixPass(),
         ContractionToDotPass(),
         ContractionToFMAPass(),

@@ -11,7 +11,7 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule import CollectiveOp
+from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -54,6 +54,13 @@ def argument(value: Array, kernel: str, number: int) -> Pointer | Array:
     if value.ndim:
         return start_of(Memory.of_array(value, f"argument {number} of @{kernel}"))
     return value.reshape(1, 1, 1)
+
+
+@host(DispatchOp)
+def dispatch(machine: Host, op: DispatchOp, operands: Sequence[Any]) -> list[Any]:
+    """The body's operations, on tensors."""
+    block = op.body.block
+    return machine.run(block, dict(zip(block.args, operands, strict=True)))
 
 
 @control(CollectiveOp)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import TypeAlias
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
@@ -35,8 +36,10 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl_spirv.dialects.schedule import PaddedViewOp
 from xdsl_spirv.passes.constants import is_zero
 from xdsl_spirv.passes.schedule.body import NotAContraction, factors_of
+from xdsl_spirv.passes.schedule.epilogue import Epilogue, epilogue_of, prologue_of
 from xdsl_spirv.passes.schedule.layout import Layout, NotLinear, layout_of, linear
 
+Prologue: TypeAlias = tuple[linalg.ops.GenericOp, ...]
 FLOAT_NAMES: dict[type[Attribute], str] = {
     Float16Type: "f16",
     Float32Type: "f32",
@@ -69,6 +72,16 @@ class Contraction:
     counts: tuple[int, int, int, int]
     maps: tuple[AffineMap, AffineMap, AffineMap]
     types: tuple[str, str, str]
+
+    @cached_property
+    def epilogue(self) -> Epilogue:
+        """What the kernel does with the result; raises `NotFused` for what it cannot do."""
+        return epilogue_of(self.op, self.maps[2])
+
+    @cached_property
+    def prologues(self) -> tuple[Prologue, Prologue]:
+        """What the kernel does with A's and B's elements as it loads them, last operation first."""
+        return tuple(prologue_of(self.a)), tuple(prologue_of(self.b))
 
     @property
     def groups(self) -> tuple[range, range, range, range]:
@@ -113,8 +126,13 @@ class Contraction:
         return (
             self._layout(self.a, self.maps[0], (batch, m, k)),
             self._layout(self.b, self.maps[1], (batch, n, k)),
-            layout_of(self.maps[2], shape_of(self.init), None, self.sizes, (batch, m, n)),
+            self.layout_of_result(self.maps[2], shape_of(self.init)),
         )
+
+    def layout_of_result(self, map: AffineMap, shape: Sequence[int]) -> Layout:
+        """Where something lies (walks batch, M, N) whose dimensions these loops walk."""
+        batch, m, n, _ = self.groups
+        return layout_of(map, shape, None, self.sizes, (batch, m, n))
 
     def _layout(self, value: SSAValue, map: AffineMap, groups: Sequence[range]) -> Layout:
         stored, low = storage(value)
@@ -156,19 +174,23 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
     What an operand is in memory, and how many elements lie before it in each dimension.
 
     A tensor that is another one padded with zeros needs no memory of its own: whoever reads it
-    reads the other one, and takes 0 outside.
+    reads the other one, and takes 0 outside. Nor does one that is computed from another one element
+    by element in the same dispatch.
     """
     owner = value.owner
     match owner:
         case PaddedViewOp():
-            return owner.memref, owner.low.get_values()
-        case tensor.PadOp() if _pads_with_zeros(owner):
-            return owner.source, owner.static_low.get_values()
+            value, low = owner.memref, owner.low.get_values()
+        case tensor.PadOp() if pads_with_zeros(owner):
+            value, low = owner.source, owner.static_low.get_values()
         case _:
-            return value, (0,) * len(shape_of(value))
+            low = (0,) * len(shape_of(value))
+    computed = prologue_of(value)
+    return (computed[-1].inputs[0] if computed else value), low
 
 
-def _pads_with_zeros(op: tensor.PadOp) -> bool:
+def pads_with_zeros(op: tensor.PadOp) -> bool:
+    """Whether a padding is known to be of zeros, and to be no cropping."""
     amounts = (*op.static_low.get_values(), *op.static_high.get_values())
     if DYNAMIC_INDEX in amounts or min(amounts, default=0) < 0:
         return False

@@ -28,8 +28,9 @@ DIALECTS = {
 
 PASSES: dict[str, str] = {
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
+    "form-dispatches": "passes.graph.form_dispatches:FormDispatchesPass",
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
-    "outline-contractions": "passes.kernel.outline_contractions:OutlineContractionsPass",
+    "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
     "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
     "contraction-to-fma": "passes.kernel.contraction_to_fma:ContractionToFMAPass",
     "contraction-to-cooperative-matrix": (

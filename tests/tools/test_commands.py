@@ -72,7 +72,7 @@ def test_a_result_beyond_its_bound_exits_with_1(folder: Path, capsys: pytest.Cap
 
 
 def test_every_stage_gives_the_same_numbers(folder: Path):
-    stages = ["linalg-to-contraction", "assign-schedule{target=lavapipe}", "outline-contractions"]
+    stages = ["linalg-to-contraction", "assign-schedule{target=lavapipe}", "outline-dispatches"]
     stages += ["contraction-to-cooperative-matrix", "kernel-to-spirv"]
     for n in range(len(stages) + 1):
         options = ["-p", ",".join(stages[:n]), "--check", "all", "-o", f"{n}.npz"]

@@ -1,5 +1,5 @@
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-contractions' --split-input-file | filecheck %s
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-contractions,contraction-to-cooperative-matrix' --split-input-file | filecheck %s --check-prefix=KERNEL
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches' --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-cooperative-matrix' --split-input-file | filecheck %s --check-prefix=KERNEL
 // Loops sort into batch, M, N and K whatever they are called; a padding with zeros is read through.
 
 // A convolution, channels last: M is the pixels, N the filters, K the windows and channels.

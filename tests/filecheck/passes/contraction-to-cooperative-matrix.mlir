@@ -1,4 +1,4 @@
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule,outline-contractions,contraction-to-cooperative-matrix' --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule,outline-dispatches,contraction-to-cooperative-matrix' --split-input-file | filecheck %s
 // Everything divides: no guard anywhere, fragments go directly to the result.
 
 builtin.module attributes {schedule.target = "nvidia-h200"} {

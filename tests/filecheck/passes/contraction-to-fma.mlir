@@ -1,4 +1,4 @@
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-contractions,contraction-to-cooperative-matrix,contraction-to-fma' --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-cooperative-matrix,contraction-to-fma' --split-input-file | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' --split-input-file | filecheck %s --check-prefix=SPIRV
 
 // bfloat16 without an extension: 16-bit integers in memory, shifted into the upper half of binary32.

@@ -2,7 +2,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' | filecheck %s --check-prefix=H200
 // The composition of the passes gives what the passes give one after the other.
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' > %t.one
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-contractions,contraction-to-cooperative-matrix,kernel-to-spirv,spirv-update-vce' | diff %t.one -
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-cooperative-matrix,kernel-to-spirv,spirv-update-vce' | diff %t.one -
 
 // CHECK: "gpu.launch_func"
 // CHECK-SAME: kernel = @kernels::@matmul_24x16x40

@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -t 'spirv-run{values=iota}' | filecheck %s
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-contractions' -t 'spirv-run{values=iota}' | filecheck %s
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches' -t 'spirv-run{values=iota}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' -t 'spirv-run{values=iota subgroup-size=8 checks=all}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' -t 'spirv-run{values=iota}' | filecheck %s
 // RUN: xdsl-opt %s -t 'spirv-run{values=ones}' | filecheck %s --check-prefix=ONES

@@ -1,4 +1,4 @@
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule,outline-contractions' | filecheck %s
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule,outline-dispatches' | filecheck %s
 // A contraction becomes a launch and a kernel; equal ones share the kernel. A zero fill is not an
 // argument of the kernel, any other initial value is.
 

@@ -1,0 +1,332 @@
+"""
+The operations of a host function sorted into dispatches: what one kernel will compute.
+
+    %f = linalg.fill ...                          %r = schedule.dispatch(%A, %B, %bias) {
+    %0 = linalg.generic (contraction) outs(%f)      ^bb0(%a, %b, %row):
+    %1 = linalg.generic (%0 + %bias)           ->     fill; contraction; + row; max 0
+    %2 = linalg.generic (max %1, 0)                   schedule.yield %2 }
+
+A contraction takes along what computes one of its operands element by element, if that is cheap and
+nobody else reads it, and what goes on element by element with its result. The multiply-add itself
+stays what it is. Everything else that computes is a dispatch of its own kind: a chain of
+elementwise operations, or a single operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg, scf, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
+from xdsl_spirv.passes.constants import is_zero
+from xdsl_spirv.passes.graph.grouping import Group, erase_unused, is_cheap, operands_of, users_of
+from xdsl_spirv.passes.graph.pointwise import (
+    body_ops,
+    composed,
+    generalized,
+    is_permutation,
+    is_pointwise,
+    is_static,
+    loops_of,
+    moves_only,
+    sizes,
+)
+from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    element_type,
+    pads_with_zeros,
+    storage,
+)
+
+MOST_RESULTS = 2
+"""Results of a contraction's dispatch: more would need as many passes over its fragments."""
+
+PROLOGUE_OPS = {False: 10, True: 4}
+"""Arithmetic on an element of an operand that is repeated for every tile, and for every window."""
+
+EXPENSIVE = (arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
+
+TENSOR_OPS = (tensor.PadOp, tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.ConcatOp)
+"""Operations of `tensor` that move elements; reshapes move nothing and stay with the host."""
+
+
+@dataclass(frozen=True)
+class FormDispatchesPass(ModulePass):
+    """Groups what a host function computes into `schedule.dispatch`, one for each kernel."""
+
+    name = "form-dispatches"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and not function.is_declaration:
+                for block in _blocks(function.body.block):
+                    form(block)
+
+
+def _blocks(block: Block) -> list[Block]:
+    """A host function's block and those of its loops and branches."""
+    found = [block]
+    for op in block.ops:
+        if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
+            for region in op.regions:
+                for inner in region.blocks:
+                    found += _blocks(inner)
+    return found
+
+
+def form(block: Block) -> None:
+    """Group the operations of one block."""
+    for op in list(block.ops):
+        if SCHEDULE not in op.attributes:
+            generalized(op)
+    for op in list(block.ops):
+        contraction = _contraction(op)
+        if contraction is not None:
+            form_contraction(contraction)
+    for op in list(block.ops):
+        if op.parent_block() is block and _computes(op):
+            form_loops(op)
+    for op in reversed(list(block.ops)):
+        if isinstance(op, linalg.ops.FillOp | tensor.EmptyOp | tensor.PadOp | arith.ConstantOp):
+            erase_unused(op)
+
+
+def _contraction(op: Operation) -> Contraction | None:
+    if not isinstance(op, LinalgStructuredOperation) or not op.res:
+        return None
+    try:
+        found = contraction_of(op)
+    except NotAContraction:
+        return None
+    plain = all(isinstance(value.type, TensorType) for value in op.operands)
+    return found if plain else None
+
+
+def _computes(op: Operation) -> bool:
+    """Whether a kernel has to do the operation."""
+    if isinstance(op, linalg.ops.FillOp):
+        # A constant tensor that somebody outside of all dispatches reads.
+        (result,) = op.res or (None,)
+        return result is not None and result.first_use is not None
+    if not isinstance(op, (LinalgStructuredOperation, *TENSOR_OPS)):
+        return False
+    values = (*operands_of(op), *op.results)
+    if not all(isinstance(v.type, TensorType) or is_cheap(v) for v in values):
+        return False
+    return bool(op.results) and all(is_static(value.type) for value in values)
+
+
+# Contractions
+
+
+def form_contraction(found: Contraction, alone: bool = False) -> None:
+    """Make a contraction the root of a dispatch, with all that is fused to it unless `alone`."""
+    if not alone:
+        found = _init_as_epilogue(found)
+    group = Group(found.op, _is_read_through)
+    if not alone:
+        for operand in (found.a, found.b):
+            _add_prologue(group, operand, found)
+        fused = list(group.members)
+        group.grow(_Chain(group).accept)
+        if len(group.results()) > MOST_RESULTS:
+            group.members = dict.fromkeys(fused)
+            group.grow(_Chain(group, one_user=True).accept)
+        _add_producers(group)
+    group.contract()
+
+
+def _is_read_through(value: SSAValue) -> bool:
+    """What a contraction's kernel makes by itself: also zeros around an operand."""
+    owner = value.owner
+    return is_cheap(value) or (isinstance(owner, tensor.PadOp) and pads_with_zeros(owner))
+
+
+def _init_as_epilogue(found: Contraction) -> Contraction:
+    """
+    A row, a column or a constant that the accumulators start from is added at the end instead.
+
+        outs(broadcast %bias)  ->  outs(zeros), then + broadcast %bias
+    """
+    root, init = found.op, found.init
+    owner = init.owner
+    element = found.element_types[2]
+    spread = isinstance(owner, Operation) and is_pointwise(owner) and _is_spread(owner)
+    if is_zero(init) or not (is_cheap(init) or spread) or bit_width(element) < 16:
+        return found
+    if isinstance(owner, tensor.EmptyOp):
+        return found
+    type = cast(TensorType, init.type)
+    integer = isinstance(element, IntegerType)
+    zero = arith.ConstantOp(
+        IntegerAttr(0, element) if integer else FloatAttr(0.0, cast(AnyFloat, element))
+    )
+    empty = tensor.EmptyOp((), type)
+    fill = linalg.ops.FillOp([zero.result], [empty.tensor], [type])
+    last = tensor.EmptyOp((), type)
+    body = Block(arg_types=[element, element, element])
+    add = (arith.AddiOp if integer else arith.AddfOp)(body.args[0], body.args[1])
+    body.add_ops([add, linalg.ops.YieldOp(add)])
+    identity = AffineMapAttr(AffineMap.identity(type.get_num_dims()))
+    parallel = IteratorTypeAttr.parallel()
+    result = root.results[0]
+    total = linalg.ops.GenericOp(
+        [result, init],
+        [last.tensor],
+        Region(body),
+        ArrayAttr([identity] * 3),
+        ArrayAttr([parallel] * type.get_num_dims()),
+        [type],
+    )
+    block = root.parent_block()
+    assert block is not None
+    block.insert_ops_before([zero, empty, fill], root)
+    block.insert_ops_after([last, total], root)
+    total.results[0].name_hint = result.name_hint
+    result.replace_uses_with_if(total.results[0], lambda use: use.operation is not total)
+    root.operands[len(root.operands) - 1] = fill.results[0]
+    return contraction_of(root)
+
+
+def _is_spread(op: Operation) -> bool:
+    """Whether every input has fewer elements than the result: a row or a column repeated."""
+    assert isinstance(op, linalg.ops.GenericOp)
+    *reads, _ = op.get_indexing_maps()
+    rank = len(op.get_iterator_types())
+    return all(len(each.data.results) < rank for each in reads)
+
+
+def _add_prologue(group: Group, operand: SSAValue, found: Contraction) -> None:
+    """What computes an operand from one tensor, element by element, for this root only."""
+    owner = operand.owner
+    if isinstance(owner, tensor.PadOp) and pads_with_zeros(owner):
+        padded = owner
+        operand, owner = padded.source, padded.source.owner
+        if len(users_of(padded.result, group.block)) > 1:
+            return
+    map = found.maps[0 if operand in (found.a, storage(found.a)[0]) else 1]
+    windows = any(not isinstance(e, AffineDimExpr) for e in map.results)
+    budget = PROLOGUE_OPS[windows]
+    while isinstance(owner, linalg.ops.GenericOp) and _is_unary(owner):
+        budget -= _cost(owner)
+        if budget < 0 or len(users_of(operand, group.block)) > 1:
+            return
+        group.add(owner)
+        operand = owner.inputs[0]
+        owner = operand.owner
+
+
+def _is_unary(op: linalg.ops.GenericOp) -> bool:
+    """Whether each element is computed from the one in the same place of one other tensor."""
+    if not is_pointwise(op) or len(op.inputs) != 1 or moves_only(op):
+        return False
+    read, write = (each.data for each in op.get_indexing_maps())
+    narrow = all(bit_width(element_type(value)) <= 32 for value in (op.inputs[0], op.outputs[0]))
+    return read == write and narrow
+
+
+def _cost(op: linalg.ops.GenericOp) -> int:
+    """Instructions for an element; more than any budget for a division or a function."""
+    ops = body_ops(op.body.block)
+    dear = any(isinstance(each, EXPENSIVE) or each.name.startswith("math.") for each in ops)
+    return len(ops) + (max(PROLOGUE_OPS.values()) + 1) * dear
+
+
+class _Chain:
+    """
+    What goes on with the elements of a root's result one by one.
+
+    `places` says for each value of the chain which dimension of the root's result walks each of its
+    own, so that every element stays with the invocation that has it.
+    """
+
+    def __init__(self, group: Group, one_user: bool = False):
+        self.group = group
+        self.one_user = one_user
+        (result,) = group.root.results
+        self.rank = len(sizes(result.type))
+        identity = AffineMap.identity(self.rank).results
+        self.places: dict[SSAValue, tuple[AffineExpr, ...]] = {result: identity}
+
+    def accept(self, op: Operation) -> bool:
+        """Whether an operation computes each of its elements from one place of the chain."""
+        if SCHEDULE in op.attributes or not is_pointwise(op):
+            return False
+        assert isinstance(op, linalg.ops.GenericOp)
+        *reads, write = (each.data for each in op.get_indexing_maps())
+        if not all(isinstance(v.type, TensorType) or is_cheap(v) for v in self.group.outside(op)):
+            return False
+        found: set[tuple[AffineExpr | None, ...]] = set()
+        for value, map in zip(op.inputs, reads, strict=True):
+            if value not in self.places:
+                continue
+            if not is_permutation(map):
+                return False
+            if self.one_user and len(users_of(value, self.group.block)) > 1:
+                return False
+            found.add(tuple(loops_of(map, self.places[value])))
+        if len(found) != 1:
+            return False
+        place = composed(write, next(iter(found)), self.rank)
+        if place is None:
+            return False
+        self.places[op.results[0]] = place.results
+        return True
+
+
+def _add_producers(group: Group) -> None:
+    """What makes another operand of an epilogue, for nobody else: a broadcast or a conversion."""
+    waiting = [op for op in group.members if op is not group.root]
+    while waiting:
+        op = waiting.pop()
+        for value in group.outside(op):
+            owner = value.owner
+            if not isinstance(owner, linalg.ops.GenericOp) or SCHEDULE in owner.attributes:
+                continue
+            if owner.parent_block() is not group.block or not is_pointwise(owner):
+                continue
+            if not users_of(value, group.block) <= set(group.members):
+                continue
+            if moves_only(owner) or _count(value) >= _count(group.root.results[0]):
+                group.add(owner)
+                waiting.append(owner)
+
+
+def _count(value: SSAValue) -> int:
+    return prod(sizes(value.type))
+
+
+# Everything else
+
+
+def form_loops(root: Operation) -> None:
+    """Make an operation a dispatch, with the elementwise operations that follow on its result."""
+    group = Group(root)
+    if isinstance(root, linalg.ops.GenericOp) and len(root.results) == 1:
+        chain = _Chain(group)
+        group.grow(chain.accept)
+        if is_pointwise(root):
+            _add_producers(group)
+    group.contract()

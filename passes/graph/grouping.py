@@ -1,0 +1,225 @@
+"""
+Operations of a block that become one `schedule.dispatch`.
+
+A group is convex: nothing outside it lies between two of its operations. It is made a dispatch as
+soon as it is complete, so that the next group sees it as one operation and no two dispatches can
+wait for each other. What costs nothing (constants, fills, paddings with zeros) is copied into each
+dispatch that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
+from xdsl_spirv.passes.graph.pointwise import is_static
+
+
+def operands_of(op: Operation) -> list[SSAValue]:
+    """What an operation and its regions read that is made outside of it."""
+    if not op.regions:
+        return list(op.operands)
+    found = dict.fromkeys(op.operands)
+    for inner in op.walk():
+        for value in inner.operands:
+            if inner is not op and not _is_inside(value, op):
+                found[value] = None
+    return list(found)
+
+
+def _is_inside(value: SSAValue, op: Operation) -> bool:
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return owner is not op and op.is_ancestor(owner)
+    return op.is_ancestor(owner)
+
+
+def users_of(value: SSAValue, block: Block) -> set[Operation]:
+    """The operations of a block that use a value, themselves or inside."""
+    found: set[Operation] = set()
+    for use in value.uses:
+        op = block.find_ancestor_op_in_block(use.operation)
+        if op is not None:
+            found.add(op)
+    return found
+
+
+def is_cheap(value: SSAValue) -> bool:
+    """Whether a dispatch makes the value by itself: a constant, a splat, an empty tensor."""
+    match value.owner:
+        case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
+            return dense.is_splat()
+        case arith.ConstantOp():
+            return not isinstance(value.type, TensorType)
+        case tensor.EmptyOp() as op:
+            return not op.operands and is_static(value.type)
+        case tensor.SplatOp() as op:
+            return len(op.operands) == 1 and is_cheap(op.operands[0])
+        case linalg.ops.FillOp() as op:
+            return all(map(is_cheap, op.operands))
+        case _:
+            return False
+
+
+class Group:
+    """The operations that will be one dispatch, in the order of the block they stand in."""
+
+    def __init__(self, root: Operation, also_cheap: Callable[[SSAValue], bool] = is_cheap):
+        block = root.parent_block()
+        assert block is not None
+        self.block = block
+        self.root = root
+        self.members: dict[Operation, None] = {root: None}
+        self.also_cheap = also_cheap
+
+    def __contains__(self, op: object) -> bool:
+        return op in self.members
+
+    def made(self, value: SSAValue) -> bool:
+        """Whether an operation of the group makes the value."""
+        return value.owner in self.members
+
+    def add(self, op: Operation) -> None:
+        self.members[op] = None
+
+    def outside(self, op: Operation) -> list[SSAValue]:
+        """What an operation reads that comes into the group."""
+        return [value for value in operands_of(op) if not self.made(value)]
+
+    def grow(self, accept: Callable[[Operation], bool]) -> None:
+        """
+        Add what follows the root, uses the group, and is accepted.
+
+        Not what also needs, by way of operations outside the group, what the group makes.
+        """
+        tainted: set[SSAValue] = set()
+        waiting = self._users()
+        op = self.root.next_op
+        while op is not None and waiting:
+            reads = operands_of(op)
+            if any(map(self.made, reads)) or not tainted.isdisjoint(reads):
+                if tainted.isdisjoint(reads) and accept(op):
+                    self.add(op)
+                    waiting |= self._users_of(op)
+                else:
+                    tainted.update(op.results)
+            waiting.discard(op)
+            op = op.next_op
+
+    def _users(self) -> set[Operation]:
+        return {user for op in self.members for user in self._users_of(op)}
+
+    def _users_of(self, op: Operation) -> set[Operation]:
+        found = {user for value in op.results for user in users_of(value, self.block)}
+        return {user for user in found if user not in self.members}
+
+    def results(self) -> list[SSAValue]:
+        """What the group makes and others use."""
+        return [
+            value
+            for op in self.members
+            for value in op.results
+            if any(user not in self.members for user in users_of(value, self.block))
+        ]
+
+    def contract(self) -> DispatchOp:
+        """Replace the group by its dispatch."""
+        ordered = self._ordered()
+        outputs = [v for op in ordered for v in op.results if v in set(self.results())]
+        inputs, clones = self._inputs()
+        later = self._later(ordered)
+        block = Block(arg_types=[value.type for value in inputs])
+        inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+        for value, argument in inside.items():
+            argument.name_hint = value.name_hint
+        for op in clones:
+            copy = op.clone(inside)
+            block.add_op(copy)
+            inside |= zip(op.results, copy.results, strict=True)
+        dispatch = DispatchOp(inputs, [value.type for value in outputs], Region(block))
+        dispatch.location = self.root.location
+        self.block.insert_op_after(dispatch, ordered[-1])
+        for outer, value in zip(outputs, dispatch.results, strict=True):
+            value.name_hint = outer.name_hint
+            outer.replace_uses_with_if(value, lambda use: not self._is_member(use.operation))
+        for op in ordered:
+            op.detach()
+            block.add_op(op)
+        for op in ordered:
+            for each in op.walk():
+                for index, value in enumerate(each.operands):
+                    if value in inside:
+                        each.operands[index] = inside[value]
+        block.add_op(YieldOp(*outputs))
+        for op in later:
+            op.detach()
+        self.block.insert_ops_after(later, dispatch)
+        for op in reversed(clones):
+            erase_unused(op)
+        return dispatch
+
+    def _is_member(self, op: Operation) -> bool:
+        return self.block.find_ancestor_op_in_block(op) in self.members
+
+    def _ordered(self) -> list[Operation]:
+        """The members in the block's order."""
+        found: list[Operation] = []
+        op = self.block.first_op
+        while op is not None and len(found) < len(self.members):
+            if op in self.members:
+                found.append(op)
+            op = op.next_op
+        return found
+
+    def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
+        """What comes in, the root's operands first, and what is copied, in order."""
+        inputs: dict[SSAValue, None] = {}
+        clones: dict[Operation, None] = {}
+
+        def visit(values: Iterable[SSAValue]) -> None:
+            for value in values:
+                owner = value.owner
+                if self.made(value):
+                    if owner in clones or owner is self.root:
+                        continue
+                    assert isinstance(owner, Operation)
+                    visit(operands_of(owner))
+                elif self.also_cheap(value) and isinstance(owner, Operation):
+                    visit(operands_of(owner))
+                    clones[owner] = None
+                else:
+                    inputs[value] = None
+
+        visit(operands_of(self.root))
+        for op in self._ordered():
+            visit(operands_of(op))
+        return list(inputs), list(clones)
+
+    def _later(self, ordered: Sequence[Operation]) -> list[Operation]:
+        """What stands between the members and needs what they make."""
+        tainted = {value for op in ordered for value in op.results}
+        found: list[Operation] = []
+        for op in _between(ordered[0], ordered[-1]):
+            if op not in self.members and not tainted.isdisjoint(operands_of(op)):
+                found.append(op)
+                tainted.update(op.results)
+        return found
+
+
+def _between(first: Operation, last: Operation) -> Iterator[Operation]:
+    op: Operation | None = first
+    while op is not None and op is not last:
+        yield op
+        op = op.next_op
+
+
+def erase_unused(op: Operation) -> None:
+    """Erase an operation that nobody uses any more, where it stands in a block."""
+    if op.parent_block() is None or any(result.first_use for result in op.results):
+        return
+    op.detach()
+    op.erase()

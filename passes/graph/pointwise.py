@@ -1,0 +1,209 @@
+"""
+Operations that compute each element of their result by itself, in one form.
+
+Only such operations are fused to a root: their loops are the dimensions of the result, in any
+order, and what they read is found by index maps. Named operations, broadcasts, transpositions and
+reductions are brought into the form of a `linalg.generic`, whose output, where the body reads it,
+is one more input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, linalg, math, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    TensorType,
+)
+from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
+from xdsl.utils.hints import isa
+
+SCALAR_DIALECTS = (arith.Arith.name, math.Math.name)
+
+
+def generalized(op: Operation) -> linalg.ops.GenericOp | None:
+    """
+    The `linalg.generic` in the operation's place, which it replaces; None if it has no such form.
+
+    Contractions, poolings and fills keep their names.
+    """
+    match op:
+        case linalg.ops.GenericOp():
+            made = op
+        case ElementwiseOperation() | linalg.ops.TransposeOp():
+            made = _generic(op, op.inputs, op.outputs, op.body, _maps(op), _kinds(op))
+        case linalg.ops.BroadcastOp():
+            made = _broadcast(op)
+        case linalg.ops.ReduceOp():
+            made = _reduction(op)
+        case _:
+            return None
+    return _without_output(made)
+
+
+def _maps(op: LinalgStructuredOperation) -> list[AffineMap]:
+    return [each.data for each in op.get_indexing_maps()]
+
+
+def _kinds(op: LinalgStructuredOperation) -> list[bool]:
+    return [each == IteratorTypeAttr.parallel() for each in op.get_iterator_types()]
+
+
+def _generic(
+    op: Operation,
+    inputs: Sequence[SSAValue],
+    outputs: Sequence[SSAValue],
+    body: Region,
+    maps: Sequence[AffineMap],
+    parallel: Sequence[bool],
+) -> linalg.ops.GenericOp:
+    iterators = [
+        IteratorTypeAttr.parallel() if each else IteratorTypeAttr.reduction() for each in parallel
+    ]
+    made = linalg.ops.GenericOp(
+        inputs,
+        outputs,
+        body.clone(),
+        ArrayAttr(AffineMapAttr(map) for map in maps),
+        ArrayAttr(iterators),
+        [value.type for value in outputs if isinstance(value.type, TensorType)],
+    )
+    made.location = op.location
+    for result, old in zip(made.results, op.results, strict=True):
+        result.name_hint = old.name_hint
+    Rewriter.replace_op(op, made)
+    return made
+
+
+def _dims(numbers: Sequence[int]) -> tuple[AffineExpr, ...]:
+    return tuple(AffineDimExpr(number) for number in numbers)
+
+
+def _broadcast(op: linalg.ops.BroadcastOp) -> linalg.ops.GenericOp:
+    type = op.init.type
+    assert isa(type, TensorType)
+    rank, added = type.get_num_dims(), op.dimensions.get_values()
+    kept = AffineMap(rank, 0, _dims([axis for axis in range(rank) if axis not in added]))
+    maps = [kept, AffineMap.identity(rank)]
+    return _generic(op, [op.input], [op.init], op.hidden_region, maps, [True] * rank)
+
+
+def _reduction(op: linalg.ops.ReduceOp) -> linalg.ops.GenericOp | None:
+    source, init = op.operands
+    type = source.type
+    if not isa(type, TensorType):
+        return None
+    rank, reduced = type.get_num_dims(), op.dimensions.get_values()
+    kept = [axis for axis in range(rank) if axis not in reduced]
+    maps = [AffineMap.identity(rank), AffineMap(rank, 0, _dims(kept))]
+    parallel = [axis not in reduced for axis in range(rank)]
+    return _generic(op, [source], [init], op.region, maps, parallel)
+
+
+def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | None:
+    """A pointwise body that reads its output gets it as an input."""
+    if op is None or not _is_parallel(op) or len(op.outputs) != 1:
+        return op
+    block = op.body.block
+    if block.args[-1].first_use is None:
+        return op
+    output = op.outputs[0]
+    type = output.type
+    if not isa(type, TensorType) or DYNAMIC_INDEX in type.get_shape():
+        return op
+    maps = _maps(op)
+    parallel = _kinds(op)
+    body = op.body.clone()
+    inner = body.block
+    new = inner.insert_arg(inner.args[-1].type, len(op.inputs))
+    inner.args[-1].replace_all_uses_with(new)
+    empty = tensor.EmptyOp((), type)
+    block_of = op.parent_block()
+    assert block_of is not None
+    block_of.insert_op_before(empty, op)
+    inputs = [*op.inputs, output]
+    return _generic(op, inputs, [empty.tensor], body, [*maps[:-1], maps[-1], maps[-1]], parallel)
+
+
+def _is_parallel(op: LinalgStructuredOperation) -> bool:
+    return all(_kinds(op))
+
+
+def is_permutation(map: AffineMap) -> bool:
+    """Whether the map's results are its dimensions, each once."""
+    found = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+    return len(found) == len(map.results) and sorted(found) == list(range(map.num_dims))
+
+
+def is_pointwise(op: Operation) -> bool:
+    """
+    Whether an operation computes each element of one static result from scalars that maps name.
+
+    The body holds only arithmetic; where an element is, it does not ask.
+    """
+    if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1:
+        return False
+    *reads, write = _maps(op)
+    if not _is_parallel(op) or not is_permutation(write):
+        return False
+    if op.body.block.args[-1].first_use is not None:
+        return False
+    plain = (AffineDimExpr, AffineConstantExpr)
+    if not all(isinstance(e, plain) for map in reads for e in map.results):
+        return False
+    if not all(is_static(value.type) for value in op.operands):
+        return False
+    return all(_is_scalar(each) for each in op.body.block.ops)
+
+
+def is_static(type: Attribute) -> bool:
+    """Whether a tensor's or buffer's shape is known; a scalar has none."""
+    shape = type.get_shape() if isinstance(type, TensorType) else ()
+    return DYNAMIC_INDEX not in shape and 0 not in shape
+
+
+def _is_scalar(op: Operation) -> bool:
+    if isinstance(op, linalg.ops.YieldOp):
+        return True
+    return op.name.split(".")[0] in SCALAR_DIALECTS and not op.regions
+
+
+def moves_only(op: linalg.ops.GenericOp) -> bool:
+    """Whether a pointwise body yields an input as it is: a broadcast or a transposition."""
+    return isinstance(op.body.block.first_op, linalg.ops.YieldOp)
+
+
+def sizes(type: Attribute) -> tuple[int, ...]:
+    """The shape of a tensor."""
+    assert isinstance(type, TensorType)
+    return type.get_shape()
+
+
+def composed(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
+    """The map, over what the loops are in terms of `dims` others; None where that is unknown."""
+    used = {e.position for each in map.results for e in each.dfs() if isinstance(e, AffineDimExpr)}
+    if any(loops[position] is None for position in used):
+        return None
+    known = [AffineConstantExpr(0) if each is None else each for each in loops]
+    return map.replace_dims_and_symbols(known, [], dims, 0)
+
+
+def loops_of(map: AffineMap, dimensions: Sequence[AffineExpr]) -> list[AffineExpr | None]:
+    """What each loop is, if `map` walks a value whose dimensions are these."""
+    loops: list[AffineExpr | None] = [None] * map.num_dims
+    for expression, dimension in zip(map.results, dimensions, strict=True):
+        if isinstance(expression, AffineDimExpr):
+            loops[expression.position] = dimension
+    return loops
+
+
+def body_ops(block: Block) -> list[Operation]:
+    """The operations of a body without its terminator."""
+    return [op for op in block.ops if not isinstance(op, linalg.ops.YieldOp)]

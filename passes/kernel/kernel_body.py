@@ -1,0 +1,225 @@
+"""
+The body of a dispatch on buffers: which memory each of its tensors is.
+
+A result of the dispatch is computed in the argument that stands for it; a tensor that an operation
+updates stays in its place; every other tensor is a `memref.alloc` in the collective. Each operand
+of a contraction has an argument of its own, even where the same tensor is passed twice: they are
+read in pieces of different size.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, gpu, linalg, memref, tensor
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.utils.hints import isa
+
+from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
+    CollectiveOp,
+    DispatchOp,
+    PaddedViewOp,
+    YieldOp,
+)
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
+    canonical_form,
+    pads_with_zeros,
+    shape_of,
+)
+
+STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
+
+
+class Unplaced(ValueError):
+    """An operation that has no form on buffers; the message says which would have."""
+
+    def __init__(self, op: Operation, message: str):
+        super().__init__(message)
+        self.op = op
+
+
+def buffer_type(type: Attribute, space: Attribute | None = None) -> MemRefType:
+    """The memref that holds a tensor's elements row by row."""
+    assert isa(type, TensorType)
+    if space is None:
+        return MemRefType(type.element_type, type.get_shape())
+    return MemRefType(type.element_type, type.get_shape(), memory_space=space)
+
+
+class KernelBody:
+    """
+    A kernel's region for a dispatch; `inputs` are what the host passes before the results.
+
+    Raises `Unplaced` for an operation that has no form on buffers.
+    """
+
+    def __init__(self, dispatch: DispatchOp, contraction: Contraction | None):
+        self.dispatch = dispatch
+        self.contraction = contraction
+        self.block = Block()
+        self.region = Region(self.block)
+        self.inputs: list[SSAValue] = []
+        self.results = [
+            self.block.insert_arg(buffer_type(value.type, STORAGE_BUFFER), n)
+            for n, value in enumerate(dispatch.outputs)
+        ]
+        for number, result in enumerate(self.results):
+            result.name_hint = f"d{number or ''}"
+        self.ops: list[Operation] = []
+        self._memory: dict[SSAValue, SSAValue] = {}
+        self._arguments: dict[tuple[SSAValue, str], SSAValue] = {}
+        self._roles: dict[Operation, str] = {}
+        root = None if contraction is None else contraction.op
+        if contraction is not None:
+            self._read_by_root(contraction)
+        for op in dispatch.body.block.ops:
+            self._root() if op is root else self._convert(op)
+        self.block.add_ops([CollectiveOp(self.ops), gpu.ReturnOp([])])
+
+    # Arguments
+
+    def _read_by_root(self, contraction: Contraction) -> None:
+        """Arguments for A, B and the initial value, in this order, by these names."""
+        for value, role in ((contraction.a, "a"), (contraction.b, "b"), (contraction.init, "c")):
+            while not isinstance(value, BlockArgument):
+                owner = value.owner
+                assert isinstance(owner, Operation)
+                if not isinstance(owner, tensor.PadOp | linalg.ops.GenericOp):
+                    break
+                self._roles[owner] = role
+                value = owner.operands[0]
+            if isinstance(value, BlockArgument):
+                self._argument(value, role)
+
+    def _argument(self, value: BlockArgument, role: str) -> SSAValue:
+        known = self._arguments.get((value, role))
+        if known is not None:
+            return known
+        type = buffer_type(value.type, STORAGE_BUFFER)
+        made = self.block.insert_arg(type, len(self.inputs))
+        made.name_hint = role or value.name_hint
+        self.inputs.append(self.dispatch.inputs[value.index])
+        self._arguments[value, role] = made
+        return made
+
+    # Memory
+
+    def _of(self, value: SSAValue, role: str = "") -> SSAValue:
+        """The memory, or the scalar, that stands for a value."""
+        if value in self._memory:
+            return self._memory[value]
+        if isinstance(value, BlockArgument):
+            return self._argument(value, role)
+        owner = value.owner
+        assert isinstance(owner, Operation)
+        raise Unplaced(owner, "its elements are read before anything is written into them")
+
+    def _place(self, value: SSAValue) -> SSAValue:
+        """Where an operation's result is computed, when it is first asked for."""
+        if value not in self._memory:
+            self._memory[value] = self._new_place(value)
+        return self._memory[value]
+
+    def _new_place(self, value: SSAValue) -> SSAValue:
+        yielded = list(self.dispatch.yielded)
+        if value in yielded:
+            return self.results[yielded.index(value)]
+        uses = list(value.uses)
+        if len(uses) == 1 and self._updates(uses[0].operation, uses[0].index):
+            op = uses[0].operation
+            assert isinstance(op, LinalgStructuredOperation)
+            return self._place(op.results[uses[0].index - len(op.inputs)])
+        made = memref.AllocOp((), (), buffer_type(value.type))
+        made.memref.name_hint = value.name_hint
+        self.ops.append(made)
+        return made.memref
+
+    def _updates(self, op: Operation, index: int) -> bool:
+        return isinstance(op, LinalgStructuredOperation) and index >= len(op.inputs)
+
+    # Operations
+
+    def _convert(self, op: Operation) -> None:
+        match op:
+            case tensor.EmptyOp() | YieldOp():
+                pass
+            case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
+                self._splat(op, dense)
+            case arith.ConstantOp():
+                self._scalar(op)
+            case tensor.SplatOp():
+                self._fill(self._of(op.input), op.result)
+            case tensor.PadOp() if pads_with_zeros(op):
+                self._padded(op)
+            case LinalgStructuredOperation():
+                self._structured(op)
+            case _:
+                raise Unplaced(op, "there is no form on buffers for this in a kernel")
+
+    def _scalar(self, op: Operation) -> None:
+        copy = op.clone()
+        self.ops.append(copy)
+        self._memory |= zip(op.results, copy.results, strict=True)
+
+    def _splat(self, op: arith.ConstantOp, dense: DenseIntOrFPElementsAttr) -> None:
+        number = arith.ConstantOp(next(dense.iter_attrs()))
+        self.ops.append(number)
+        self._fill(number.result, op.result)
+
+    def _fill(self, number: SSAValue, result: SSAValue) -> None:
+        self.ops.append(linalg.ops.FillOp([number], [self._place(result)], []))
+
+    def _padded(self, op: tensor.PadOp) -> None:
+        source = self._of(op.source, self._roles.get(op, ""))
+        low = op.static_low.get_values()
+        sizes = zip(shape_of(op.result), shape_of(op.source), low, strict=True)
+        view = PaddedViewOp(source, low, [all - size - before for all, size, before in sizes])
+        view.result.name_hint = f"{source.name_hint or 'operand'}_padded"
+        self.ops.append(view)
+        self._memory[op.result] = view.result
+
+    def _outputs(self, op: LinalgStructuredOperation) -> list[SSAValue]:
+        """The results' memory, with the elements that the operation updates already in it."""
+        places: list[SSAValue] = []
+        read = op.body.block.args[len(op.inputs) :]
+        for value, result, argument in zip(op.outputs, op.results, read, strict=True):
+            place = self._place(result)
+            places.append(place)
+            if argument.first_use is None or isinstance(value.owner, tensor.EmptyOp):
+                continue
+            source = self._of(value, "c" if self._is_root(op) else "")
+            if source is not place:
+                self.ops.append(linalg.ops.CopyOp([source], [place], []))
+        return places
+
+    def _is_root(self, op: Operation) -> bool:
+        return self.contraction is not None and self.contraction.op is op
+
+    def _structured(self, op: LinalgStructuredOperation) -> None:
+        role = self._roles.get(op, "")
+        inputs = [self._of(value, role) for value in op.inputs]
+        outputs = self._outputs(op)
+        attributes = {key: value for key, value in op.attributes.items() if key != SCHEDULE}
+        body = Region()
+        op.body.clone_into(body, value_mapper=dict(self._memory))
+        made = type(op).create(
+            operands=[*inputs, *outputs],
+            properties=op.properties,
+            attributes=attributes,
+            regions=[body],
+        )
+        self.ops.append(made)
+
+    def _root(self) -> None:
+        """The contraction in its one form."""
+        contraction = self.contraction
+        assert contraction is not None
+        outputs = self._outputs(contraction.op)
+        a, b = self._of(contraction.a, "a"), self._of(contraction.b, "b")
+        root = canonical_form(contraction, a, b, outputs[0])
+        root.attributes[SCHEDULE] = contraction.op.attributes[SCHEDULE]
+        self.ops.append(root)

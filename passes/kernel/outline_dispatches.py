@@ -1,0 +1,193 @@
+"""
+Each dispatch leaves the host function and becomes a kernel that the host launches.
+
+    %r = schedule.dispatch(%A, %B) {         %a = bufferization.to_buffer %A
+      ^bb0(%x, %y): ...                ->    %d = memref.alloc()
+      schedule.yield %c }                    gpu.launch_func @kernels::@matmul args(%a, %b, %d)
+                                             %r = bufferization.to_tensor %d
+
+In the kernel the dispatch's operations stand in a `schedule.collective`, on buffers: the inputs,
+then the results, are the kernel's arguments; what is made in between is a `memref.alloc` that
+exists in registers only. Equal dispatches share a kernel. A scheduled contraction that is in no
+dispatch is one by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, bufferization, gpu, memref
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp
+from xdsl_spirv.passes.graph.form_dispatches import form_contraction
+from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.schedule.epilogue import NotFused
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.target import target_of
+
+KERNELS = "kernels"
+"""The gpu.module that holds the kernels."""
+
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class OutlineDispatchesPass(ModulePass):
+    """Moves scheduled dispatches into a gpu.module and launches them from the host."""
+
+    name = "outline-dispatches"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of(op, self.name)
+        for root in [each for each in op.walk() if SCHEDULE in each.attributes]:
+            self._enclose(root)
+        kernels = _Kernels()
+        for dispatch in [each for each in op.walk() if isinstance(each, DispatchOp)]:
+            root = _root(dispatch)
+            if root is None:
+                continue
+            schedule = root.attributes.get(SCHEDULE)
+            if not isinstance(schedule, ContractionAttr):
+                refuse(self.name, root, "it has no #schedule.contraction: run assign-schedule")
+            try:
+                made = plan(contraction_of(root), schedule, target)
+                check(made)
+                body = KernelBody(dispatch, made.contraction)
+            except (NotAContraction, ScheduleDoesNotFit, NotFused) as error:
+                refuse(self.name, root, str(error))
+            except Unplaced as error:
+                refuse(self.name, error.op, str(error))
+            _launch(dispatch, body, _name(made.contraction), _shape(made), kernels)
+        if kernels.functions:
+            op.attributes["gpu.container_module"] = UnitAttr()
+            op.body.block.add_op(
+                gpu.ModuleOp.create(
+                    properties={"sym_name": StringAttr(KERNELS)},
+                    regions=[Region(Block(kernels.functions))],
+                )
+            )
+
+    def _enclose(self, root: Operation) -> None:
+        """Put a scheduled contraction that stands alone into a dispatch."""
+        if isinstance(root, DispatchOp) or isinstance(root.parent_op(), DispatchOp):
+            return
+        schedule = root.attributes[SCHEDULE]
+        if not isinstance(root, LinalgStructuredOperation) or not root.res:
+            refuse(self.name, root, "only a contraction of tensors can be outlined")
+        if not isinstance(schedule, ContractionAttr):
+            refuse(self.name, root, f"{schedule} is not a #schedule.contraction")
+        try:
+            form_contraction(contraction_of(root), alone=True)
+        except NotAContraction as error:
+            refuse(self.name, root, str(error))
+
+
+def _root(dispatch: DispatchOp) -> LinalgStructuredOperation | None:
+    """The contraction of a dispatch, or None if it has none."""
+    for op in dispatch.body.block.ops:
+        if not isinstance(op, LinalgStructuredOperation):
+            continue
+        if SCHEDULE in op.attributes:
+            return op
+        try:
+            contraction_of(op)
+        except NotAContraction:
+            continue
+        return op
+    return None
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How a kernel is launched: workgroups, and invocations of each."""
+
+    grid: Triple
+    block: Triple
+
+
+def _shape(made: Plan) -> _Shape:
+    return _Shape(made.grid, (made.invocations, 1, 1))
+
+
+class _Kernels:
+    """The kernels made so far; equal dispatches share one."""
+
+    def __init__(self) -> None:
+        self.functions: list[Operation] = []
+        self._known: dict[tuple[object, ...], list[gpu.FuncOp]] = {}
+        self._taken: dict[str, int] = {}
+
+    def name_of(self, name: str, body: KernelBody, shape: _Shape) -> str:
+        """The name of the kernel with this body: one that is there, or a new one."""
+        block = body.block
+        key = (*block.arg_types, shape, *(op.name for op in block.walk()))
+        for other in self._known.get(key, []):
+            if other.body.is_structurally_equivalent(body.region):
+                return other.sym_name.data
+        taken = self._taken.get(name, 0)
+        self._taken[name] = taken + 1
+        made = gpu.FuncOp(
+            f"{name}_{taken}" if taken else name,
+            (list(block.arg_types), []),
+            body.region,
+            kernel=True,
+            known_block_size=shape.block,
+            known_grid_size=shape.grid,
+        )
+        self._known.setdefault(key, []).append(made)
+        self.functions.append(made)
+        return made.sym_name.data
+
+
+def _name(contraction: Contraction) -> str:
+    """`matmul_MxNxK`, `batch_matmul_BxMxNxK`, `convolution_MxNxK`."""
+    kind = "convolution" if contraction.is_convolution else "matmul"
+    sizes = [contraction.m, contraction.n, contraction.k]
+    if contraction.batch > 1:
+        kind, sizes = f"batch_{kind}", [contraction.batch, *sizes]
+    return f"{kind}_{'x'.join(map(str, sizes))}"
+
+
+def _launch(
+    dispatch: DispatchOp, body: KernelBody, name: str, shape: _Shape, kernels: _Kernels
+) -> None:
+    """Replace the dispatch by buffers and a launch."""
+    name = kernels.name_of(name, body, shape)
+    buffers: list[Operation] = [
+        bufferization.ToBufferOp.create(operands=[value], result_types=[buffer_type(value.type)])
+        for value in body.inputs
+    ]
+    results = [memref.AllocOp((), (), buffer_type(value.type)) for value in dispatch.outputs]
+    sizes = [*shape.grid, *shape.block]
+    constants = {size: arith.ConstantOp(IntegerAttr(size, IndexType())) for size in set(sizes)}
+    dims = [constants[size] for size in sizes]
+    arguments: list[SSAValue | Operation] = [*buffers, *results]
+    launch = gpu.LaunchFuncOp(
+        SymbolRefAttr(KERNELS, [name]), dims[:3], dims[3:], kernelOperands=arguments
+    )
+    launch.location = dispatch.location
+    tensors = [bufferization.ToTensorOp(result, restrict=True) for result in results]
+    ordered = [constants[size] for size in sorted(constants)]
+    for tensor_op, old in zip(tensors, dispatch.outputs, strict=True):
+        tensor_op.results[0].name_hint = old.name_hint
+    Rewriter.replace_op(
+        dispatch,
+        [*buffers, *results, *ordered, launch, *tensors],
+        [each.results[0] for each in tensors],
+    )

@@ -1,0 +1,214 @@
+"""
+What else a contraction's kernel computes, element by element: read off a dispatch or a collective.
+
+Of every value that takes part it is known which loops of the contraction walk its dimensions, so
+that each element can be computed where the accumulator of its place is. Both forms are read: in a
+dispatch a value is made by the operation that returns it, in a collective by the one that writes
+its buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp, PaddedViewOp
+from xdsl_spirv.passes.graph.pointwise import composed, is_permutation, is_pointwise, loops_of
+
+
+class NotFused(ValueError):
+    """Why an operation beside a contraction cannot be computed in its kernel."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A value, and which loops of the contraction walk its dimensions."""
+
+    value: SSAValue
+    map: AffineMap
+
+    @property
+    def element_type(self) -> Attribute:
+        type = self.value.type
+        return type.element_type if isinstance(type, TensorType | MemRefType) else type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        type = self.value.type
+        return type.get_shape() if isinstance(type, TensorType | MemRefType) else ()
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """
+    What becomes of a contraction's result, `root`.
+
+    `results` are stored, `operands` are read from memory; both may be none of the root's type. A
+    root that is stored as it is has itself as the only result.
+    """
+
+    root: Placed
+    results: tuple[Placed, ...]
+    operands: tuple[Placed, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the result is stored as the contraction leaves it."""
+        return self.results == (self.root,)
+
+
+def definition(value: SSAValue) -> Operation | None:
+    """What computes a value of a dispatch or collective; None if it comes from outside."""
+    if isinstance(value, BlockArgument) and not isinstance(value.type, MemRefType):
+        return None
+    if not isinstance(value.type, MemRefType):
+        return value.owner if isinstance(value.owner, Operation) else None
+    if isinstance(value.owner, PaddedViewOp):
+        return value.owner
+    found: Operation | None = None
+    for use in value.uses:
+        op = use.operation
+        if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):
+            continue
+        if found is None or isinstance(found, linalg.ops.FillOp | linalg.ops.CopyOp):
+            found = op
+    return found
+
+
+def results_of(op: LinalgStructuredOperation) -> Sequence[SSAValue]:
+    """What an operation makes: its tensors, or the buffers that it writes."""
+    return op.results or op.outputs
+
+
+def operand_of(placed: Placed, op: linalg.ops.GenericOp, number: int) -> Placed:
+    """An input of the operation that makes a value; raises `NotFused` if its place is unknown."""
+    *reads, write = (each.data for each in op.get_indexing_maps())
+    dims = placed.map.num_dims
+    map = composed(reads[number], loops_of(write, placed.map.results), dims)
+    if map is None:
+        raise NotFused(f"input {number} of a fused {op.name} is read along loops of its own")
+    return Placed(op.inputs[number], map)
+
+
+def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
+    """
+    What computes a contraction's operand from what is in memory, the last operation first.
+
+    Nothing outside of a dispatch or collective.
+    """
+    found: list[linalg.ops.GenericOp] = []
+    op = definition(value)
+    while op is not None and isinstance(op.parent_op(), DispatchOp | CollectiveOp):
+        if isinstance(op, PaddedViewOp):
+            value = op.memref
+        elif isinstance(op, tensor.PadOp):
+            value = op.source
+        elif isinstance(op, linalg.ops.GenericOp) and _is_in_place(op):
+            found.append(op)
+            value = op.inputs[0]
+        else:
+            break
+        op = definition(value)
+    return found
+
+
+def _is_in_place(op: linalg.ops.GenericOp) -> bool:
+    """Whether each element is computed from the one in the same place of one other value."""
+    maps = [each.data for each in op.get_indexing_maps()]
+    return is_pointwise(op) and len(maps) == 2 and maps[0] == maps[1]
+
+
+def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
+    """
+    What the dispatch or collective around a contraction does with its result.
+
+    `map` says which loops walk the result's dimensions. Raises `NotFused` for an operation that
+    cannot be computed from the accumulators.
+    """
+    (result,) = results_of(root)
+    placed = Placed(result, map)
+    block = root.parent_block()
+    if block is None or not isinstance(root.parent_op(), DispatchOp | CollectiveOp):
+        return Epilogue(placed, (placed,))
+    chain = _chain(block, root, placed)
+    stored = [each for each in chain.values() if _is_stored(each.value, block)]
+    if not stored:
+        raise NotFused("nothing of what the contraction computes leaves the kernel")
+    operands: dict[Placed, None] = {}
+    for each in stored:
+        _collect(each, placed, operands)
+    ordered = sorted(stored, key=lambda each: _position(each.value, block))
+    return Epilogue(placed, tuple(ordered), tuple(operands))
+
+
+def _chain(block: Block, root: LinalgStructuredOperation, placed: Placed) -> dict[SSAValue, Placed]:
+    """The result and what is computed from it, by value."""
+    chain = {placed.value: placed}
+    op = root.next_op
+    while op is not None:
+        if isinstance(op, linalg.ops.GenericOp) and any(v in chain for v in op.inputs):
+            if not is_pointwise(op):
+                raise NotFused(f"{op.name} on the contraction's result is not element by element")
+            made = _follow(op, chain)
+            chain[made.value] = made
+        op = op.next_op
+    return chain
+
+
+def _follow(op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed]) -> Placed:
+    *reads, write = (each.data for each in op.get_indexing_maps())
+    for value, read in zip(op.inputs, reads, strict=True):
+        if value not in chain:
+            continue
+        if not is_permutation(read):
+            raise NotFused(f"{op.name} does not read the contraction's result place by place")
+        loops: list[AffineExpr | None] = loops_of(read, chain[value].map.results)
+        map = composed(write, loops, chain[value].map.num_dims)
+        if map is not None:
+            return Placed(results_of(op)[0], map)
+    raise NotFused(f"{op.name} does not compute its elements from the contraction's result")
+
+
+def _is_stored(value: SSAValue, block: Block) -> bool:
+    if isinstance(value.type, MemRefType):
+        return isinstance(value, BlockArgument)
+    last = block.last_op
+    return last is not None and value in last.operands
+
+
+def _position(value: SSAValue, block: Block) -> int:
+    if isinstance(value, BlockArgument):
+        return value.index
+    last = block.last_op
+    assert last is not None
+    return list(last.operands).index(value)
+
+
+def _collect(placed: Placed, root: Placed, operands: dict[Placed, None]) -> None:
+    """Add what is read from memory for a value."""
+    if placed.value is root.value:
+        if placed.map != root.map:
+            raise NotFused("the contraction's result is read at two places for one element")
+        return
+    op = definition(placed.value)
+    match op:
+        case None:
+            if isinstance(placed.value.type, TensorType | MemRefType):
+                operands[placed] = None
+        case linalg.ops.FillOp() | tensor.SplatOp():
+            pass
+        case linalg.ops.GenericOp() if is_pointwise(op):
+            for number in range(len(op.inputs)):
+                _collect(operand_of(placed, op, number), root, operands)
+        case _ if isinstance(placed.value.type, TensorType | MemRefType) and op.name not in (
+            "arith.constant"
+        ):
+            raise NotFused(f"{op.name} cannot be computed element by element in the kernel")
+        case _:
+            pass
