@@ -1,4 +1,4 @@
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=nvidia-h200},outline-contractions,contraction-to-dot' --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=nvidia-h200},outline-dispatches,contraction-to-dot' --split-input-file | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' --split-input-file | filecheck %s --check-prefix=SPIRV
 
 // Both operands lie along K: words are moved whole, the signed one is the first of SUDot, sums wrap.
