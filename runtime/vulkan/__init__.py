@@ -1,0 +1,83 @@
+"""
+Programs on Vulkan devices.
+
+    from xdsl_spirv.runtime.vulkan import open_device
+
+    with open_device("vulkan:0") as device:
+        results = device.execute(program, {"A": a, "B": b})
+
+`open_device` works in this process; `open_isolated` has the same interface and a process of its own
+that a driver may crash. docs/runtime.md has the rest. Names are imported when they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from xdsl_spirv.runtime.elements import Array
+    from xdsl_spirv.runtime.program import Program
+    from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
+    from xdsl_spirv.runtime.vulkan.errors import (
+        DeviceLostError,
+        DeviceTimeoutError,
+        MisfitError,
+        NoVulkanError,
+        VulkanError,
+    )
+    from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+    from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
+
+__all__ = [
+    "DeviceLostError",
+    "DeviceTimeoutError",
+    "IsolatedDevice",
+    "MisfitError",
+    "NoVulkanError",
+    "Step",
+    "VulkanDevice",
+    "VulkanError",
+    "Work",
+    "WorkBuffer",
+    "execute",
+    "open_device",
+    "open_isolated",
+]
+
+_HOMES = {
+    "IsolatedDevice": "worker",
+    "open_isolated": "worker",
+    "VulkanDevice": "device",
+    "open_device": "device",
+    "Step": "work",
+    "Work": "work",
+    "WorkBuffer": "work",
+}
+
+
+def execute(
+    program: Program,
+    inputs: Mapping[str, Array],
+    device: VulkanDevice | IsolatedDevice | None = None,
+) -> dict[str, Array]:
+    """
+    Run a program on a device; without one on the best there is, in a process of its own.
+
+    Raises `ProgramError` for inputs that do not fit and `VulkanError`.
+    """
+    if device is not None:
+        return device.execute(program, inputs)
+    from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+    with open_isolated() as opened:
+        return opened.execute(program, inputs)
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

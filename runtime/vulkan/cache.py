@@ -1,0 +1,67 @@
+"""
+The pipeline cache on disk: what a driver compiled once it does not compile again.
+
+A file per device and driver (their UUIDs are in its name) in $XDG_CACHE_HOME/xdsl-spirv/pipelines,
+or in the folder that XDSL_SPIRV_CACHE names; XDSL_SPIRV_CACHE=0 keeps nothing. A digest stands in
+front of the driver's bytes: a driver that is handed damaged ones may crash. Two processes that
+write at once leave the file of one of them, whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.serialization.files import write_atomically
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+
+VARIABLE = "XDSL_SPIRV_CACHE"
+DIGEST = hashlib.sha256().digest_size
+LARGEST = 256 << 20
+"""A cache beyond this many bytes is not kept."""
+
+
+def folder() -> Path | None:
+    """Where pipelines are kept; None for nowhere."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return None if named in ("", "0") else Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    root = Path(base) if base else Path.home() / ".cache"
+    return root / "xdsl-spirv" / "pipelines"
+
+
+def path_for(info: DeviceInfo) -> Path | None:
+    """The file of a device and driver."""
+    base = folder()
+    if base is None:
+        return None
+    parts = [info.device_uuid, info.driver_uuid, info.cache_uuid, info.driver_version, info.name]
+    return base / f"{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}.bin"
+
+
+def load(info: DeviceInfo) -> bytes:
+    """What an earlier process kept; nothing if there is none or it is damaged."""
+    path = path_for(info)
+    try:
+        data = path.read_bytes() if path is not None else b""
+    except OSError:
+        return b""
+    kept = data[DIGEST:]
+    return kept if hashlib.sha256(kept).digest() == data[:DIGEST] else b""
+
+
+def save(info: DeviceInfo, data: bytes) -> None:
+    """Keep a cache. That it cannot be written (a full or read-only disk) is no error."""
+    path = path_for(info)
+    if path is None or not data or len(data) > LARGEST:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(str(path), hashlib.sha256(data).digest() + data)
+    except OSError:
+        return

@@ -1,0 +1,263 @@
+"""
+A device that is open for work: the first thing that a user of the runtime makes.
+
+    with open_device("vulkan:0") as device:
+        work = device.load(...)           # once: pipelines, buffers, weights
+        work.run({"A": ...})              # as often as wanted
+
+What is loaded decides which features are on: a VkDevice is created with what the work's kernels
+declare, and another one beside it when later work needs more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from xdsl_spirv.runtime.vulkan import physical
+from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError, VulkanError
+from xdsl_spirv.runtime.vulkan.features import Enabling, Feature
+from xdsl_spirv.runtime.vulkan.instance import Instance
+from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
+from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
+from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, PhysicalDevice
+from xdsl_spirv.runtime.vulkan.programs import Executor
+from xdsl_spirv.runtime.vulkan.work import Work
+
+NAME = "vulkan"
+VARIABLE = "XDSL_SPIRV_DEVICE"
+"""An environment variable that names the device where no option does."""
+TIMEOUT = 300.0
+"""Seconds that a submission may take unless said otherwise."""
+
+WELCOME = (
+    Feature("VkPhysicalDeviceVulkan12Features", "scalarBlockLayout"),
+    Feature("VkPhysicalDeviceVulkan13Features", "subgroupSizeControl"),
+    Feature("VkPhysicalDeviceVulkan13Features", "computeFullSubgroups"),
+    Feature("VkPhysicalDeviceVulkan13Features", "maintenance4"),
+)
+"""Features that cost nothing and that kernels lean on without declaring it."""
+STATISTICS = Feature(
+    "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR", "pipelineExecutableInfo"
+)
+
+FLEXIBLE = Feature(
+    "VkPhysicalDeviceCooperativeMatrix2FeaturesNV", "cooperativeMatrixFlexibleDimensions"
+)
+
+
+def parse_name(name: str) -> int | None:
+    """The number in `vulkan:2`, None in `vulkan`; raises `VulkanError` for another name."""
+    base, colon, number = name.partition(":")
+    if base != NAME or (colon and not number.isdecimal()):
+        raise VulkanError(f"{name!r} is no Vulkan device", "", "write vulkan or vulkan:N")
+    return int(number) if colon else None
+
+
+def best_first(devices: Iterable[PhysicalDevice]) -> list[PhysicalDevice]:
+    """Discrete before integrated, real before emulated, then as the loader has them."""
+    kinds = list(physical.KINDS.values())
+    return sorted(devices, key=lambda device: (kinds.index(device.info.kind), device.info.index))
+
+
+def choose(instance: Instance, number: int | None) -> PhysicalDevice:
+    """Device `number` of the loader, or the best one."""
+    found = best_first(instance.devices)
+    shown = ", ".join(f"vulkan:{d.info.index} {d.info.name}" for d in instance.devices)
+    if not found:
+        raise NoVulkanError(
+            "the Vulkan loader offers no device",
+            instance.loader.path,
+            "run `xdsl-spirv doctor`",
+        )
+    if number is None:
+        return found[0]
+    for device in found:
+        if device.info.index == number:
+            return device
+    raise VulkanError(
+        f"there is no device {NAME}:{number}", f"devices: {shown}", "name one of them"
+    )
+
+
+class VulkanDevice(Executor[LoadedWork]):
+    """
+    An open device; a context manager. `open_device` makes one.
+
+    `info` says what it is, `live` which Vulkan objects there are, `messages` what the validation
+    layer said.
+    """
+
+    def __init__(self, instance: Instance, chosen: PhysicalDevice, timeout: float = TIMEOUT):
+        self.instance, self.physical = instance, chosen
+        super().__init__(timeout)
+        self.logical: list[LogicalDevice] = []
+        self.loaded: list[LoadedWork] = []
+
+    @property
+    def info(self) -> DeviceInfo:
+        return self.physical.info
+
+    @property
+    def messages(self) -> list[str]:
+        return self.instance.messages
+
+    @property
+    def live(self) -> dict[str, int]:
+        """The number of objects of each kind beside those that the device keeps for itself."""
+        found: Counter[str] = Counter()
+        for device in self.logical:
+            found.update(device.live)
+        return {kind: count for kind, count in found.items() if count}
+
+    def lacks(self, work: Work) -> list[str]:
+        """What this device lacks for some work, in words; empty if it runs here."""
+        return self._lacks(work, {name: Needs.of(code) for name, code in work.kernels.items()})
+
+    def _lacks(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
+        info = self.info
+        found = lacks(info, needs.values())
+        size = work.subgroup_size
+        least, most = info.subgroup_size_range
+        if size is not None and not (
+            size == info.subgroup_size or (info.subgroup_size_control and least <= size <= most)
+        ):
+            has = str(least) if least == most else f"{least} to {most}"
+            found.append(f"subgroups of {size} invocations (it has {has})")
+        for step in work.steps:
+            if any(n > most for n, most in zip(step.grid, info.max_grid, strict=True)):
+                limit = "x".join(map(str, info.max_grid))
+                grid = "x".join(map(str, step.grid))
+                found.append(f"a grid of {grid} workgroups (it takes {limit})")
+            if len(step.push) > info.push_constant_bytes:
+                found.append(
+                    f"{len(step.push)} bytes of push constants (it has {info.push_constant_bytes})"
+                )
+        return list(dict.fromkeys(found))
+
+    def load(self, work: Work, statistics: bool = False) -> LoadedWork:
+        """
+        Make pipelines and buffers, and upload the weights.
+
+        Raises `MisfitError` that names everything the device lacks, `VulkanError` for memory that
+        is not there.
+        """
+        needs = {name: Needs.of(code) for name, code in work.kernels.items()}
+        missing = self._lacks(work, needs)
+        if missing:
+            made_for = f" (it is compiled for {work.target})" if work.target else ""
+            raise MisfitError(
+                f"{self.info.name} cannot run the program{made_for}: it lacks {'; '.join(missing)}",
+                f"{NAME}:{self.info.index}",
+                "compile it for this device (`xdsl-spirv devices --write-target FILE`), or run it "
+                "with --device interpreter",
+            )
+        device = self._logical(self._enabling(needs.values(), statistics))
+        # A device that is created while work is held elsewhere shares its memory.
+        free = physical.free_memory(self.instance, self.physical)
+        size, whole = self._subgroups(work, needs, device)
+        loaded = LoadedWork(device, work, free, whole, size, statistics)
+        self.loaded.append(loaded)
+        try:
+            for buffer in work.named("weight"):
+                loaded.write(buffer.name, work.weights[buffer.name], self.timeout)
+        except BaseException:
+            self.unload(loaded)
+            raise
+        return loaded
+
+    def unload(self, loaded: LoadedWork) -> None:
+        """Take back what `load` made."""
+        self.forget(loaded)
+        loaded.close()
+        if loaded in self.loaded:
+            self.loaded.remove(loaded)
+
+    def _enabling(self, needs: Collection[Needs], statistics: bool) -> Enabling:
+        capabilities: set[str] = set()
+        extensions: set[str] = set()
+        for need in needs:
+            capabilities |= need.capabilities
+            extensions |= need.extensions
+        found = self.info.offer.enable(capabilities, extensions)
+        for feature in (*WELCOME, *([STATISTICS] if statistics else [])):
+            self.info.offer.want(feature, found)
+        listed = self.info.matrices
+        if any(matrix not in listed for need in needs for matrix in need.matrices):
+            self.info.offer.want(FLEXIBLE, found)
+        for feature in list(found.features):
+            # Its scalar layout is a feature of its own.
+            if feature.member == "workgroupMemoryExplicitLayout":
+                more = "workgroupMemoryExplicitLayoutScalarBlockLayout"
+                self.info.offer.want(Feature(feature.structure, more), found)
+        if "VK_KHR_portability_subset" in self.info.offer.extensions:
+            found.extensions.add("VK_KHR_portability_subset")
+        return found
+
+    def _logical(self, enabling: Enabling) -> LogicalDevice:
+        for device in self.logical:
+            if device.usable and device.covers(enabling):
+                return device
+        made = LogicalDevice(self.instance, self.physical, enabling)
+        self.logical.append(made)
+        return made
+
+    @staticmethod
+    def _subgroups(
+        work: Work, needs: Mapping[str, Needs], device: LogicalDevice
+    ) -> tuple[int | None, list[tuple[str, str]]]:
+        """The subgroup size to ask for, and the kernels whose workgroups are whole subgroups."""
+        on = {feature.member for feature in device.features}
+        size = work.subgroup_size if "subgroupSizeControl" in on else None
+        if size is None or "computeFullSubgroups" not in on:
+            return size, []
+        return size, [
+            (kernel, name)
+            for kernel, need in needs.items()
+            for name, entry in need.entry_points.items()
+            if entry.workgroup_size is not None and entry.workgroup_size[0] % size == 0
+        ]
+
+    def close(self) -> None:
+        """Take everything back; closing twice does nothing."""
+        for loaded in list(self.loaded):
+            self.unload(loaded)
+        left = any(device.abandoned for device in self.logical)
+        for device in self.logical:
+            device.close()
+            left = left or device.abandoned
+        self.logical.clear()
+        if not left:
+            self.instance.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_device(
+    name: str | None = None, *, timeout: float = TIMEOUT, validation: bool | None = None
+) -> VulkanDevice:
+    """
+    Open `vulkan:N`, or `vulkan` for the best device there is (the one XDSL_SPIRV_DEVICE names).
+
+    Raises `NoVulkanError` where there is no loader, driver or device.
+    """
+    number = parse_name(name or os.environ.get(VARIABLE) or NAME)
+    instance = Instance(validation)
+    try:
+        return VulkanDevice(instance, choose(instance, number), timeout)
+    except BaseException:
+        instance.close()
+        raise

@@ -1,0 +1,70 @@
+"""
+What goes wrong on a device: cause, place, and what to do, with the VkResult's name.
+"""
+
+from __future__ import annotations
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.enums import Result
+
+REMEDIES = {
+    Result.ERROR_OUT_OF_HOST_MEMORY: "free memory of this machine, or use smaller buffers",
+    Result.ERROR_OUT_OF_DEVICE_MEMORY: "use smaller buffers, or end what else uses the device",
+    Result.ERROR_INITIALIZATION_FAILED: "run `xdsl-spirv doctor`: driver and device may not fit",
+    Result.ERROR_DEVICE_LOST: "a kernel crashed the device or ran too long: open it again, and "
+    "run the program with `--device interpreter --sanitize all` to look for the cause",
+    Result.ERROR_LAYER_NOT_PRESENT: "install the layer, or set VK_LAYER_PATH to its folder",
+    Result.ERROR_EXTENSION_NOT_PRESENT: "update the driver",
+    Result.ERROR_FEATURE_NOT_PRESENT: "update the driver, or compile for another target",
+    Result.ERROR_INCOMPATIBLE_DRIVER: "no driver is installed, or VK_DRIVER_FILES names a "
+    "wrong one; run `xdsl-spirv doctor`",
+    Result.ERROR_TOO_MANY_OBJECTS: "use fewer buffers",
+}
+
+
+def name_of(result: int) -> str:
+    """A VkResult's name: `VK_ERROR_DEVICE_LOST`."""
+    try:
+        return f"VK_{Result(result).name}"
+    except ValueError:
+        return f"VkResult {result}"
+
+
+class VulkanError(ProgramError):
+    """A call of Vulkan failed, or a device cannot do what is asked; `result` is the VkResult."""
+
+    def __init__(self, cause: str, place: str = "", remedy: str = "", result: Result | None = None):
+        super().__init__(cause, place, remedy)
+        self.result = result
+
+    @staticmethod
+    def of(call: str, result: int) -> VulkanError:
+        """The error of a call that returned a negative result."""
+        known = Result(result) if result in Result._value2member_map_ else None
+        kind = VulkanError
+        if known is Result.ERROR_DEVICE_LOST:
+            kind = DeviceLostError
+        elif known in (Result.ERROR_OUT_OF_DEVICE_MEMORY, Result.ERROR_OUT_OF_HOST_MEMORY):
+            kind = OutOfMemoryError
+        remedy = REMEDIES.get(known, "run `xdsl-spirv doctor`") if known else ""
+        return kind(f"{call} returned {name_of(result)}", "", remedy, known)
+
+
+class NoVulkanError(VulkanError):
+    """There is no loader, no driver or no device."""
+
+
+class DeviceLostError(VulkanError):
+    """The device is gone; nothing of it can be used again."""
+
+
+class DeviceTimeoutError(VulkanError):
+    """A kernel did not end in time. What it holds cannot be taken back while it runs."""
+
+
+class OutOfMemoryError(VulkanError):
+    """Buffers do not fit into the device's memory."""
+
+
+class MisfitError(VulkanError):
+    """A device lacks what a program needs."""

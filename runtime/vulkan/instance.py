@@ -1,0 +1,166 @@
+"""
+The instance: the loader, the devices it offers, and what a validation layer says.
+
+    with Instance() as instance:
+        for device in instance.devices:
+            print(device.info.name)
+
+`validation=True` (or XDSL_SPIRV_VULKAN_VALIDATION=1) turns Khronos' validation layer on; its
+warnings and errors are kept in `messages` and printed by whoever owns the instance.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import os
+from types import TracebackType
+from typing import Any, Self
+
+from xdsl_spirv.runtime.vulkan.enums import (
+    DebugUtilsMessageSeverity,
+    DebugUtilsMessageType,
+    InstanceCreate,
+    Result,
+)
+from xdsl_spirv.runtime.vulkan.errors import NoVulkanError, VulkanError
+from xdsl_spirv.runtime.vulkan.layout import pointer, texts
+from xdsl_spirv.runtime.vulkan.loader import Loader, version_number
+from xdsl_spirv.runtime.vulkan.physical import PhysicalDevice
+from xdsl_spirv.runtime.vulkan.structures import (
+    ApplicationInfo,
+    DebugUtilsMessengerCallbackDataEXT,
+    DebugUtilsMessengerCreateInfoEXT,
+    ExtensionProperties,
+    InstanceCreateInfo,
+    LayerProperties,
+)
+
+VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+VALIDATION_VARIABLE = "XDSL_SPIRV_VULKAN_VALIDATION"
+DEBUG_UTILS = "VK_EXT_debug_utils"
+PORTABILITY = "VK_KHR_portability_enumeration"
+NEWEST = (1, 4)
+"""The newest version of Vulkan whose structures are used."""
+
+CALLBACK = c.CFUNCTYPE(c.c_uint32, c.c_uint32, c.c_uint32, c.c_void_p, c.c_void_p)
+
+
+def wants_validation() -> bool:
+    return os.environ.get(VALIDATION_VARIABLE, "") not in ("", "0")
+
+
+class Instance:
+    """
+    A VkInstance; a context manager.
+
+    Raises `NoVulkanError` where there is no loader or no driver, and `VulkanError` where the
+    validation layer is asked for and missing.
+    """
+
+    def __init__(self, validation: bool | None = None):
+        self.loader = Loader()
+        self.messages: list[str] = []
+        self.validation = wants_validation() if validation is None else validation
+        self.handle = 0
+        self._messenger = 0
+        self._callback = CALLBACK(self._heard)
+        self._create()
+        self.commands = self.loader.of_instance(self.handle)
+        try:
+            if self.validation:
+                self._messenger = self.commands.made(
+                    "vkCreateDebugUtilsMessengerEXT", self.handle, pointer(self._listen()), None
+                )
+            found = self.commands.all("vkEnumeratePhysicalDevices", c.c_void_p, self.handle)
+            devices = (
+                PhysicalDevice.of(self.commands, n, handle) for n, handle in enumerate(found)
+            )
+            self.devices = [device for device in devices if device is not None]
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self) -> None:
+        commands = self.loader.commands
+        offered = {
+            e.extensionName.decode()
+            for e in commands.all(
+                "vkEnumerateInstanceExtensionProperties", ExtensionProperties, None
+            )
+        }
+        layers = [VALIDATION_LAYER] if self.validation else []
+        if layers and VALIDATION_LAYER not in self.layers():
+            raise VulkanError(
+                f"the loader does not find {VALIDATION_LAYER}",
+                f"VK_LAYER_PATH={os.environ.get('VK_LAYER_PATH', '')}",
+                "install it (Debian: vulkan-validationlayers), or run without validation",
+            )
+        enabled = [PORTABILITY] if PORTABILITY in offered else []
+        application = ApplicationInfo(
+            pApplicationName=b"xdsl-spirv",
+            pEngineName=b"xdsl-spirv",
+            apiVersion=version_number(*NEWEST),
+        )
+        names, listen = texts(layers), self._listen()
+        extensions = texts([*enabled, *([DEBUG_UTILS] if layers else [])])
+        create = InstanceCreateInfo(
+            pNext=pointer(listen) if layers else None,
+            flags=InstanceCreate.ENUMERATE_PORTABILITY_BIT_KHR if enabled else 0,
+            pApplicationInfo=pointer(application),
+            enabledLayerCount=len(names),
+            ppEnabledLayerNames=pointer(names),
+            enabledExtensionCount=len(extensions),
+            ppEnabledExtensionNames=pointer(extensions),
+        )
+        try:
+            self.handle = commands.made(
+                "vkCreateInstance", pointer(create), None, dispatchable=True
+            )
+        except VulkanError as error:
+            if error.result is Result.ERROR_INCOMPATIBLE_DRIVER:
+                raise NoVulkanError(
+                    "the Vulkan loader finds no driver",
+                    "vkCreateInstance returned VK_ERROR_INCOMPATIBLE_DRIVER",
+                    "install the device's driver (Debian: mesa-vulkan-drivers, or the vendor's), "
+                    "or name its manifest in VK_DRIVER_FILES",
+                    error.result,
+                ) from error
+            raise
+
+    def layers(self) -> list[str]:
+        """The layers that the loader finds."""
+        found = self.loader.commands.all("vkEnumerateInstanceLayerProperties", LayerProperties)
+        return [layer.layerName.decode() for layer in found]
+
+    def _listen(self) -> DebugUtilsMessengerCreateInfoEXT:
+        severity, type = DebugUtilsMessageSeverity, DebugUtilsMessageType
+        return DebugUtilsMessengerCreateInfoEXT(
+            messageSeverity=severity.WARNING | severity.ERROR,
+            messageType=type.GENERAL | type.VALIDATION,
+            pfnUserCallback=c.cast(self._callback, c.c_void_p).value,
+        )
+
+    def _heard(self, severity: int, type: int, data: int, user: Any) -> int:
+        message = DebugUtilsMessengerCallbackDataEXT.from_address(data).pMessage or b""
+        self.messages.append(message.decode("utf-8", "replace"))
+        return 0
+
+    def close(self) -> None:
+        """Destroy the instance; closing twice does nothing."""
+        if self._messenger:
+            self.commands("vkDestroyDebugUtilsMessengerEXT", self.handle, self._messenger, None)
+            self._messenger = 0
+        if self.handle:
+            self.loader.of_instance(self.handle)("vkDestroyInstance", self.handle, None)
+            self.handle = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,102 @@
+"""
+Structures of Vulkan as annotated classes: an annotation is the type for readers and for ctypes.
+
+    @structure(12)
+    class BufferCreateInfo(Chained):
+        size: U64
+
+is a `ctypes.Structure` whose member `size` is an `int` for a type checker. A constructor refuses a
+member that does not exist, which ctypes would keep as an attribute that no driver ever sees.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+
+U8: TypeAlias = Annotated[int, c.c_uint8]
+I32: TypeAlias = Annotated[int, c.c_int32]
+U32: TypeAlias = Annotated[int, c.c_uint32]
+I64: TypeAlias = Annotated[int, c.c_int64]
+U64: TypeAlias = Annotated[int, c.c_uint64]
+F32: TypeAlias = Annotated[float, c.c_float]
+Size: TypeAlias = Annotated[int, c.c_size_t]
+Pointer: TypeAlias = Annotated[int | None, c.c_void_p]
+Text: TypeAlias = Annotated[bytes | None, c.c_char_p]
+Object: TypeAlias = Annotated[int | None, c.c_void_p]
+"""A dispatchable handle: an address."""
+Handle: TypeAlias = Annotated[int, c.c_uint64]
+"""Any other handle: 64 bits on every platform."""
+
+S = TypeVar("S", bound="Plain")
+
+
+class Plain(c.Structure):
+    """A structure without a type of its own."""
+
+    def __init__(self, **members: Any):
+        unknown = [
+            name for name in members if not isinstance(getattr(type(self), name, None), _CFIELD)
+        ]
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no member {', '.join(unknown)}")
+        super().__init__(**members)
+
+
+class Chained(Plain):
+    """A structure that begins with its type and a pointer to the next one."""
+
+    STYPE: ClassVar[int] = 0
+    sType: int
+    pNext: int | None
+
+    def __init__(self, **members: Any):
+        super().__init__(sType=self.STYPE, **members)
+
+
+class _Probe(c.Structure):
+    _fields_ = [("x", c.c_int)]
+
+
+_CFIELD: Any = type(_Probe.x)
+
+
+def ctype_of(annotation: Any) -> Any:
+    """The ctypes class of an annotation: its metadata, or the structure that it is."""
+    return getattr(annotation, "__metadata__", (annotation,))[0]
+
+
+def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
+    """Lay a class out as its annotations say, behind sType and pNext if it has such a number."""
+
+    def lay_out(kind: type[S]) -> type[S]:
+        members = [(name, ctype_of(a)) for name, a in kind.__annotations__.items()]
+        if number is not None:
+            setattr(kind, "STYPE", number)
+            members = [("sType", c.c_uint32), ("pNext", c.c_void_p), *members]
+        kind._fields_ = members
+        return kind
+
+    return lay_out
+
+
+def pointer(value: c.Structure | c.Array[Any] | c._SimpleCData[Any] | None) -> int | None:  # pyright: ignore[reportPrivateUsage]
+    """The address of a structure or array; None for nothing."""
+    return c.addressof(value) if value is not None and c.sizeof(value) else None
+
+
+def array(kind: Any, values: Any) -> Any:
+    """A C array of the values."""
+    found = list(values)
+    return (kind * len(found))(*found)
+
+
+def array_of(kind: Any, length: int, values: Iterable[Any] = ()) -> Any:
+    """A C array of `length` elements, the first of which are given."""
+    return (kind * length)(*values)
+
+
+def texts(values: Any) -> Any:
+    """An array of C strings."""
+    return array(c.c_char_p, (value.encode() for value in values))

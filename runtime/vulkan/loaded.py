@@ -1,0 +1,451 @@
+"""
+Work that is ready to run: its buffers, pipelines and recorded commands, kept between runs.
+
+A small run is one submission: inputs in, all steps, outputs out, recorded once. Where inputs and
+outputs are more than the staging buffer holds they travel in pieces of its size, each its own
+submission, so that host memory stays within `STAGING_BYTES`. Between two steps stands a barrier
+only if the later one touches what the earlier one may have written.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import statistics as numbers
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xdsl_spirv.runtime.vulkan.enums import (
+    Access,
+    DescriptorType,
+    PipelineBindPoint,
+    PipelineStage,
+    QueryResult,
+    QueryType,
+    ShaderStage,
+)
+from xdsl_spirv.runtime.vulkan.errors import VulkanError
+from xdsl_spirv.runtime.vulkan.layout import array, pointer
+from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
+from xdsl_spirv.runtime.vulkan.memory import Buffers, Staging
+from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines
+from xdsl_spirv.runtime.vulkan.structures import (
+    BufferCopy,
+    DescriptorBufferInfo,
+    DescriptorPoolCreateInfo,
+    DescriptorPoolSize,
+    DescriptorSetAllocateInfo,
+    MemoryBarrier,
+    QueryPoolCreateInfo,
+    WriteDescriptorSet,
+)
+from xdsl_spirv.runtime.vulkan.work import Step, Work
+
+STAGING_BYTES = 64 << 20
+"""The most that the host holds beside the caller's arrays."""
+WHOLE_SIZE = 0xFFFF_FFFF_FFFF_FFFF
+Bytes = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True)
+class Time:
+    """Nanoseconds that a step took on the device, run by run."""
+
+    kernel: str
+    entry_point: str
+    nanoseconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return numbers.median(self.nanoseconds)
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """`size` bytes of a buffer from `offset`, at `staged` in the staging buffer."""
+
+    name: str
+    offset: int
+    staged: int
+    size: int
+
+
+class LoadedWork:
+    """Work on a device; `close` takes everything back."""
+
+    def __init__(
+        self,
+        device: LogicalDevice,
+        work: Work,
+        free: Sequence[int],
+        full_subgroups: Iterable[tuple[str, str]] = (),
+        subgroup_size: int | None = None,
+        statistics: bool = False,
+    ):
+        """`subgroup_size` is what pipelines are made to have, None for the device's own choice."""
+        self.device, self.work = device, work
+        self.buffers: Buffers | None = None
+        self.staging: Staging | None = None
+        self.pool = self.queries = 0
+        self.commands: dict[str, int] = {}
+        self.pipelines = Pipelines(device, subgroup_size, set(full_subgroups), statistics)
+        try:
+            self._load(free)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, free: Sequence[int]) -> None:
+        work = self.work
+        self.steps = [self.pipelines.of(step, work.kernels[step.kernel]) for step in work.steps]
+        sizes = {buffer.name: buffer.size for buffer in work.buffers}
+        buffers = self.buffers = Buffers(self.device, sizes, work.lifetimes(), free)
+        self.sets = self._descriptors(buffers)
+        moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "output"))
+        weights = max((b.size for b in work.named("weight")), default=0)
+        self.staging = Staging(self.device, max(256, min(STAGING_BYTES, max(moved, weights))))
+        self.in_one_go = moved <= self.staging.size
+        self._order = _writers(work, buffers)
+
+    def _descriptors(self, buffers: Buffers) -> list[list[int]]:
+        """The descriptor sets of each step, written."""
+        count = sum(len(pipeline.sets) for pipeline in self.steps)
+        bound = sum(len(step.bindings) for step in self.work.steps)
+        if not count:
+            return [[] for _ in self.steps]
+        size = DescriptorPoolSize(type=DescriptorType.STORAGE_BUFFER, descriptorCount=max(1, bound))
+        create = DescriptorPoolCreateInfo(maxSets=count, poolSizeCount=1, pPoolSizes=pointer(size))
+        self.pool = self.device.made("DescriptorPool", create)
+        return [
+            self._write(step, pipeline, buffers)
+            for step, pipeline in zip(self.work.steps, self.steps, strict=True)
+        ]
+
+    def _write(self, step: Step, pipeline: Pipeline, buffers: Buffers) -> list[int]:
+        if not pipeline.sets:
+            return []
+        device = self.device
+        layouts, handles = array(c.c_uint64, pipeline.sets), (c.c_uint64 * len(pipeline.sets))()
+        allocate = DescriptorSetAllocateInfo(
+            descriptorPool=self.pool,
+            descriptorSetCount=len(layouts),
+            pSetLayouts=pointer(layouts),
+        )
+        device.call("vkAllocateDescriptorSets", device.handle, pointer(allocate), pointer(handles))
+        infos = array(
+            DescriptorBufferInfo,
+            (
+                DescriptorBufferInfo(buffer=buffers.handles[name], range=WHOLE_SIZE)
+                for _, _, name in step.bindings
+            ),
+        )
+        writes = array(
+            WriteDescriptorSet,
+            (
+                WriteDescriptorSet(
+                    dstSet=handles[number],
+                    dstBinding=binding,
+                    descriptorCount=1,
+                    descriptorType=DescriptorType.STORAGE_BUFFER,
+                    pBufferInfo=c.addressof(infos) + i * c.sizeof(DescriptorBufferInfo),
+                )
+                for i, (number, binding, _) in enumerate(step.bindings)
+            ),
+        )
+        device.call("vkUpdateDescriptorSets", device.handle, len(writes), pointer(writes), 0, None)
+        return list(handles)
+
+    # ---- recording
+
+    def _recorded(self, name: str, record: Callable[[int], None]) -> int:
+        """The command buffer of that name, recorded when it is first asked for."""
+        if name not in self.commands:
+            commands = self.commands[name] = self.device.command_buffer()
+            self.device.begin(commands)
+            record(commands)
+            self.device.call("vkEndCommandBuffer", commands)
+        return self.commands[name]
+
+    def _barrier(self, commands: int, before: tuple[int, int], after: tuple[int, int]) -> None:
+        """Every access of the kind `before` (stage, access) is over and seen by `after`."""
+        barrier = MemoryBarrier(srcAccessMask=before[1], dstAccessMask=after[1])
+        self.device.call(
+            "vkCmdPipelineBarrier",
+            *(commands, before[0], after[0], 0, 1, pointer(barrier), 0, None, 0, None),
+        )
+
+    def _record_steps(self, commands: int, each: Callable[[int], None] | None = None) -> None:
+        """All steps; `each` records something behind every one, and a barrier is there then."""
+        for index, step in enumerate(self.work.steps):
+            if index and (each or self._order[index]):
+                self._barrier(commands, COMPUTED, COMPUTING)
+            self._record(commands, step, self.steps[index], self.sets[index])
+            if each is not None:
+                each(index)
+
+    def _record(self, commands: int, step: Step, pipeline: Pipeline, sets: list[int]) -> None:
+        call = self.device.call
+        call("vkCmdBindPipeline", commands, PipelineBindPoint.COMPUTE, pipeline.handle)
+        if sets:
+            handles = array(c.c_uint64, sets)
+            call(
+                "vkCmdBindDescriptorSets",
+                *(commands, PipelineBindPoint.COMPUTE, pipeline.layout, 0, len(sets)),
+                *(pointer(handles), 0, None),
+            )
+        if step.push:
+            push = c.create_string_buffer(self._push(step), len(step.push))
+            call(
+                "vkCmdPushConstants",
+                *(commands, pipeline.layout, ShaderStage.COMPUTE, 0, len(step.push)),
+                pointer(push),
+            )
+        call("vkCmdDispatch", commands, *step.grid)
+
+    def _push(self, step: Step) -> bytes:
+        assert self.buffers is not None
+        block = bytearray(step.push)
+        for offset, name in step.addresses:
+            struct.pack_into("<Q", block, offset, self.buffers.address(name))
+        return bytes(block)
+
+    def _record_copies(self, commands: int, copies: Iterable[_Copy], out: bool) -> None:
+        assert self.buffers is not None
+        assert self.staging is not None
+        for copy in copies:
+            region = BufferCopy(srcOffset=copy.staged, dstOffset=copy.offset, size=copy.size)
+            pair = (self.staging.handle, self.buffers.handles[copy.name])
+            if out:
+                region = BufferCopy(srcOffset=copy.offset, dstOffset=copy.staged, size=copy.size)
+                pair = pair[::-1]
+            self.device.call("vkCmdCopyBuffer", commands, *pair, 1, pointer(region))
+
+    # ---- moving bytes
+
+    def _whole(self) -> tuple[list[_Copy], list[_Copy]]:
+        """Where each input and output lies in the staging buffer when all of them fit."""
+        copies: dict[str, list[_Copy]] = {"input": [], "output": []}
+        at = 0
+        for buffer in self.work.named("input", "output"):
+            if buffer.size:
+                copies[buffer.kind].append(_Copy(buffer.name, 0, at, buffer.size))
+                at += -(-buffer.size // 16) * 16
+        return copies["input"], copies["output"]
+
+    def _pieces(self, name: str, size: int) -> Iterator[_Copy]:
+        assert self.staging is not None
+        for offset in range(0, size, self.staging.size):
+            yield _Copy(name, offset, 0, min(self.staging.size, size - offset))
+
+    def _move(self, copy: _Copy, out: bool, timeout: float) -> None:
+        """One piece between the staging buffer and a buffer, now."""
+        commands = self.device.command_buffer()
+        try:
+            self.device.begin(commands, once=True)
+            self._record_copies(commands, [copy], out)
+            if out:
+                self._barrier(commands, COPIED, READ_BY_HOST)
+            self.device.call("vkEndCommandBuffer", commands)
+            self.device.submit([commands], timeout)
+        finally:
+            if not self.device.pending:
+                self.device.free_command_buffers([commands])
+
+    def write(self, name: str, data: Bytes, timeout: float) -> None:
+        """Fill a buffer; raises `VulkanError` for data of another size."""
+        assert self.staging is not None
+        view = _checked(self.work, name, data)
+        for piece in self._pieces(name, view.nbytes):
+            _to(self.staging, piece, view)
+            self._move(piece, False, timeout)
+
+    def read(self, name: str, timeout: float) -> bytearray:
+        """A buffer's bytes."""
+        assert self.staging is not None
+        data = bytearray(self.work.buffer(name).size)
+        for piece in self._pieces(name, len(data)):
+            self._move(piece, True, timeout)
+            _from(self.staging, piece, memoryview(data))
+        return data
+
+    # ---- running
+
+    def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]:
+        """
+        Fill the inputs, run every step, return the outputs.
+
+        Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
+        """
+        assert self.staging is not None
+        work = self.work
+        views = {b.name: _checked(work, b.name, inputs[b.name]) for b in work.named("input")}
+        if not self.in_one_go:
+            for name, view in views.items():
+                self.write(name, view, timeout)
+            self.device.submit([self._recorded("steps", self._record_all)], timeout)
+            return {b.name: self.read(b.name, timeout) for b in self.work.named("output")}
+        inside, outside = self._whole()
+        for copy in inside:
+            _to(self.staging, copy, views[copy.name])
+        self.device.submit([self._recorded("whole", self._record_whole)], timeout)
+        results = {b.name: bytearray(b.size) for b in self.work.named("output")}
+        for copy in outside:
+            _from(self.staging, copy, memoryview(results[copy.name]))
+        return results
+
+    def repeat(self, timeout: float) -> None:
+        """Run every step again on the buffers as they are, without moving anything."""
+        self.device.submit([self._recorded("steps", self._record_all)], timeout)
+
+    def step(self, index: int, timeout: float) -> None:
+        """Run one step in a submission of its own."""
+        record = lambda commands: self._record(  # noqa: E731
+            commands, self.work.steps[index], self.steps[index], self.sets[index]
+        )
+        self.device.submit([self._recorded(f"step {index}", record)], timeout)
+
+    def _record_all(self, commands: int) -> None:
+        self._barrier(commands, COPIED, COMPUTING)
+        self._record_steps(commands)
+        self._barrier(commands, COMPUTED, COPYING)
+
+    def _record_whole(self, commands: int) -> None:
+        inside, outside = self._whole()
+        self._record_copies(commands, inside, False)
+        self._barrier(commands, COPIED, COMPUTING)
+        self._record_steps(commands)
+        self._barrier(commands, COMPUTED, COPYING)
+        self._record_copies(commands, outside, True)
+        self._barrier(commands, COPIED, READ_BY_HOST)
+
+    # ---- time
+
+    def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
+        """
+        The device's own time of each step, in `count` runs over the buffers as they are.
+
+        Before them the steps run for `warm_up` seconds: an idle device has a low clock. Raises
+        `VulkanError` where the queue keeps no time.
+        """
+        import time
+
+        queue = self.device.info.queue
+        if queue is None or not queue.timestamp_bits:
+            raise VulkanError(
+                "the device's queue writes no timestamps", self.device.info.name, "time on the host"
+            )
+        if not self.queries:
+            create = QueryPoolCreateInfo(
+                queryType=QueryType.TIMESTAMP, queryCount=len(self.work.steps) + 1
+            )
+            self.queries = self.device.made("QueryPool", create)
+        end = time.perf_counter() + warm_up
+        while time.perf_counter() < end:
+            self.repeat(timeout)
+        commands = self._recorded("timed", self._record_timed)
+        found: list[list[float]] = []
+        for _ in range(count):
+            self.device.submit([commands], timeout)
+            found.append(self._differences(queue.timestamp_bits))
+        return [
+            Time(step.kernel, step.entry_point, tuple(run[i] for run in found))
+            for i, step in enumerate(self.work.steps)
+        ]
+
+    def _record_timed(self, commands: int) -> None:
+        call, queries = self.device.call, self.queries
+
+        def stamp(index: int) -> None:
+            last = PipelineStage.BOTTOM_OF_PIPE
+            call("vkCmdWriteTimestamp", commands, last, queries, index)
+
+        call("vkCmdResetQueryPool", commands, queries, 0, len(self.work.steps) + 1)
+        self._barrier(commands, COMPUTED, COMPUTING)
+        stamp(0)
+        self._record_steps(commands, lambda index: stamp(index + 1))
+
+    def _differences(self, valid_bits: int) -> list[float]:
+        """Nanoseconds between consecutive timestamps, which may have wrapped once."""
+        count = len(self.work.steps) + 1
+        data = (c.c_uint64 * count)()
+        self.device.call(
+            "vkGetQueryPoolResults",
+            *(self.device.handle, self.queries, 0, count, c.sizeof(data), pointer(data), 8),
+            int(QueryResult._64 | QueryResult.WAIT),  # pyright: ignore[reportPrivateUsage]
+        )
+        mask = (1 << valid_bits) - 1
+        period = self.device.info.timestamp_period
+        return [((b - a) & mask) * period for a, b in pairwise(data)]
+
+    def executables(self) -> list[list[dict[str, int | float | bool]]]:
+        """What the driver says of each step's code; the work must be loaded with `statistics`."""
+        return [self.pipelines.executables(pipeline) for pipeline in self.steps]
+
+    def close(self) -> None:
+        """Take everything back, after what is still running."""
+        device = self.device
+        if device.pending:
+            try:
+                device.check()
+            except VulkanError:
+                pass
+        device.free_command_buffers(self.commands.values())
+        self.commands.clear()
+        device.destroy("QueryPool", self.queries)
+        device.destroy("DescriptorPool", self.pool)
+        self.queries = self.pool = 0
+        if self.staging is not None:
+            self.staging.close()
+        if self.buffers is not None:
+            self.buffers.close()
+        self.pipelines.close()
+        self.staging = self.buffers = None
+
+
+COMPUTED = (PipelineStage.COMPUTE_SHADER, Access.SHADER_WRITE)
+COMPUTING = (PipelineStage.COMPUTE_SHADER, Access.SHADER_READ | Access.SHADER_WRITE)
+COPIED = (PipelineStage.TRANSFER, Access.TRANSFER_WRITE)
+COPYING = (PipelineStage.TRANSFER, Access.TRANSFER_READ | Access.TRANSFER_WRITE)
+READ_BY_HOST = (PipelineStage.HOST, Access.HOST_READ)
+
+
+def _writers(work: Work, buffers: Buffers) -> list[bool]:
+    """
+    For each step whether a barrier must stand before it.
+
+    Kernels write outputs and temporaries only. What a manifest does not say is who of two reads:
+    two steps that share such a buffer, or its memory, are kept in order.
+    """
+    written = {buffer.name for buffer in work.named("output", "temporary")}
+    shared = {name: set(buffers.overlapping(name)) for name in written}
+    since: set[str] = set()
+    found: list[bool] = []
+    for step in work.steps:
+        mine: set[str] = set()
+        for name in step.buffers:
+            mine |= shared.get(name, set())
+        found.append(not mine.isdisjoint(since))
+        since = set() if found[-1] else since
+        since |= mine
+    return found
+
+
+def _checked(work: Work, name: str, data: Bytes) -> memoryview:
+    view = memoryview(data).cast("B")
+    size = work.buffer(name).size
+    if view.nbytes != size:
+        raise VulkanError(
+            f"the buffer {name!r} holds {size} bytes, found {view.nbytes}", "", "resize the data"
+        )
+    return view
+
+
+def _to(staging: Staging, copy: _Copy, view: memoryview) -> None:
+    host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
+    memoryview(host).cast("B")[:] = view[copy.offset : copy.offset + copy.size]
+
+
+def _from(staging: Staging, copy: _Copy, view: memoryview) -> None:
+    host = (c.c_char * copy.size).from_address(staging.address + copy.staged)
+    view[copy.offset : copy.offset + copy.size] = memoryview(host).cast("B")

@@ -1,0 +1,282 @@
+"""
+Buffers in device memory: a few large allocations, shared by what is never needed at once.
+
+Drivers allow few allocations (4096 is common) and each is slow, so a program's buffers lie in
+blocks. A temporary's place is given to another one once its last reader is done; whoever records
+the steps puts a barrier between two buffers that overlap.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl_spirv.runtime.vulkan.enums import BufferUsage, MemoryAllocate, MemoryProperty, Result
+from xdsl_spirv.runtime.vulkan.errors import OutOfMemoryError, VulkanError
+from xdsl_spirv.runtime.vulkan.layout import pointer
+from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
+from xdsl_spirv.runtime.vulkan.structures import (
+    BufferCreateInfo,
+    BufferDeviceAddressInfo,
+    MemoryAllocateFlagsInfo,
+    MemoryAllocateInfo,
+    MemoryRequirements,
+)
+
+LARGEST_BLOCK = 1 << 30
+"""Blocks of at most this many bytes, unless one buffer is larger."""
+ADDRESS_FEATURE = "bufferDeviceAddress"
+STAGING = MemoryProperty.HOST_VISIBLE | MemoryProperty.HOST_COHERENT
+
+
+def readable(size: float) -> str:
+    """`1.5 GiB`."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"
+
+
+@dataclass(frozen=True)
+class Item:
+    """Bytes that need a place: `life` is the first and last step, None for the whole time."""
+
+    name: str
+    size: int
+    alignment: int
+    life: tuple[int, int] | None = None
+
+    def meets(self, other: Item) -> bool:
+        if self.life is None or other.life is None:
+            return True
+        return self.life[0] <= other.life[1] and other.life[0] <= self.life[1]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an item lies."""
+
+    block: int
+    offset: int
+    size: int
+
+    def overlaps(self, other: Place) -> bool:
+        return (
+            self.block == other.block
+            and self.offset < other.offset + other.size
+            and other.offset < self.offset + self.size
+        )
+
+
+def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], list[int]]:
+    """
+    A place for each item, and the blocks' sizes: at most `capacity`, unless one item is larger.
+
+    Items whose lives meet never overlap. The largest come first, each at the lowest offset that is
+    free while it lives.
+    """
+    places: dict[str, Place] = {}
+    blocks: list[int] = []
+    inside: list[list[tuple[Item, Place]]] = []
+    for item in sorted(items, key=lambda item: -item.size):
+        for block, others in enumerate(inside):
+            busy = sorted(
+                ((p.offset, p.offset + p.size) for other, p in others if item.meets(other))
+            )
+            offset = _gap(busy, item)
+            if offset + item.size <= max(capacity, blocks[block]):
+                break
+        else:
+            block, offset = len(blocks), 0
+            blocks.append(0)
+            inside.append([])
+        place = places[item.name] = Place(block, offset, item.size)
+        inside[block].append((item, place))
+        blocks[block] = max(blocks[block], offset + item.size)
+    return places, blocks
+
+
+def _gap(busy: Sequence[tuple[int, int]], item: Item) -> int:
+    """The lowest aligned offset outside `busy`, which is sorted."""
+    offset = 0
+    for begin, end in busy:
+        if offset + item.size <= begin:
+            break
+        offset = max(offset, -(-end // item.alignment) * item.alignment)
+    return offset
+
+
+class Buffers:
+    """Storage buffers of a device by name, in shared blocks; `close` takes everything back."""
+
+    def __init__(
+        self,
+        device: LogicalDevice,
+        sizes: Mapping[str, int],
+        lives: Mapping[str, tuple[int, int]],
+        free: Sequence[int],
+    ):
+        self.device = device
+        self.handles: dict[str, int] = {}
+        self.places: dict[str, Place] = {}
+        self.memory: list[int] = []
+        self.addressable = any(f.member == ADDRESS_FEATURE for f in device.features)
+        try:
+            self._make(sizes, lives, free)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(
+        self,
+        sizes: Mapping[str, int],
+        lives: Mapping[str, tuple[int, int]],
+        free: Sequence[int],
+    ) -> None:
+        usage = BufferUsage.STORAGE_BUFFER | BufferUsage.TRANSFER_SRC | BufferUsage.TRANSFER_DST
+        if self.addressable:
+            usage |= BufferUsage.SHADER_DEVICE_ADDRESS
+        items: list[Item] = []
+        kinds = 0xFFFFFFFF
+        self._refuse_large(sizes)
+        for name, size in sizes.items():
+            # An empty tensor still needs something behind its binding.
+            create = BufferCreateInfo(size=max(4, -(-size // 4) * 4), usage=usage)
+            self.handles[name] = self.device.made("Buffer", create)
+            needs = MemoryRequirements()
+            handle = self.handles[name]
+            self.device.call(
+                "vkGetBufferMemoryRequirements", self.device.handle, handle, pointer(needs)
+            )
+            kinds &= needs.memoryTypeBits
+            items.append(Item(name, needs.size, needs.alignment, lives.get(name)))
+        capacity = min(LARGEST_BLOCK, self.device.info.max_allocation_bytes)
+        self.places, blocks = arrange(items, capacity)
+        kind = memory_type(self.device, kinds, MemoryProperty.DEVICE_LOCAL)
+        heap = self.device.info.memory_types[kind].heap
+        self._refuse_too_much(items, sum(blocks), free[heap], self.device.info.heaps[heap].size)
+        for size in blocks:
+            try:
+                self.memory.append(allocate(self.device, size, kind, self.addressable))
+            except OutOfMemoryError as error:
+                raise self._too_much(items, sum(blocks), free[heap], error.result) from error
+        for name, place in self.places.items():
+            memory = self.memory[place.block]
+            device = self.device
+            device.call(
+                "vkBindBufferMemory", device.handle, self.handles[name], memory, place.offset
+            )
+
+    def _refuse_large(self, sizes: Mapping[str, int]) -> None:
+        info = self.device.info
+        limit = min(info.storage_buffer_max_bytes, info.max_allocation_bytes)
+        for name, size in sizes.items():
+            if size > limit:
+                raise VulkanError(
+                    f"the buffer {name!r} takes {readable(size)}; {info.name} has storage buffers "
+                    f"of at most {readable(limit)}",
+                    "",
+                    "split the tensor, or run on another device",
+                )
+
+    def _refuse_too_much(self, items: list[Item], total: int, free: int, heap: int) -> None:
+        if total > min(free, heap):
+            raise self._too_much(items, total, free)
+
+    def _too_much(
+        self, items: list[Item], total: int, free: int, result: Result | None = None
+    ) -> OutOfMemoryError:
+        largest = max(items, key=lambda item: item.size)
+        return OutOfMemoryError(
+            f"the program takes {readable(total)} of device memory, the largest of its "
+            f"{len(items)} buffers ({largest.name!r}) {readable(largest.size)}; "
+            f"{self.device.info.name} has {readable(free)} free",
+            "",
+            "end what else uses the device, or use a smaller batch",
+            result,
+        )
+
+    @property
+    def allocated(self) -> int:
+        """Bytes of device memory that the buffers take together."""
+        sizes: dict[int, int] = {}
+        for place in self.places.values():
+            sizes[place.block] = max(sizes.get(place.block, 0), place.offset + place.size)
+        return sum(sizes.values())
+
+    def address(self, name: str) -> int:
+        """A buffer's device address; raises `VulkanError` if the device was made without them."""
+        if not self.addressable:
+            raise VulkanError(
+                "the kernels declare no PhysicalStorageBufferAddresses",
+                f"buffer {name!r}",
+                "bind the buffer to a descriptor",
+            )
+        query = BufferDeviceAddressInfo(buffer=self.handles[name])
+        return self.device.call("vkGetBufferDeviceAddress", self.device.handle, pointer(query))
+
+    def overlapping(self, name: str) -> list[str]:
+        """The buffers that share bytes with one, itself among them."""
+        mine = self.places[name]
+        return [other for other, place in self.places.items() if place.overlaps(mine)]
+
+    def close(self) -> None:
+        for handle in self.handles.values():
+            self.device.destroy("Buffer", handle)
+        for memory in self.memory:
+            self.device.free(memory)
+        self.handles.clear()
+        self.memory.clear()
+
+
+class Staging:
+    """A buffer of `size` bytes that the host writes and reads at `address`."""
+
+    def __init__(self, device: LogicalDevice, size: int):
+        self.device, self.size = device, size
+        self.memory = self.handle = 0
+        try:
+            usage = BufferUsage.TRANSFER_SRC | BufferUsage.TRANSFER_DST
+            self.handle = device.made("Buffer", BufferCreateInfo(size=size, usage=usage))
+            needs = MemoryRequirements()
+            device.call("vkGetBufferMemoryRequirements", device.handle, self.handle, pointer(needs))
+            kind = memory_type(device, needs.memoryTypeBits, MemoryProperty.HOST_CACHED, STAGING)
+            self.memory = allocate(device, needs.size, kind)
+            device.call("vkBindBufferMemory", device.handle, self.handle, self.memory, 0)
+            address = c.c_void_p()
+            device.call(
+                "vkMapMemory", device.handle, self.memory, 0, needs.size, 0, pointer(address)
+            )
+            assert address.value is not None
+            self.address = address.value
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        # Freeing mapped memory unmaps it.
+        self.device.destroy("Buffer", self.handle)
+        self.device.free(self.memory)
+        self.handle = self.memory = 0
+
+
+def memory_type(device: LogicalDevice, allowed: int, preferred: int, required: int = 0) -> int:
+    """A kind of memory with all required properties, and the preferred ones if there is one."""
+    types = device.info.memory_types
+    for wanted in (preferred | required, required):
+        for index, kind in enumerate(types):
+            if allowed >> index & 1 and kind.flags & wanted == wanted:
+                return index
+    raise VulkanError(
+        "the device has no memory for a buffer", device.info.name, "update the driver"
+    )
+
+
+def allocate(device: LogicalDevice, size: int, kind: int, addressable: bool = False) -> int:
+    flags = MemoryAllocateFlagsInfo(flags=MemoryAllocate.DEVICE_ADDRESS)
+    create = MemoryAllocateInfo(allocationSize=size, memoryTypeIndex=kind)
+    if addressable:
+        create.pNext = pointer(flags)
+    return device.allocate(create)

@@ -1,0 +1,270 @@
+"""
+What SPIR-V modules need of a device, read off their bytes, and what of it a device lacks.
+
+A driver is not obliged to refuse what it does not support: it may crash, hang, or return garbage
+(cooperative-matrix shapes that are not in its list). So everything is compared before anything is
+created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.serialization import binary
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.targets import CooperativeMatrixProperty
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+
+SPIRV_OF_VULKAN = {(1, 0): (1, 0), (1, 1): (1, 3), (1, 2): (1, 5), (1, 3): (1, 6), (1, 4): (1, 6)}
+"""The newest SPIR-V of each version of Vulkan (Vulkan, appendix A)."""
+
+SIGNED = {
+    "a": "MatrixASignedComponentsKHR",
+    "b": "MatrixBSignedComponentsKHR",
+    "c": "MatrixCSignedComponentsKHR",
+    "result": "MatrixResultSignedComponentsKHR",
+}
+SATURATING = "SaturatingAccumulationKHR"
+
+
+@dataclass(frozen=True)
+class EntryPointNeeds:
+    """What one kernel takes of a workgroup; `workgroup_size` is None where constants say it."""
+
+    workgroup_size: tuple[int, int, int] | None
+    workgroup_bytes: int
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a module declares and multiplies."""
+
+    version: tuple[int, int]
+    capabilities: frozenset[str]
+    extensions: frozenset[str]
+    matrices: frozenset[CooperativeMatrixProperty]
+    entry_points: Mapping[str, EntryPointNeeds]
+
+    @staticmethod
+    def of(spirv: bytes) -> Needs:
+        """Raises `SPIRVDecodeError` for what is no SPIR-V module."""
+        return _Reader(binary.decode(spirv)).needs()
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    component: int
+    scope: int
+    rows: int
+    columns: int
+
+
+class _Reader:
+    """One pass over a module's instructions, by opcode."""
+
+    def __init__(self, module: binary.RawModule):
+        self.module = module
+        self.constants: dict[int, int] = {}
+        self.types: dict[int, list[int]] = {}
+        """A type's words by its id."""
+        self.matrices: dict[int, _Matrix] = {}
+        self.value_types: dict[int, int] = {}
+        self.found: set[CooperativeMatrixProperty] = set()
+        self.offsets: dict[int, dict[int, int]] = {}
+
+    def needs(self) -> Needs:
+        table = grammar()
+        opcode = {name: table.instruction(name).opcode for name in _HANDLED}
+        handlers = {opcode[name]: getattr(self, method) for name, method in _HANDLED.items()}
+        self.opcode = opcode
+        self.capabilities: set[str] = set()
+        self.extensions: set[str] = set()
+        self.entries: list[tuple[int, str, list[int]]] = []
+        self.sizes: dict[int, tuple[int, int, int]] = {}
+        self.workgroup: dict[int, int] = {}
+        for words in self.module.rows():
+            handler = handlers.get(words[0] & 0xFFFF)
+            if handler is not None:
+                handler(words)
+            elif self.matrices and len(words) > 2 and words[1] in self.matrices:
+                # A result type stands in the first word behind the opcode wherever there is one.
+                self.value_types[words[2]] = words[1]
+        return Needs(
+            self.module.header.version,
+            frozenset(self.capabilities),
+            frozenset(self.extensions),
+            frozenset(self.found),
+            {
+                name: EntryPointNeeds(
+                    self.sizes.get(function),
+                    sum(self.workgroup.get(variable, 0) for variable in interface),
+                )
+                for function, name, interface in self.entries
+            },
+        )
+
+    def capability(self, words: list[int]) -> None:
+        known = grammar().kind("Capability")
+        if words[1] in known:
+            self.capabilities.add(known[words[1]].name)
+        else:
+            self.capabilities.add(f"capability {words[1]}")
+
+    def extension(self, words: list[int]) -> None:
+        self.extensions.add(_text(words[1:])[0])
+
+    def entry_point(self, words: list[int]) -> None:
+        name, length = _text(words[3:])
+        self.entries.append((words[2], name, words[3 + length :]))
+
+    def execution_mode(self, words: list[int]) -> None:
+        if words[2] == grammar().kind("ExecutionMode")["LocalSize"].value:
+            self.sizes[words[1]] = (words[3], words[4], words[5])
+
+    def constant(self, words: list[int]) -> None:
+        self.constants[words[2]] = words[3]
+
+    def type(self, words: list[int]) -> None:
+        self.types[words[1]] = words
+
+    def matrix(self, words: list[int]) -> None:
+        scope, rows, columns = (self.constants.get(i, 0) for i in words[3:6])
+        self.matrices[words[1]] = _Matrix(words[2], scope, rows, columns)
+        self.types[words[1]] = words
+
+    def member_decorate(self, words: list[int]) -> None:
+        if words[3] == grammar().kind("Decoration")["Offset"].value:
+            self.offsets.setdefault(words[1], {})[words[2]] = words[4]
+
+    def variable(self, words: list[int]) -> None:
+        storage = grammar().kind("StorageClass")
+        if words[3] == storage["Workgroup"].value:
+            pointee = self.types[words[1]][3]
+            self.workgroup[words[2]] = self._size(pointee)
+
+    def multiply_add(self, words: list[int]) -> None:
+        self.value_types[words[2]] = words[1]
+        ids = {"a": words[3], "b": words[4], "c": words[5]}
+        mask = words[6] if len(words) > 6 else 0
+        kinds = {key: self.matrices.get(self.value_types.get(i, 0)) for key, i in ids.items()}
+        kinds["result"] = self.matrices.get(words[1])
+        a, b, c, result = (kinds[key] for key in ("a", "b", "c", "result"))
+        if a is None or b is None or c is None or result is None:
+            return
+        operands = grammar().kind("CooperativeMatrixOperands")
+        names = {
+            key: self._component(kind, bool(mask & operands[SIGNED[key]].value))
+            for key, kind in (("a", a), ("b", b), ("c", c), ("result", result))
+        }
+        self.found.add(
+            CooperativeMatrixProperty(
+                *(result.rows, result.columns, a.columns),
+                *(names["a"], names["b"], names["c"], names["result"]),
+                saturating=bool(mask & operands[SATURATING].value),
+                scope=grammar().kind("Scope")[result.scope].name,
+            )
+        )
+
+    def _component(self, matrix: _Matrix, signed: bool) -> str:
+        words = self.types[matrix.component]
+        if words[0] & 0xFFFF == self.opcode["OpTypeInt"]:
+            return f"{'s' if signed else 'u'}{words[2]}"
+        encoding = grammar().kind("FPEncoding")
+        if len(words) > 3:
+            return {
+                encoding["BFloat16KHR"].value: "bf16",
+                encoding["Float8E4M3EXT"].value: "f8E4M3FN",
+                encoding["Float8E5M2EXT"].value: "f8E5M2",
+            }.get(words[3], f"f{words[2]}")
+        return f"f{words[2]}"
+
+    def _size(self, type: int) -> int:
+        """Bytes of a value in Workgroup memory, without gaps unless offsets say so."""
+        words = self.types.get(type)
+        if words is None:
+            return 4
+        opcode = words[0] & 0xFFFF
+        if opcode in (self.opcode["OpTypeInt"], self.opcode["OpTypeFloat"]):
+            return words[2] // 8
+        if opcode == self.opcode["OpTypeVector"]:
+            return words[3] * self._size(words[2])
+        if opcode == self.opcode["OpTypeArray"]:
+            return self.constants.get(words[3], 0) * self._size(words[2])
+        if opcode == self.opcode["OpTypeStruct"]:
+            offsets = self.offsets.get(type, {})
+            if offsets:
+                ends = (offsets.get(i, 0) + self._size(m) for i, m in enumerate(words[2:]))
+                return max(ends, default=0)
+            return sum(map(self._size, words[2:]))
+        return 4
+
+
+_HANDLED = {
+    "OpCapability": "capability",
+    "OpExtension": "extension",
+    "OpEntryPoint": "entry_point",
+    "OpExecutionMode": "execution_mode",
+    "OpConstant": "constant",
+    "OpSpecConstant": "constant",
+    "OpTypeInt": "type",
+    "OpTypeFloat": "type",
+    "OpTypeVector": "type",
+    "OpTypeArray": "type",
+    "OpTypeStruct": "type",
+    "OpTypePointer": "type",
+    "OpTypeCooperativeMatrixKHR": "matrix",
+    "OpMemberDecorate": "member_decorate",
+    "OpVariable": "variable",
+    "OpCooperativeMatrixMulAddKHR": "multiply_add",
+}
+
+
+def _text(words: Sequence[int]) -> tuple[str, int]:
+    """A literal string and how many words it takes (SPIR-V 2.2.1)."""
+    data = b"".join(word.to_bytes(4, "little") for word in words)
+    end = data.index(b"\0")
+    return data[:end].decode("utf-8", "replace"), end // 4 + 1
+
+
+def lacks(info: DeviceInfo, needs: Iterable[Needs]) -> list[str]:
+    """What a device lacks for modules, in words; empty if they run on it."""
+    found: dict[str, None] = {}
+    for need in needs:
+        found |= dict.fromkeys(_lacks(info, need))
+    return list(found)
+
+
+def _lacks(info: DeviceInfo, need: Needs) -> Iterable[str]:
+    newest = SPIRV_OF_VULKAN.get(info.version[:2], (1, 6))
+    if need.version > newest:
+        yield f"SPIR-V {need.version[0]}.{need.version[1]} (it takes {newest[0]}.{newest[1]})"
+    yield from info.offer.enable(need.capabilities, need.extensions).missing
+    for matrix in sorted(need.matrices, key=str):
+        if matrix not in info.matrices and not _is_flexible(info, matrix):
+            yield f"the cooperative-matrix shape {matrix}, {matrix.scope} scope"
+    for name, entry in need.entry_points.items():
+        if entry.workgroup_bytes > info.workgroup_memory_bytes:
+            yield (
+                f"{entry.workgroup_bytes} bytes of Workgroup memory for {name} "
+                f"(it has {info.workgroup_memory_bytes})"
+            )
+        if entry.workgroup_size is None:
+            continue
+        x, y, z = entry.workgroup_size
+        limit = info.max_workgroup_size
+        if x * y * z > info.max_invocations or x > limit[0] or y > limit[1] or z > limit[2]:
+            yield f"workgroups of {x}x{y}x{z} invocations (it takes {info.max_invocations})"
+
+
+def _is_flexible(info: DeviceInfo, matrix: CooperativeMatrixProperty) -> bool:
+    """Whether VK_NV_cooperative_matrix2's flexible dimensions hold a shape of a subgroup's."""
+    types = (*matrix.types, matrix.saturating, matrix.scope)
+    return any(
+        (*row.types, row.saturating, row.scope) == types
+        and not (matrix.m % row.m or matrix.n % row.n or matrix.k % row.k)
+        for row, _ in info.flexible_matrices
+    )

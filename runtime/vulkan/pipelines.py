@@ -1,0 +1,212 @@
+"""
+Compute pipelines: a kernel's bytes, its constants and subgroup size made executable, each once.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from xdsl_spirv.runtime.vulkan.enums import (
+    DescriptorType,
+    PipelineCreate,
+    PipelineExecutableStatisticFormat,
+    PipelineShaderStageCreate,
+    ShaderStage,
+)
+from xdsl_spirv.runtime.vulkan.errors import VulkanError
+from xdsl_spirv.runtime.vulkan.layout import array, pointer
+from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
+from xdsl_spirv.runtime.vulkan.structures import (
+    ComputePipelineCreateInfo,
+    DescriptorSetLayoutBinding,
+    DescriptorSetLayoutCreateInfo,
+    PipelineExecutableInfoKHR,
+    PipelineExecutablePropertiesKHR,
+    PipelineExecutableStatisticKHR,
+    PipelineInfoKHR,
+    PipelineLayoutCreateInfo,
+    PipelineShaderStageCreateInfo,
+    PipelineShaderStageRequiredSubgroupSizeCreateInfo,
+    PushConstantRange,
+    ShaderModuleCreateInfo,
+    SpecializationInfo,
+    SpecializationMapEntry,
+)
+from xdsl_spirv.runtime.vulkan.work import Step
+
+STATISTICS = "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline, its layout, and the layouts of its descriptor sets (0, 1, ... in order)."""
+
+    handle: int
+    layout: int
+    sets: tuple[int, ...]
+
+
+class Pipelines:
+    """The pipelines of some steps on a device; `close` destroys them."""
+
+    def __init__(
+        self,
+        device: LogicalDevice,
+        subgroup_size: int | None,
+        full_subgroups: Collection[tuple[str, str]] = (),
+        statistics: bool = False,
+    ):
+        """`full_subgroups`: (kernel, entry point) whose workgroups consist of whole subgroups."""
+        self.device = device
+        self.subgroup_size = subgroup_size
+        self.full_subgroups = full_subgroups
+        self.statistics = statistics
+        self._modules: dict[str, int] = {}
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._layouts: dict[tuple[tuple[int, ...], int], int] = {}
+        self._made: dict[object, Pipeline] = {}
+
+    def of(self, step: Step, spirv: bytes) -> Pipeline:
+        """The pipeline of a step's kernel, constants and interface."""
+        last = max((s for s, _, _ in step.bindings), default=-1)
+        bindings = [
+            tuple(sorted(b for s, b, _ in step.bindings if s == number))
+            for number in range(last + 1)
+        ]
+        key = (step.kernel, step.entry_point, step.constants, tuple(bindings), len(step.push))
+        if key not in self._made:
+            sets = tuple(self._set_layout(found) for found in bindings)
+            layout = self._layout(sets, len(step.push))
+            handle = self._pipeline(step, self._module(step.kernel, spirv), layout)
+            self._made[key] = Pipeline(handle, layout, sets)
+        return self._made[key]
+
+    def _module(self, name: str, spirv: bytes) -> int:
+        if name not in self._modules:
+            code = c.create_string_buffer(spirv, len(spirv))
+            create = ShaderModuleCreateInfo(codeSize=len(spirv), pCode=pointer(code))
+            self._modules[name] = self.device.made("ShaderModule", create)
+        return self._modules[name]
+
+    def _set_layout(self, bindings: tuple[int, ...]) -> int:
+        if bindings not in self._sets:
+            each = [
+                DescriptorSetLayoutBinding(
+                    binding=binding,
+                    descriptorType=DescriptorType.STORAGE_BUFFER,
+                    descriptorCount=1,
+                    stageFlags=ShaderStage.COMPUTE,
+                )
+                for binding in bindings
+            ]
+            found = array(DescriptorSetLayoutBinding, each)
+            create = DescriptorSetLayoutCreateInfo(bindingCount=len(each), pBindings=pointer(found))
+            self._sets[bindings] = self.device.made("DescriptorSetLayout", create)
+        return self._sets[bindings]
+
+    def _layout(self, sets: tuple[int, ...], push: int) -> int:
+        key = (sets, push)
+        if key not in self._layouts:
+            handles = array(c.c_uint64, sets)
+            ranges = PushConstantRange(stageFlags=ShaderStage.COMPUTE, size=push)
+            create = PipelineLayoutCreateInfo(
+                setLayoutCount=len(sets),
+                pSetLayouts=pointer(handles),
+                pushConstantRangeCount=1 if push else 0,
+                pPushConstantRanges=pointer(ranges),
+            )
+            self._layouts[key] = self.device.made("PipelineLayout", create)
+        return self._layouts[key]
+
+    def _pipeline(self, step: Step, module: int, layout: int) -> int:
+        data = b"".join(value for _, value in step.constants)
+        entries: list[SpecializationMapEntry] = []
+        offset = 0
+        for id, value in step.constants:
+            entries.append(SpecializationMapEntry(constantID=id, offset=offset, size=len(value)))
+            offset += len(value)
+        values, table = (
+            c.create_string_buffer(data, len(data)),
+            array(SpecializationMapEntry, entries),
+        )
+        special = SpecializationInfo(
+            mapEntryCount=len(entries),
+            pMapEntries=pointer(table),
+            dataSize=len(data),
+            pData=pointer(values),
+        )
+        stage = PipelineShaderStageCreateInfo(
+            stage=ShaderStage.COMPUTE,
+            module=module,
+            pName=step.entry_point.encode(),
+            pSpecializationInfo=pointer(special) if entries else None,
+        )
+        required = PipelineShaderStageRequiredSubgroupSizeCreateInfo(
+            requiredSubgroupSize=self.subgroup_size or 0
+        )
+        if self.subgroup_size:
+            stage.pNext = pointer(required)
+        if (step.kernel, step.entry_point) in self.full_subgroups:
+            stage.flags = PipelineShaderStageCreate.REQUIRE_FULL_SUBGROUPS
+        create = ComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)
+        if self.statistics:
+            create.flags = PipelineCreate.CAPTURE_STATISTICS_BIT_KHR
+        handle = c.c_uint64()
+        device = self.device
+        try:
+            device.call(
+                "vkCreateComputePipelines",
+                *(device.handle, device.cache, 1, pointer(create), None, pointer(handle)),
+            )
+        except VulkanError as error:
+            error.place = f"kernel {step.kernel}.{step.entry_point}"
+            raise
+        device.objects["Pipeline"] += 1
+        return handle.value
+
+    def executables(self, pipeline: Pipeline) -> list[dict[str, int | float | bool]]:
+        """What the driver says of a pipeline's code (registers, spills), one table a program."""
+        device = self.device
+        info = PipelineInfoKHR(pipeline=pipeline.handle)
+        found: list[dict[str, int | float | bool]] = []
+        programs = device.call.all(
+            "vkGetPipelineExecutablePropertiesKHR",
+            *(PipelineExecutablePropertiesKHR, device.handle, pointer(info)),
+        )
+        for index in range(len(programs)):
+            which = PipelineExecutableInfoKHR(pipeline=pipeline.handle, executableIndex=index)
+            rows: Sequence[PipelineExecutableStatisticKHR] = device.call.all(
+                "vkGetPipelineExecutableStatisticsKHR",
+                *(PipelineExecutableStatisticKHR, device.handle, pointer(which)),
+            )
+            found.append({row.name.decode("utf-8", "replace"): _value(row) for row in rows})
+        return found
+
+    def close(self) -> None:
+        for kind, handles in (
+            ("Pipeline", [p.handle for p in self._made.values()]),
+            ("PipelineLayout", list(self._layouts.values())),
+            ("DescriptorSetLayout", list(self._sets.values())),
+            ("ShaderModule", list(self._modules.values())),
+        ):
+            for handle in handles:
+                self.device.destroy(kind, handle)
+        for table in (self._made, self._layouts, self._sets, self._modules):
+            table.clear()
+
+
+def _value(row: PipelineExecutableStatisticKHR) -> int | float | bool:
+    """A statistic's 64 bits as its format says."""
+    kind = PipelineExecutableStatisticFormat
+    bits = row.value.to_bytes(8, "little")
+    match row.format:
+        case kind.BOOL32:
+            return bool(row.value & 0xFFFFFFFF)
+        case kind.INT64:
+            return int.from_bytes(bits, "little", signed=True)
+        case kind.FLOAT64:
+            return c.c_double.from_buffer_copy(bits).value
+        case _:
+            return row.value

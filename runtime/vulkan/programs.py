@@ -1,0 +1,159 @@
+"""
+Compiled programs on a device: program.json's records as work, arrays in and out.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from xdsl_spirv.runtime.vulkan.errors import OutOfMemoryError
+from xdsl_spirv.runtime.vulkan.loaded import Bytes, Time
+from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.elements import Array
+    from xdsl_spirv.runtime.program import Dispatch, Kernel, Program
+
+KEPT = 4
+"""Programs that a device keeps loaded."""
+
+
+def work_of(program: Program) -> Work:
+    """A program as work: every kernel's bytes, the steps, the weights' bytes."""
+    import numpy as np
+
+    from xdsl_spirv.runtime.execution import push_constant_bytes
+
+    manifest = program.manifest
+    kernels = {kernel.name: kernel for kernel in manifest.kernels}
+    return Work(
+        buffers=tuple(WorkBuffer(b.name, b.bytes, b.kind) for b in manifest.buffers),
+        kernels={name: program.code[name].binary for name in kernels},
+        steps=tuple(
+            Step(
+                kernel=dispatch.kernel,
+                entry_point=dispatch.entry_point,
+                grid=dispatch.grid,
+                bindings=tuple((b.set, b.binding, b.buffer) for b in dispatch.bindings),
+                constants=_constants(dispatch, kernels[dispatch.kernel]),
+                push=push_constant_bytes(dispatch),
+            )
+            for dispatch in manifest.dispatches
+        ),
+        subgroup_size=manifest.subgroup_size,
+        target=manifest.target,
+        weights={name: bytes_of(np.asarray(array)) for name, array in program.weights.items()},
+    )
+
+
+def _constants(dispatch: Dispatch, kernel: Kernel) -> tuple[tuple[int, bytes], ...]:
+    """The bytes of a dispatch's specialization constants; a boolean is a VkBool32."""
+    import numpy as np
+
+    from xdsl_spirv.runtime.elements import dtype_of
+
+    types = {constant.id: constant.type for constant in kernel.spec_constants}
+    found: list[tuple[int, bytes]] = []
+    for constant in dispatch.spec_constants:
+        type = types.get(constant.id, "i32")
+        dtype = np.dtype("uint32") if type == "i1" else dtype_of(type)
+        found.append((constant.id, np.array(constant.value).astype(dtype).tobytes()))
+    return tuple(found)
+
+
+def bytes_of(array: Array) -> bytes:
+    return array.tobytes()
+
+
+def arrays_of(program: Program, outputs: Mapping[str, bytearray]) -> dict[str, Array]:
+    """The outputs as arrays of their type and shape, in the source function's order."""
+    import numpy as np
+
+    from xdsl_spirv.runtime.elements import dtype_of
+
+    return {
+        b.name: np.frombuffer(outputs[b.name], dtype_of(b.type)).reshape(b.shape)
+        for b in program.manifest.outputs
+    }
+
+
+class Loaded(Protocol):
+    """Work that a device has made ready."""
+
+    def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]: ...
+
+    def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]: ...
+
+
+L = TypeVar("L", bound=Loaded)
+
+
+class Executor(Generic[L]):
+    """
+    What runs programs: it keeps the latest `KEPT` of them ready, so that a second call is fast.
+
+    A program is known by its identity; one that is changed in place must be given to `drop`.
+    """
+
+    def __init__(self, timeout: float):
+        self.timeout = timeout
+        self._ready: OrderedDict[int, tuple[Program, L]] = OrderedDict()
+
+    def load(self, work: Work, statistics: bool = False) -> L:
+        raise NotImplementedError
+
+    def unload(self, loaded: L) -> None:
+        raise NotImplementedError
+
+    def ready(self, program: Program) -> L:
+        """The program, loaded; the one that was not used for longest makes room."""
+        found = self._ready.pop(id(program), None)
+        if found is None:
+            while len(self._ready) >= KEPT:
+                self.drop(next(iter(self._ready.values()))[0])
+            found = (program, self._load(program))
+        self._ready[id(program)] = found
+        return found[1]
+
+    def _load(self, program: Program) -> L:
+        work = work_of(program)
+        try:
+            return self.load(work)
+        except OutOfMemoryError:
+            if not self._ready:
+                raise
+        for kept, _ in list(self._ready.values()):
+            self.drop(kept)
+        return self.load(work)
+
+    def drop(self, program: Program) -> None:
+        """Take back what is kept of a program."""
+        found = self._ready.pop(id(program), None)
+        if found is not None:
+            self.unload(found[1])
+
+    def forget(self, loaded: L) -> None:
+        """Someone else takes a program's work back."""
+        for key, (_, kept) in list(self._ready.items()):
+            if kept is loaded:
+                del self._ready[key]
+
+    def execute(self, program: Program, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """
+        Run a program; returns its results by name.
+
+        Raises `ProgramError` for inputs that do not fit, `MisfitError` for a program that this
+        device cannot run, `DeviceTimeoutError` and `DeviceLostError`.
+        """
+        from xdsl_spirv.runtime.execution import bind_inputs
+
+        values = bind_inputs(program, inputs)
+        loaded = self.ready(program)
+        outputs = loaded.run({name: bytes_of(v) for name, v in values.items()}, self.timeout)
+        return arrays_of(program, outputs)
+
+    def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:
+        """The device's time of each dispatch in `count` runs over the buffers as they are."""
+        return self.ready(program).time(count, self.timeout, warm_up)

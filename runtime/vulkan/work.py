@@ -1,0 +1,81 @@
+"""
+What a device runs, as plain data: buffers of bytes, kernels, and the steps over them.
+
+It knows nothing of program.json, so that it goes to a worker process in one piece and tools with
+kernels of another origin can fill it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xdsl_spirv.runtime.errors import ProgramError
+
+BufferKind = Literal["input", "weight", "output", "temporary"]
+
+
+@dataclass(frozen=True)
+class WorkBuffer:
+    """A storage buffer of `size` bytes; its kind is program.json's."""
+
+    name: str
+    size: int
+    kind: BufferKind
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    One dispatch; it sees what earlier ones wrote.
+
+    `bindings` are (set, binding, buffer's name), `constants` the bytes of specialization constants
+    by their id, `push` the block of push constants, `addresses` (offset, buffer's name): where the
+    block gets a buffer's device address.
+    """
+
+    kernel: str
+    entry_point: str
+    grid: tuple[int, int, int]
+    bindings: tuple[tuple[int, int, str], ...]
+    constants: tuple[tuple[int, bytes], ...] = ()
+    push: bytes = b""
+    addresses: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def buffers(self) -> list[str]:
+        """The buffers that it may read or write."""
+        return [name for _, _, name in self.bindings] + [name for _, name in self.addresses]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Steps in order; `subgroup_size` is what every kernel was compiled for, None for any."""
+
+    buffers: tuple[WorkBuffer, ...]
+    kernels: Mapping[str, bytes]
+    steps: tuple[Step, ...]
+    subgroup_size: int | None = None
+    target: str = ""
+    """What it was compiled for, for messages."""
+    weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
+
+    def buffer(self, name: str) -> WorkBuffer:
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise ProgramError(f"there is no buffer {name!r}", "", "name one of the work's buffers")
+
+    def named(self, *kinds: BufferKind) -> list[WorkBuffer]:
+        return [buffer for buffer in self.buffers if buffer.kind in kinds]
+
+    def lifetimes(self) -> dict[str, tuple[int, int]]:
+        """The first and the last step that use each temporary."""
+        found: dict[str, tuple[int, int]] = {}
+        temporary = {buffer.name for buffer in self.named("temporary")}
+        for index, step in enumerate(self.steps):
+            for name in step.buffers:
+                if name in temporary:
+                    found[name] = (found.get(name, (index, index))[0], index)
+        return found

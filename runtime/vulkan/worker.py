@@ -1,0 +1,311 @@
+"""
+A device in a process of its own, which may crash or hang without harm to the caller.
+
+Drivers crash and hang on bad kernels. `open_isolated` starts a process that opens the device and
+does what `VulkanDevice` does; what it answers comes back through a pipe. When it dies or is late,
+the caller gets an error that says so, and the process is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan import errors
+from xdsl_spirv.runtime.vulkan.device import TIMEOUT, open_device
+from xdsl_spirv.runtime.vulkan.errors import (
+    DeviceLostError,
+    DeviceTimeoutError,
+    VulkanError,
+)
+from xdsl_spirv.runtime.vulkan.loaded import Bytes, LoadedWork, Time
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+from xdsl_spirv.runtime.vulkan.programs import Executor
+from xdsl_spirv.runtime.vulkan.work import Work
+
+START_SECONDS = 60.0
+"""How long opening the device and making pipelines may take beside the device's own time."""
+
+
+class RemoteWork:
+    """Work that the other process has ready."""
+
+    def __init__(self, device: IsolatedDevice, number: int):
+        self.device, self.number = device, number
+
+    def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]:
+        given = {name: bytes(value) for name, value in inputs.items()}
+        return self.device.ask("run", self.number, given, timeout, seconds=timeout)
+
+    def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
+        return self.device.ask("time", self.number, count, timeout, warm_up, seconds=timeout * 2)
+
+    def executables(self) -> list[list[dict[str, int | float | bool]]]:
+        return self.device.ask("executables", self.number)
+
+
+class IsolatedDevice(Executor[RemoteWork]):
+    """`VulkanDevice` by way of a worker process; a context manager."""
+
+    def __init__(self, name: str | None, timeout: float, validation: bool | None):
+        super().__init__(timeout)
+        self.process = subprocess.Popen(
+            [*python_command(), "-m", "xdsl_spirv.runtime.vulkan.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=_environment(),
+        )
+        self._answers: queue.Queue[Any] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        try:
+            self.info: DeviceInfo = self.ask("open", name, timeout, validation)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        with contextlib.suppress(OSError, ValueError, EOFError, pickle.UnpicklingError):
+            while True:
+                self._answers.put(receive(self.process.stdout))
+        self._answers.put(None)
+
+    def ask(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
+        """
+        Have the other process do something, within `seconds` beside `START_SECONDS`.
+
+        Raises what it raised, and `DeviceLostError` if it died, `DeviceTimeoutError` if it is late.
+        """
+        assert self.process.stdin is not None
+        if self.process.poll() is not None:
+            raise self._died(what)
+        try:
+            send(self.process.stdin, (what, arguments))
+            answer = self._answers.get(timeout=START_SECONDS + seconds)
+        except (BrokenPipeError, OSError) as error:
+            raise self._died(what) from error
+        except queue.Empty:
+            self.kill()
+            raise DeviceTimeoutError(
+                f"the driver did not answer within {START_SECONDS + seconds:g} s",
+                what,
+                "it may hang on a kernel: look for its cause on the interpreter",
+            ) from None
+        except BaseException:
+            # An interrupt: what the process is at is of no use to anyone.
+            self.kill()
+            raise
+        if answer is None:
+            raise self._died(what)
+        kind, value = answer
+        if kind == "error":
+            raise rebuilt(*value)
+        return value
+
+    def _died(self, what: str) -> VulkanError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+        code = self.process.poll()
+        how = f"exit status {code}"
+        if code is not None and code < 0:
+            how = signal.Signals(-code).name
+        self.kill()
+        return DeviceLostError(
+            f"the driver's process died ({how})",
+            what,
+            "the driver cannot take a kernel: run the program with `--device interpreter "
+            "--sanitize all`, and validate its kernels with `xdsl-spirv validate`",
+        )
+
+    def load(self, work: Work, statistics: bool = False) -> RemoteWork:
+        return RemoteWork(self, self.ask("load", work, statistics, seconds=self.timeout))
+
+    def unload(self, loaded: RemoteWork) -> None:
+        self.forget(loaded)
+        if self.process.poll() is None:
+            self.ask("unload", loaded.number)
+
+    def lacks(self, work: Work) -> list[str]:
+        return self.ask("lacks", work)
+
+    @property
+    def messages(self) -> list[str]:
+        """What the validation layer said in the other process."""
+        return self.ask("messages")
+
+    def kill(self) -> None:
+        """End the process now."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def close(self) -> None:
+        """Have the process take everything back and end; closing twice does nothing."""
+        if self.process.poll() is None:
+            with contextlib.suppress(VulkanError):
+                self.ask("close")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                assert self.process.stdin is not None
+                with contextlib.suppress(OSError):
+                    self.process.stdin.close()
+                self.process.wait(5)
+        self.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt | DeviceTimeoutError):
+            self.kill()
+        self.close()
+
+
+def open_isolated(
+    name: str | None = None, *, timeout: float = TIMEOUT, validation: bool | None = None
+) -> IsolatedDevice:
+    """`open_device` in a process of its own; raises what that raises."""
+    return IsolatedDevice(name, timeout, validation)
+
+
+def rebuilt(kind: str, cause: str, place: str, remedy: str) -> ProgramError:
+    """An error of the other process."""
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, VulkanError):
+        return found(cause, place, remedy)
+    return ProgramError(cause, place, remedy)
+
+
+def python_command() -> list[str]:
+    """
+    What starts this Python again.
+
+    That is more than its path where it was started by a dynamic linker of another C library, as a
+    driver of a newer system is used: linker, options and all.
+    """
+    try:
+        linker = os.readlink("/proc/self/exe")
+        words = Path("/proc/self/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return [sys.executable]
+    if not Path(linker).name.startswith("ld"):
+        return [sys.executable]
+    with_value = ("--argv0", "--library-path", "--preload", "--audit", "--inhibit-rpath")
+    count = 1
+    while count < len(words) and words[count].startswith("--"):
+        count += 2 if words[count] in with_value else 1
+    return [linker, *words[1 : count + 1]]
+
+
+def _environment() -> dict[str, str]:
+    """The other process finds the same modules."""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return os.environ | {"PYTHONPATH": path}
+
+
+def send(stream: IO[bytes], value: object) -> None:
+    data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    stream.write(struct.pack("<Q", len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """Raises `EOFError` at the end."""
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EOFError
+    (size,) = struct.unpack("<Q", head)
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return pickle.loads(data)
+
+
+class _Server:
+    """The other process: one device, and work by number."""
+
+    def __init__(self) -> None:
+        self.works: dict[int, LoadedWork] = {}
+        self.count = 0
+
+    def open(self, name: str | None, timeout: float, validation: bool | None) -> DeviceInfo:
+        self.device = open_device(name, timeout=timeout, validation=validation)
+        return self.device.info
+
+    def load(self, work: Work, statistics: bool) -> int:
+        self.count += 1
+        self.works[self.count] = self.device.load(work, statistics)
+        return self.count
+
+    def unload(self, number: int) -> None:
+        self.device.unload(self.works.pop(number))
+
+    def lacks(self, work: Work) -> list[str]:
+        return self.device.lacks(work)
+
+    def run(self, number: int, inputs: dict[str, bytes], timeout: float) -> dict[str, bytearray]:
+        return self.works[number].run(inputs, timeout)
+
+    def time(self, number: int, count: int, timeout: float, warm_up: float) -> list[Time]:
+        return self.works[number].time(count, timeout, warm_up)
+
+    def executables(self, number: int) -> list[list[dict[str, int | float | bool]]]:
+        return self.works[number].executables()
+
+    def messages(self) -> list[str]:
+        return self.device.messages
+
+    def close(self) -> None:
+        self.device.close()
+
+
+def main() -> None:
+    """Answer what comes through standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What a driver prints must not end up between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    server = _Server()
+    while True:
+        try:
+            what, arguments = receive(sys.stdin.buffer)
+        except EOFError:
+            break
+        try:
+            answer: tuple[str, Any] = ("value", getattr(server, what)(*arguments))
+        except ProgramError as error:
+            kind = type(error).__name__
+            answer = ("error", (kind, error.cause, error.place, error.remedy))
+        except MemoryError:
+            answer = ("error", ("VulkanError", "out of memory", "the driver's process", ""))
+        send(answers, answer)
+        if what == "close":
+            break
+    # A kernel that still runs would hold up the driver's own clean-up.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
