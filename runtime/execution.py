@@ -4,7 +4,7 @@ A program's dispatches on a device, in order, over buffers that live as long as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,26 +50,34 @@ def run(
     """
     Run a program; returns its results by name (`result0`, ...), in the source function's order.
 
-    On the interpreter `checks` look for undefined behaviour (docs/checks.md) and fill their report.
+    `device` is `interpreter`, or `vulkan` or `vulkan:N`, which runs in a process of its own
+    (docs/runtime.md: an open device runs a second program faster). On the interpreter `checks` look
+    for undefined behaviour (docs/checks.md) and fill their report.
 
     Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
-    and the device's own errors (`InterpreterError`).
+    and the device's own errors (`InterpreterError`, `VulkanError`).
     """
-    if device not in DEVICES:
-        raise ProgramError(f"there is no device {device!r}", "", f"use one of {', '.join(DEVICES)}")
+    if device.partition(":")[0] == "vulkan" and checks is None:
+        from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+        with open_isolated(device) as opened:
+            return opened.execute(program, inputs)
+    if device != "interpreter":
+        raise _not_here(device, checks)
     buffers: Buffers = bind_inputs(program, inputs) | program.weights
     for buffer in program.manifest.buffers:
         if buffer.name not in buffers:
             buffers[buffer.name] = np.zeros(buffer.shape, dtype_of(buffer.type))
-    if checks is None:
-        DEVICES[device](program, buffers)
-    elif device == "interpreter":
-        _run_interpreter(program, buffers, checks)
-    else:
-        raise ProgramError(
+    _run_interpreter(program, buffers, checks)
+    return {buffer.name: buffers[buffer.name] for buffer in program.manifest.outputs}
+
+
+def _not_here(device: str, checks: Checks | None) -> ProgramError:
+    if device.partition(":")[0] == "vulkan" and checks is not None:
+        return ProgramError(
             f"{device} does not look for undefined behaviour", "", "run on the interpreter"
         )
-    return {buffer.name: buffers[buffer.name] for buffer in program.manifest.outputs}
+    return ProgramError(f"there is no device {device!r}", "", f"use one of {', '.join(DEVICES)}")
 
 
 def _run_interpreter(program: Program, buffers: Buffers, checks: Checks | None = None) -> None:
@@ -103,5 +111,5 @@ def push_constant_bytes(launch: Dispatch) -> bytes:
     return block
 
 
-DEVICES: dict[str, Callable[[Program, Buffers], None]] = {"interpreter": _run_interpreter}
+DEVICES = ("interpreter", "vulkan", "vulkan:N")
 """What `run` knows to execute a program on."""

@@ -35,8 +35,8 @@ def compile(arguments: argparse.Namespace) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv run`: exit status 1 for a result beyond its bound, or a finding."""
-    from xdsl_spirv.runtime.execution import run as run_program
     from xdsl_spirv.tools.arrays import read_inputs, write_results
+    from xdsl_spirv.tools.running import execute
 
     program = Program.load(arguments.program)
     inputs = read_inputs(arguments, program.manifest.inputs)
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.interpreter.checks import Checks
 
         checks = Checks.of(arguments.sanitize)
-    results = run_program(program, inputs, arguments.device, checks)
+    results = execute(program, inputs, checks, arguments)
     comparisons = []
     if arguments.check:
         from xdsl_spirv.runtime.check import check

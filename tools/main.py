@@ -78,7 +78,30 @@ def _inputs(command: argparse.ArgumentParser) -> None:
 
 def _run(command: argparse.ArgumentParser) -> None:
     command.add_argument("program", metavar="DIR", help="what `xdsl-spirv compile` wrote")
-    command.add_argument("--device", default="interpreter", help="what to run on (%(default)s)")
+    command.add_argument(
+        "--device",
+        metavar="NAME",
+        help="interpreter, vulkan or vulkan:N (XDSL_SPIRV_DEVICE, or else the best device there "
+        "is that can run the program, or else the interpreter)",
+    )
+    command.add_argument(
+        "--time",
+        type=int,
+        metavar="N",
+        help="run N times more on a Vulkan device and print its own time of each dispatch",
+    )
+    command.add_argument(
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long a Vulkan device may take for one run (%(default)g)",
+    )
+    command.add_argument(
+        "--in-process",
+        action="store_true",
+        help="use a Vulkan driver in this process, which a bad kernel may crash",
+    )
     command.add_argument(
         "--check",
         action="store_true",

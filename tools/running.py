@@ -1,0 +1,117 @@
+"""
+`xdsl-spirv run`: which device runs a program, and how long its dispatches take.
+
+A Vulkan driver runs in a process of its own unless told otherwise, so that one that crashes ends in
+a message. Without --device the best device that can run the program does; that it is another one
+than the interpreter is said on standard error, and so is why a device was passed over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan.device import VARIABLE, VulkanDevice, open_device
+from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError
+from xdsl_spirv.runtime.vulkan.loaded import Time
+from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks import Checks
+
+INTERPRETER = "interpreter"
+WARM_UP_SECONDS = 0.15
+"""An idle device takes this long to its full clock."""
+
+
+def execute(
+    program: Program,
+    inputs: Mapping[str, Array],
+    checks: Checks | None,
+    arguments: argparse.Namespace,
+) -> dict[str, Array]:
+    """
+    The program's results on the device that the arguments name.
+
+    Raises `ProgramError` for a device that does not exist or that cannot do what is asked.
+    """
+    _refuse(arguments)
+    chosen: str | None = arguments.device or os.environ.get(VARIABLE)
+    if chosen is None and (checks is not None or arguments.time):
+        chosen = INTERPRETER if checks is not None else "vulkan"
+    if chosen is None:
+        found = _on_the_best(program, inputs, arguments)
+        if found is not None:
+            return found
+    name = chosen or INTERPRETER
+    if name.partition(":")[0] != "vulkan" or checks is not None:
+        return run(program, inputs, name, checks)
+    with _opened(name, arguments) as device:
+        return _executed(device, program, inputs, arguments.time)
+
+
+def _refuse(arguments: argparse.Namespace) -> None:
+    if arguments.time is not None and arguments.time < 1:
+        raise ProgramError(f"--time {arguments.time} is no number of runs", "", "give at least 1")
+    if arguments.timeout <= 0:
+        raise ProgramError(f"--timeout {arguments.timeout:g} is no time", "", "give seconds")
+    if arguments.time and arguments.device == INTERPRETER:
+        raise ProgramError(
+            "the interpreter's time says nothing of a device's", "--time", "use --device vulkan"
+        )
+
+
+def _opened(name: str | None, arguments: argparse.Namespace) -> VulkanDevice | IsolatedDevice:
+    opener = open_device if arguments.in_process else open_isolated
+    return opener(name, timeout=arguments.timeout)
+
+
+def _on_the_best(
+    program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
+) -> dict[str, Array] | None:
+    """The results on the best Vulkan device; None if there is none that can run the program."""
+    from xdsl_spirv.runtime.vulkan.loader import open_library
+
+    try:
+        open_library()
+        with _opened(None, arguments) as device:
+            results = _executed(device, program, inputs, arguments.time)
+            print(f"ran on vulkan:{device.info.index} ({device.info.name})", file=sys.stderr)
+            return results
+    except NoVulkanError:
+        return None
+    except MisfitError as error:
+        print(f"note: {error.cause}; running on the interpreter", file=sys.stderr)
+        return None
+
+
+def _executed(
+    device: VulkanDevice | IsolatedDevice,
+    program: Program,
+    inputs: Mapping[str, Array],
+    count: int | None,
+) -> dict[str, Array]:
+    results = device.execute(program, inputs)
+    if count:
+        times = device.times(program, count, WARM_UP_SECONDS)
+        _print_times(times, count, f"vulkan:{device.info.index} ({device.info.name})")
+    return results
+
+
+def _print_times(times: list[Time], count: int, where: str) -> None:
+    """Medians by dispatch, in the order of their execution."""
+    print(f"times on {where}, medians of {count} runs:")
+    total = 0.0
+    for time in times:
+        total += time.median
+        least = min(time.nanoseconds) / 1e3
+        name = f"{time.kernel}.{time.entry_point}"
+        print(f"  {time.median / 1e3:12.2f} us (least {least:.2f})  {name}")
+    print(f"  {total / 1e3:12.2f} us in {len(times)} dispatches")
