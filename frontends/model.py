@@ -53,13 +53,14 @@ class Node:
 
 @dataclass
 class ImportedModel:
-    """`module` holds one function, `@main`, of the inputs and then the weights."""
+    """`module` holds a function of the inputs and the weights; from ONNX `@main`, inputs first."""
 
     module: ModuleOp
     weights: Mapping[str, Array]
     inputs: Sequence[Value]
     outputs: Sequence[Value]
     nodes: Sequence[Node] = ()
+    function: str = FUNCTION
 
 
 def annotate(function: FuncOp, arguments: Sequence[Value], results: Sequence[Value]) -> None:

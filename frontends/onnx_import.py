@@ -23,6 +23,7 @@ from xdsl.universe import Universe
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xdsl_spirv.frontends import onnx_file
+from xdsl_spirv.frontends.culprit import crashing_node
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Array, ImportedModel, Node, Value, annotate
 from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
@@ -41,13 +42,15 @@ def import_onnx(
     simplify: bool = True,
     timeout: float = TIMEOUT,
     worker: TorchMLIR | None = None,
+    find_crashes: bool = True,
 ) -> ImportedModel:
     """
     Import an ONNX file, or a `ModelProto`.
 
     `dims` gives open input dimensions their sizes by name (`batch`, or `x.0` for the first of the
     input `x`), `shapes` by whole inputs; with `dynamic` others stay open. A `worker` may serve many
-    imports; without one a process is started for this one.
+    imports; without one a process is started for this one. `find_crashes` looks for the node where
+    torch-mlir dies without a word.
 
     Raises `FrontendError` for a file that is none, for open dimensions, and for what torch-mlir
     refuses, naming the node.
@@ -63,9 +66,9 @@ def import_onnx(
     inputs = [value_of(value) for value in onnx_file.inputs_of(proto)]
     onnx_file.name_nodes(proto)
     if worker is not None:
-        return _imported(proto, inputs, simplify, worker)
+        return _imported(proto, inputs, simplify, worker, find_crashes)
     with TorchMLIR(timeout) as own:
-        return _imported(proto, inputs, simplify, own)
+        return _imported(proto, inputs, simplify, own, find_crashes)
 
 
 def value_of(value: Any) -> Value:
@@ -73,12 +76,28 @@ def value_of(value: Any) -> Value:
     return Value(value.name, onnx_file.element_type(value), onnx_file.shape_of(value))
 
 
-def _imported(proto: Any, inputs: list[Value], simplify: bool, worker: TorchMLIR) -> ImportedModel:
+def _with_node(error: FrontendError, proto: Any, worker: TorchMLIR) -> FrontendError:
+    """A crash, with the node that it comes from if that can be found."""
+    node = crashing_node(proto, worker)
+    if node is None:
+        return error
+    place = f"node {node.name!r}, operator {node.op_type}, {error.place}"
+    return FrontendError(error.cause, place, error.remedy, error.kind)
+
+
+def _imported(
+    proto: Any, inputs: list[Value], simplify: bool, worker: TorchMLIR, find_crashes: bool
+) -> ImportedModel:
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-onnx-") as name:
         folder = Path(name, "out")
         path = Path(name, "model.onnx")
         onnx_file.save_model(proto, path)
-        worker.run({"model": str(path), "simplify": simplify, "lift": LIFT}, folder)
+        try:
+            worker.run({"model": str(path), "simplify": simplify, "lift": LIFT}, folder)
+        except FrontendError as error:
+            if error.kind == "crash" and find_crashes:
+                raise _with_node(error, proto, worker) from None
+            raise
         interface = json.loads((folder / "interface.json").read_text())
         module = parse_linalg((folder / "module.mlir").read_text())
         locate(module, json.loads((folder / "locations.json").read_text()))

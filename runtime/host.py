@@ -27,7 +27,7 @@ from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_
 from xdsl_spirv.runtime.elements import check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch
-from xdsl_spirv.runtime.weights import argument_name
+from xdsl_spirv.runtime.weights import argument_name, argument_type
 
 Triple = tuple[int, int, int]
 
@@ -123,7 +123,8 @@ class _HostReader:
         self.results = _results(function)
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
-            self._buffer(name, "weight" if name in weights else "input", argument)
+            kind: BufferKind = "weight" if name in weights else "input"
+            self._buffer(name, kind, argument, argument_type(argument, index))
             self.arguments.append(name)
 
     def read(self, op: Operation) -> None:
@@ -147,7 +148,9 @@ class _HostReader:
                     "a program holds contractions only: remove the operation",
                 )
 
-    def _buffer(self, name: str, kind: BufferKind, value: SSAValue) -> None:
+    def _buffer(
+        self, name: str, kind: BufferKind, value: SSAValue, element: str | None = None
+    ) -> None:
         type: Attribute = value.type
         if not isinstance(type, TensorType | MemRefType):
             raise ProgramError(f"{name} is of type {type}", HOST, "use tensors of static shape")
@@ -156,7 +159,7 @@ class _HostReader:
             raise ProgramError(f"{name} has the dynamic shape {type}", HOST, "give it a static one")
         if name in self.buffers:
             raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
-        element = str(type.element_type)
+        element = element or str(type.element_type)
         check_element_type(element, f"%{name} of {HOST}")
         self.buffers[name] = Buffer(name, kind, element, shape)
         self.names[value] = name

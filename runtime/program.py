@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from xdsl_spirv.runtime.elements import Array, as_element_type, check_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
@@ -214,6 +214,25 @@ class Program:
     code: dict[str, KernelCode]
     weights: dict[str, Array] = field(default_factory=dict)
     source: str | None = None
+
+    def __call__(self, *arrays: Array, device: str = "interpreter", **named: Array) -> Any:
+        """
+        Run the program on numpy arrays, by position or by name.
+
+        Returns the result, or a tuple where there are several. Raises what `runtime.run` does.
+        """
+        from xdsl_spirv.runtime.execution import run
+
+        inputs = self.manifest.inputs
+        if len(arrays) > len(inputs):
+            raise ProgramError(
+                f"{len(arrays)} arrays were given",
+                f"inputs: {', '.join(f'{b.name}: {b}' for b in inputs)}",
+                "leave the others out",
+            )
+        given = dict(zip((b.name for b in inputs), arrays, strict=False)) | named
+        results = tuple(run(self, given, device).values())
+        return results[0] if len(results) == 1 else results
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """

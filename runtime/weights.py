@@ -13,15 +13,20 @@ from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
+    DictionaryAttr,
     FunctionType,
+    MemRefType,
+    StringAttr,
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Operation, SSAValue, Use
+from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 
+from xdsl_spirv.frontends.model import NAME, TYPE
 from xdsl_spirv.runtime.elements import NAMES_OF_CODES, Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
@@ -67,7 +72,7 @@ def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
     without data.
     """
     block = function.body.block
-    taken = {argument.name_hint for argument in block.args}
+    taken = {argument_name(argument, i) for i, argument in enumerate(block.args)}
     lifted: dict[str, Array] = {}
     for op in list(block.ops):
         if not isinstance(op, ConstantOp) or not isinstance(op.result.type, TensorType):
@@ -81,11 +86,20 @@ def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
         argument = block.insert_arg(op.result.type, len(block.args))
         op.result.replace_all_uses_with(argument)
         argument.name_hint = name
+        _note(function, argument, name)
         op.detach()
         op.erase()
     outputs = function.function_type.outputs
     function.function_type = FunctionType.from_lists(list(block.arg_types), list(outputs))
     return lifted
+
+
+def _note(function: FuncOp, argument: SSAValue, name: str) -> None:
+    """Keep the attributes of the arguments as many as the arguments."""
+    if function.arg_attrs is None:
+        return
+    note = DictionaryAttr({NAME: StringAttr(name), TYPE: StringAttr(_element(argument.type))})
+    function.properties["arg_attrs"] = ArrayAttr([*function.arg_attrs, note])
 
 
 def _candidates(hint: str):
@@ -140,4 +154,38 @@ def _resource(value: DenseResourceAttr, ctx: Context) -> bytes:
 
 def argument_name(value: SSAValue, index: int) -> str:
     """The name by which a host function's argument is known outside."""
-    return value.name_hint or f"arg{index}"
+    return _noted(value, index, NAME) or value.name_hint or f"arg{index}"
+
+
+def argument_type(value: SSAValue, index: int) -> str:
+    """The element type that a host function's argument has outside: with a sign if it is noted."""
+    return _noted(value, index, TYPE) or _element(value.type)
+
+
+def result_name(function: FuncOp, index: int) -> str:
+    """The name by which a host function's result is known outside."""
+    return _entry(function.res_attrs, index, NAME) or f"result{index}"
+
+
+def result_type(function: FuncOp, index: int) -> str:
+    """The element type that a host function's result has outside."""
+    noted = _entry(function.res_attrs, index, TYPE)
+    return noted or _element(function.function_type.outputs.data[index])
+
+
+def _noted(value: SSAValue, index: int, key: str) -> str | None:
+    block = value.owner
+    function = block.parent_op() if isinstance(block, Block) else None
+    return _entry(function.arg_attrs, index, key) if isinstance(function, FuncOp) else None
+
+
+def _entry(attributes: ArrayAttr[DictionaryAttr] | None, index: int, key: str) -> str | None:
+    """What a front end noted of an argument or result."""
+    if attributes is None or index >= len(attributes):
+        return None
+    found = attributes.data[index].data.get(key)
+    return found.data if isinstance(found, StringAttr) else None
+
+
+def _element(type: Attribute) -> str:
+    return str(type.element_type) if isinstance(type, TensorType | MemRefType) else str(type)

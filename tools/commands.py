@@ -13,6 +13,7 @@ from xdsl.parser import Parser
 
 from xdsl_spirv.runtime.compiler import compile_module, context, parse, pipeline_of, verify
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.model import is_onnx
 from xdsl_spirv.runtime.program import Buffer, Program
 from xdsl_spirv.runtime.weights import argument_name, load_weights
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
@@ -21,6 +22,10 @@ from xdsl_spirv.tools.output import write
 
 def compile(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv compile`."""
+    if is_onnx(arguments.input):
+        from xdsl_spirv.tools.models import compile as compile_onnx
+
+        return compile_onnx(arguments)
     weights = load_weights(Path(arguments.weights)) if arguments.weights else None
     program = compile_module(arguments.input, arguments.target, arguments.function, weights)
     program.save(arguments.output)
@@ -38,6 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.tools.arrays import read_inputs, write_results
     from xdsl_spirv.tools.running import execute
 
+    if is_onnx(arguments.program):
+        from xdsl_spirv.tools.models import run as run_onnx
+
+        return run_onnx(arguments)
     program = Program.load(arguments.program)
     inputs = read_inputs(arguments, program.manifest.inputs)
     checks = None

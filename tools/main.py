@@ -36,8 +36,8 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(command=_command(function or name, module))
         return command
 
-    _compile(add("compile", "Compile linalg on tensors into a program for a device."))
-    _run(add("run", "Run a compiled program."))
+    _compile(add("compile", "Compile a model, or linalg on tensors, into a program for a device."))
+    _run(add("run", "Run a compiled program, or compile, run and compare a model."))
     _translate(add("translate", "MLIR to a SPIR-V binary, or a binary to MLIR."))
     _interpret(add("interpret", "Run a host function at any stage of its lowering."))
     _check_passes(
@@ -50,14 +50,26 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _compile(command: argparse.ArgumentParser) -> None:
-    command.add_argument("input", metavar="INPUT.mlir")
+    command.add_argument("input", metavar="INPUT.onnx|.mlir")
     command.add_argument("--target", required=True, help="a device's name, or a target file")
+    _dims(command)
     command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
     command.add_argument("--function", help="host function (main, or the only one)")
     command.add_argument(
         "--weights",
         metavar="FILE.safetensors",
         help="values of the arguments that are called like its tensors",
+    )
+
+
+def _dims(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--dim",
+        dest="dims",
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="an open dimension of an ONNX file's inputs: its name, or INPUT.POSITION (repeat)",
     )
 
 
@@ -77,12 +89,20 @@ def _inputs(command: argparse.ArgumentParser) -> None:
 
 
 def _run(command: argparse.ArgumentParser) -> None:
-    command.add_argument("program", metavar="DIR", help="what `xdsl-spirv compile` wrote")
+    command.add_argument(
+        "program", metavar="DIR|MODEL.onnx", help="what `xdsl-spirv compile` wrote, or a model"
+    )
+    command.add_argument("--target", help="of a model: what to compile it for (lavapipe)")
+    _dims(command)
+    command.add_argument(
+        "--no-compare", action="store_true", help="of a model: do not compare with onnxruntime"
+    )
     command.add_argument(
         "--device",
         metavar="NAME",
         help="interpreter, vulkan or vulkan:N (XDSL_SPIRV_DEVICE, or else the best device there "
-        "is that can run the program, or else the interpreter)",
+        "is that can run the program, or else the interpreter); of a model also reference: as it "
+        "was imported, not compiled",
     )
     command.add_argument(
         "--time",

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import (
     VerifyException,
 )
 
+from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
@@ -31,7 +32,13 @@ def message(error: BaseException) -> str | None:
             return f"the module is not valid: {error}"
         case SPIRVDecodeError():
             return f"the binary cannot be read: {error}"
-        case ProgramError() | TargetError() | DiagnosticException() | ArgSpecParseError():
+        case (
+            FrontendError()
+            | ProgramError()
+            | TargetError()
+            | DiagnosticException()
+            | ArgSpecParseError()
+        ):
             return str(error)
         case UnregisteredConstructException():
             return str(error)

@@ -1,0 +1,51 @@
+"""
+What Python programs call: a model in, a program out, numpy arrays through it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_spirv.runtime.compiler import compile_module
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.model import compile_model, is_onnx, load_model
+from xdsl_spirv.runtime.program import Program
+
+if TYPE_CHECKING:
+    from xdsl_spirv.frontends.model import ImportedModel
+
+
+def compile(
+    source: str | os.PathLike[str] | ModuleOp | ImportedModel | Any,
+    target: str,
+    *,
+    dims: Mapping[str, int] | None = None,
+    function: str | None = None,
+    weights: Mapping[str, Array] | None = None,
+) -> Program:
+    """
+    Compile a model for a target: the name of a device, or the path of a target file.
+
+    `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name), an
+    MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or an
+    imported model. The program is called with numpy arrays: `program(x)`.
+
+    Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
+    """
+    from xdsl_spirv.frontends.model import ImportedModel
+
+    if isinstance(source, ImportedModel):
+        return compile_model(source, target)
+    if isinstance(source, ModuleOp):
+        return compile_module(source, target, function, weights)
+    if isinstance(source, str | os.PathLike):
+        if is_onnx(source):
+            return compile_model(load_model(source, dims), target)
+        return compile_module(source, target, function, weights)
+    from xdsl_spirv.frontends import import_onnx
+
+    return compile_model(import_onnx(source, dims), target)

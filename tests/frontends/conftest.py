@@ -1,0 +1,75 @@
+"""Small ONNX models, and skips that say which package is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@pytest.fixture(scope="session")
+def onnx() -> Any:
+    """The package `onnx`, where all that importing takes is installed."""
+    for package in ("onnx", "torch_mlir", "onnxsim", "onnxruntime"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed (pip install '.[onnx]' onnxruntime)")
+    return import_module("onnx")
+
+
+@pytest.fixture(scope="session")
+def worker(onnx: Any) -> Generator[TorchMLIR]:
+    """One process for all imports of the tests."""
+    with TorchMLIR(timeout=120) as worker:
+        yield worker
+
+
+class Builder:
+    """Makes models of a few nodes."""
+
+    def __init__(self, onnx: Any):
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        name = attributes.pop("name", f"my_{kind}_{len(self.nodes)}")
+        made = self.onnx.helper.make_node(kind, inputs, [output], name=name, **attributes)
+        self.nodes.append(made)
+        return output
+
+    def constant(self, name: str, array: Array) -> str:
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def model(
+        self,
+        inputs: dict[str, tuple[str, list[Any]]],
+        outputs: dict[str, tuple[str, list[Any]]],
+        opset: int = 17,
+    ) -> Any:
+        def values(of: dict[str, tuple[str, list[Any]]]) -> list[Any]:
+            types = self.onnx.TensorProto
+            return [
+                self.onnx.helper.make_tensor_value_info(name, getattr(types, type), shape)
+                for name, (type, shape) in of.items()
+            ]
+
+        graph = self.onnx.helper.make_graph(
+            self.nodes, "g", values(inputs), values(outputs), self.constants
+        )
+        opsets = [self.onnx.helper.make_opsetid("", opset)]
+        return self.onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+@pytest.fixture
+def build(onnx: Any) -> Builder:
+    """An empty model."""
+    return Builder(onnx)

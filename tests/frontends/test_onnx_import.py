@@ -1,0 +1,197 @@
+"""ONNX files: what comes in keeps its names, types and numbers; what cannot is said by its node."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.frontends import FrontendError, import_onnx
+from xdsl_spirv.frontends.model import node_of
+from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
+from xdsl_spirv.runtime.model import run_reference
+from xdsl_spirv.runtime.model_check import differences, run_onnxruntime, tolerance_of
+from xdsl_spirv.tools.main import main
+
+GENERATOR = np.random.default_rng(5)
+
+
+def normal(*shape: int) -> Any:
+    return GENERATOR.standard_normal(shape).astype(np.float32)
+
+
+def convolution(build: Any, weights: Any) -> Any:
+    """conv, relu, mean over the image."""
+    build.constant("w", weights)
+    build.node("Conv", ["x:0", "w"], "c", pads=[1, 1, 1, 1], strides=[2, 2], name="first/conv")
+    build.node("Relu", ["c"], "r")
+    build.node("GlobalAveragePool", ["r"], "out:0")
+    return build.model(
+        {"x:0": ("FLOAT", ["n", 3, "h", "w"])}, {"out:0": ("FLOAT", ["n", len(weights), 1, 1])}
+    )
+
+
+def test_names_weights_and_numbers(build: Any, worker: TorchMLIR):
+    weights = normal(16, 3, 5, 5)
+    proto = convolution(build, weights)
+    x = normal(2, 3, 12, 10)
+    expected = run_onnxruntime(proto.SerializeToString(), {"x:0": x}, ["out:0"])
+    model = import_onnx(proto, shapes={"x:0": x.shape}, worker=worker)
+    assert [str(v) for v in model.inputs] == ["x:0: 2x3x12x10xf32"]
+    assert [str(v) for v in model.outputs] == ["out:0: 2x16x1x1xf32"]
+    assert list(model.weights) == ["w"]
+    assert np.array_equal(model.weights["w"], weights)
+    assert "first/conv" in {node_of(op) for op in model.module.walk()}
+    found = run_reference(model, {"x:0": x})
+    tolerance = tolerance_of(model.module)
+    assert tolerance.contractions == 1
+    assert all(d.passed for d in differences(found, expected.results, tolerance))
+    assert tolerance.relative < 1e-4
+
+
+def test_small_constants_and_weights_do_not_pass_through_text(build: Any, worker: TorchMLIR):
+    build.constant("big", normal(64, 64))
+    build.constant("small", normal(64)[:4])
+    build.node("MatMul", ["x", "big"], "y")
+    build.node("Reshape", ["y", build.constant("shape", np.array([-1, 4]))], "z")
+    build.node("Mul", ["z", "small"], "out")
+    proto = build.model({"x": ("FLOAT", [2, 64])}, {"out": ("FLOAT", [32, 4])})
+    model = import_onnx(proto, worker=worker)
+    assert list(model.weights) == ["big"]
+    assert len(str(model.module)) < 10_000
+
+
+def test_unsigned_stays_unsigned(build: Any, worker: TorchMLIR):
+    build.node("Max", ["a", "b"], "out")
+    kind = ("UINT8", [6])
+    proto = build.model({"a": kind, "b": kind}, {"out": kind})
+    model = import_onnx(proto, worker=worker)
+    assert [v.type for v in (*model.inputs, *model.outputs)] == ["ui8"] * 3
+    a, b = (np.array(x, np.uint8) for x in ([200, 3, 255, 0, 127, 128], [100, 4, 0, 1, 128, 127]))
+    found = run_reference(model, {"a": a, "b": b})["out"]
+    assert found.dtype == np.uint8
+    assert found.tolist() == np.maximum(a, b).tolist()
+
+
+def test_open_dimensions_have_to_be_given(build: Any, worker: TorchMLIR):
+    proto = convolution(build, normal(4, 3, 3, 3))
+    with pytest.raises(FrontendError, match=r"dimensions n, h, w have no size.*--dim n=N --dim h"):
+        import_onnx(proto, {}, worker=worker)
+    with pytest.raises(FrontendError, match=r"no dimension 'batch' \(open dimensions: h, n"):
+        import_onnx(proto, {"batch": 2}, worker=worker)
+    model = import_onnx(proto, {"n": 1, "h": 8, "x:0.3": 9}, worker=worker)
+    assert model.inputs[0].shape == (1, 3, 8, 9)
+    with pytest.raises(FrontendError, match=r"fixes the dimension x:0.1 at 3, not 4"):
+        import_onnx(proto, {"x:0.1": 4}, worker=worker)
+
+
+def rois(build: Any) -> Any:
+    """The model around a node `MaxRoiPool` of a name."""
+    inputs = {"x": ("FLOAT", [1, 1, 4, 4]), "rois": ("FLOAT", [1, 5])}
+    return build.model(inputs, {"out": ("FLOAT", [1, 1, 2, 2])})
+
+
+def test_an_unsupported_operator_is_named_with_its_node(build: Any, worker: TorchMLIR):
+    build.node("Relu", ["x"], "r")
+    build.node("MaxRoiPool", ["r", "rois"], "out", name="the/pool", pooled_shape=[2, 2])
+    with pytest.raises(FrontendError, match="max_pool2d.*node 'the/pool'"):
+        import_onnx(rois(build), worker=worker)
+
+
+def test_a_crash_is_named_with_its_node(build: Any, worker: TorchMLIR):
+    build.node("Relu", ["x"], "r")
+    build.node("Unique", ["r"], "out", name="the/unique")
+    proto = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", ["u"])})
+    with pytest.raises(FrontendError, match=r"crashed .*node 'the/unique', operator Unique"):
+        import_onnx(proto, worker=worker)
+
+
+def test_nodes_without_names_get_some(build: Any, worker: TorchMLIR):
+    build.node("MaxRoiPool", ["x", "rois"], "out", name="", pooled_shape=[2, 2])
+    with pytest.raises(FrontendError, match="node 'MaxRoiPool_out'"):
+        import_onnx(rois(build), worker=worker)
+
+
+def test_an_invalid_model_says_why(build: Any, worker: TorchMLIR):
+    build.node("Relu", ["nowhere"], "out")
+    proto = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
+    with pytest.raises(FrontendError, match=r"not valid: .*nowhere"):
+        import_onnx(proto, worker=worker)
+
+
+def test_types_that_no_buffer_has(build: Any, worker: TorchMLIR):
+    build.node("Identity", ["x"], "out")
+    proto = build.model({"x": ("STRING", [3])}, {"out": ("STRING", [3])})
+    with pytest.raises(FrontendError, match="'x' has elements of the type string"):
+        import_onnx(proto, worker=worker)
+
+
+def test_a_timeout_is_an_error_and_the_next_import_works(build: Any, onnx: Any):
+    build.node("Relu", ["x"], "out")
+    proto = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
+    with TorchMLIR(timeout=0.01) as hasty:
+        with pytest.raises(FrontendError, match=r"did not finish within 0\.01 s") as caught:
+            import_onnx(proto, worker=hasty)
+        assert caught.value.kind == "timeout"
+        hasty.timeout = 100
+        assert import_onnx(proto, worker=hasty).inputs[0].name == "x"
+
+
+BROKEN: dict[str, bytes] = {
+    "text": b"this is not a model",
+    "empty": b"",
+    "bytes": bytes(range(256)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files(name: str, onnx: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(BROKEN[name])
+    command = ["compile", str(path), "--target", "lavapipe", "-o", str(tmp_path / "out")]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert str(path) in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_file(onnx: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["run", str(tmp_path / "none.onnx")]) == 1
+    assert "error: cannot read the model: no such file" in capsys.readouterr().err
+
+
+def test_run_compares_with_onnxruntime(
+    build: Any, onnx: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "model.onnx"
+    onnx.save(convolution(build, normal(4, 3, 3, 3)), path)
+    np.save(tmp_path / "x.npy", normal(1, 3, 8, 8))
+    command = ["run", str(path), "--device", "reference", "--input", f"x:0={tmp_path / 'x.npy'}"]
+    assert main([*command, "-o", str(tmp_path / "y.npz")]) == 0
+    said = capsys.readouterr().out
+    assert "compared with onnxruntime" in said
+    assert "out:0: max abs error" in said
+    assert np.load(tmp_path / "y.npz")["out:0"].shape == (1, 4, 1, 1)
+
+
+def test_a_wrong_result_fails(build: Any, worker: TorchMLIR):
+    proto = convolution(build, normal(4, 3, 3, 3))
+    x = normal(1, 3, 8, 8)
+    expected = run_onnxruntime(proto.SerializeToString(), {"x:0": x}, ["out:0"]).results
+    model = import_onnx(proto, shapes={"x:0": x.shape}, worker=worker)
+    found = run_reference(model, {"x:0": x})
+    found["out:0"][0, 1] += 1e-3
+    assert not differences(found, expected, tolerance_of(model.module))[0].passed
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    path = tmp_path / "x.onnx"
+    path.write_bytes(b"")
+    with pytest.raises(FrontendError, match=r"onnx is not installed; pip install 'xdsl-spirv\["):
+        import_onnx(path)

@@ -1,0 +1,158 @@
+"""
+`compile` and `run` for models: what is read, in which order, and what the user is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from xdsl_spirv.frontends.model import ImportedModel
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.model import (
+    Shapes,
+    buffers_of,
+    compile_model,
+    is_onnx,
+    load_model,
+    run_reference,
+)
+from xdsl_spirv.runtime.model_check import (
+    Tolerance,
+    differences,
+    has_onnxruntime,
+    run_onnxruntime,
+    tolerance_of,
+)
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.arrays import read_array, read_inputs, write_results
+
+REFERENCE = "reference"
+"""The device that is none: the model as it was imported, on whole arrays."""
+
+DEFAULT_TARGET = "lavapipe"
+"""What a model is compiled for where neither a target nor a device says."""
+
+
+def dims_of(arguments: argparse.Namespace) -> dict[str, int]:
+    """`--dim NAME=SIZE`; raises `ProgramError` for anything else."""
+    found: dict[str, int] = {}
+    for text in arguments.dims:
+        name, _, size = text.rpartition("=")
+        if not name or not size.isdecimal() or int(size) < 1:
+            raise ProgramError(f"--dim {text} is no dimension", "", "write --dim NAME=SIZE")
+        found[name] = int(size)
+    return found
+
+
+def read_model(
+    arguments: argparse.Namespace, path: str, shapes: Shapes | None = None
+) -> ImportedModel:
+    """Import the model that a command names; prints what it is and how long that took."""
+    start = time.perf_counter()
+    model = load_model(
+        path,
+        dims_of(arguments),
+        shapes,
+        getattr(arguments, "function", None),
+        getattr(arguments, "weights", None),
+    )
+    seconds = time.perf_counter() - start
+    size = sum(array.nbytes for array in model.weights.values())
+    nodes = f"{len(model.nodes)} nodes, " if model.nodes else ""
+    print(f"imported in {seconds:.2f} s: {nodes}{len(model.weights)} weights of {size:,} bytes")
+    return model
+
+
+def compile_to(model: ImportedModel, target: str) -> Program:
+    """Compile, and print what came of it."""
+    start = time.perf_counter()
+    program = compile_model(model, target)
+    seconds = time.perf_counter() - start
+    manifest = program.manifest
+    kernels = {(d.kernel, d.entry_point) for d in manifest.dispatches}
+    size = sum(len(code.binary) for code in program.code.values())
+    print(
+        f"compiled for {target} in {seconds:.2f} s: {len(manifest.dispatches)} dispatches of "
+        f"{len(kernels)} kernels, {size:,} bytes of SPIR-V"
+    )
+    return program
+
+
+def compile(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv compile model.onnx`."""
+    model = read_model(arguments, arguments.input)
+    compile_to(model, arguments.target).save(arguments.output)
+    return 0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv run model.onnx`: exit status 1 where a result is beyond its tolerance."""
+    path = arguments.program
+    if not Path(path).is_file():
+        raise ProgramError("cannot read the model: no such file", path, "give an .onnx file")
+    model = read_model(arguments, path, given_shapes(arguments))
+    if not arguments.inputs and arguments.random is None:
+        arguments.random = 0
+        print("inputs: random, seed 0 (give --input NAME=x.npy for others)")
+    inputs = read_inputs(arguments, buffers_of(model))
+    missing = [value for value in model.inputs if value.name not in inputs]
+    if missing:
+        raise ProgramError(
+            f"the input {missing[0].name!r} is missing",
+            ", ".join(map(str, model.inputs)),
+            f"give --input {missing[0].name}=x.npy, or --random SEED",
+        )
+    compared = is_onnx(path) and not arguments.no_compare
+    tolerance = tolerance_of(model.module) if compared else None
+    results = results_of(arguments, model, inputs)
+    write_results(arguments.output, results)
+    if tolerance is None:
+        return 0
+    return compare(path, inputs, results, tolerance)
+
+
+def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays of `--input`: they fix open dimensions."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in arguments.inputs:
+        name, equals, path = text.partition("=")
+        if equals:
+            found[name] = read_array(path).shape
+    return found
+
+
+def results_of(
+    arguments: argparse.Namespace, model: ImportedModel, inputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Compile unless the reference is asked for, and run."""
+    device = arguments.device
+    if device == REFERENCE:
+        start = time.perf_counter()
+        results = run_reference(model, inputs)
+    else:
+        from xdsl_spirv.runtime.execution import run as run_program
+
+        program = compile_to(model, arguments.target or DEFAULT_TARGET)
+        start = time.perf_counter()
+        results = run_program(program, inputs, device)
+    print(f"run on {device} in {time.perf_counter() - start:.2f} s")
+    return results
+
+
+def compare(
+    path: str, inputs: Mapping[str, Array], results: Mapping[str, Array], tolerance: Tolerance
+) -> int:
+    """Compare with onnxruntime where it is installed; the exit status."""
+    if not has_onnxruntime():
+        print("not compared: onnxruntime is not installed (pip install onnxruntime)")
+        return 0
+    expected = run_onnxruntime(path, inputs, list(results))
+    print(f"compared with {expected.how} ({expected.seconds:.3f} s), tolerance {tolerance}")
+    found = differences(results, expected.results, tolerance)
+    for each in found:
+        print(each)
+    return 0 if all(each.passed for each in found) else 1
