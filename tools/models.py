@@ -29,6 +29,7 @@ from xdsl_spirv.runtime.model_check import (
 )
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.arrays import read_array, read_inputs, write_results
+from xdsl_spirv.tools.running import execute
 
 REFERENCE = "reference"
 """The device that is none: the model as it was imported, on whole arrays."""
@@ -129,17 +130,15 @@ def results_of(
     arguments: argparse.Namespace, model: ImportedModel, inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
     """Compile unless the reference is asked for, and run."""
-    device = arguments.device
-    if device == REFERENCE:
+    if arguments.device == REFERENCE:
         start = time.perf_counter()
         results = run_reference(model, inputs)
-    else:
-        from xdsl_spirv.runtime.execution import run as run_program
-
-        program = compile_to(model, arguments.target or DEFAULT_TARGET)
-        start = time.perf_counter()
-        results = run_program(program, inputs, device)
-    print(f"run on {device} in {time.perf_counter() - start:.2f} s")
+        print(f"run on the reference in {time.perf_counter() - start:.2f} s")
+        return results
+    program = compile_to(model, arguments.target or DEFAULT_TARGET)
+    start = time.perf_counter()
+    results = execute(program, inputs, None, arguments)
+    print(f"run in {time.perf_counter() - start:.2f} s")
     return results
 
 
