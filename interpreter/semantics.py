@@ -81,6 +81,7 @@ _FAMILIES = (
     "spirv.replicated",
     "spirv.hints",
     "host.linalg",
+    "host.packing",
     "host.tensors",
     "host.launches",
 )

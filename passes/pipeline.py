@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.passes.graph.pack_operands import PackOperandsPass
 from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
     ContractionToCooperativeMatrixPass,
 )
@@ -27,6 +28,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
     return (
         LinalgToContractionPass(),
         AssignSchedulePass(target),
+        PackOperandsPass(),
         OutlineDispatchesPass(),
         ContractionToCooperativeMatrixPass(),
         ContractionToDotPass(),

@@ -98,6 +98,8 @@ class Target:
     push_constant_bytes: int
     cooperative_matrix_alignment: int
     cooperative_matrix: tuple[CooperativeMatrixProperty, ...]
+    even_fragments: bool
+    """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
 
@@ -174,8 +176,8 @@ class _Fields:
             )
         return name
 
-    def flag(self, key: str) -> bool:
-        return self._take(key, bool)
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        return self._take(key, bool, default)
 
     def positive(self, key: str) -> int:
         value: int = self._take(key, int)
@@ -253,6 +255,7 @@ def _target(fields: _Fields) -> Target:
             "max_bytes"
         ),
         cooperative_matrix=tuple(_property(p) for p in fields.objects("cooperative_matrix")),
+        even_fragments=fields.flag("even_fragments", default=False),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
     )

@@ -7,7 +7,9 @@ from xdsl.ir import Dialect
 from xdsl_spirv.dialects.schedule.attributes import (
     SCHEDULE,
     ContractionAttr,
+    DirectAttr,
     InstructionAttr,
+    PackingAttr,
     StagedAttr,
 )
 from xdsl_spirv.dialects.schedule.operations import (
@@ -15,6 +17,8 @@ from xdsl_spirv.dialects.schedule.operations import (
     DispatchOp,
     ElementPtrOp,
     FlatViewOp,
+    PackedViewOp,
+    PackOp,
     PaddedViewOp,
     YieldOp,
     bit_width,
@@ -24,10 +28,14 @@ __all__ = [
     "SCHEDULE",
     "CollectiveOp",
     "ContractionAttr",
+    "DirectAttr",
     "DispatchOp",
     "ElementPtrOp",
     "FlatViewOp",
     "InstructionAttr",
+    "PackOp",
+    "PackedViewOp",
+    "PackingAttr",
     "PaddedViewOp",
     "Schedule",
     "StagedAttr",
@@ -37,6 +45,15 @@ __all__ = [
 
 Schedule = Dialect(
     "schedule",
-    [CollectiveOp, DispatchOp, ElementPtrOp, FlatViewOp, PaddedViewOp, YieldOp],
-    [StagedAttr, InstructionAttr, ContractionAttr],
+    [
+        CollectiveOp,
+        DispatchOp,
+        ElementPtrOp,
+        FlatViewOp,
+        PackOp,
+        PackedViewOp,
+        PaddedViewOp,
+        YieldOp,
+    ],
+    [StagedAttr, DirectAttr, PackingAttr, InstructionAttr, ContractionAttr],
 )

@@ -9,8 +9,9 @@ operand has a path of its own, because the best kernels treat A and B differentl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -88,6 +89,142 @@ class StagedAttr(ParametrizedAttribute):
 
 
 @irdl_attr_definition
+class DirectAttr(ParametrizedAttribute):
+    """
+    Subgroups load the operand's fragments straight from global memory.
+
+    The operand is packed (see `PackingAttr`): what an invocation holds of a fragment lies side by
+    side there.
+    """
+
+    name = "schedule.direct"
+
+
+@irdl_attr_definition
+class PackingAttr(ParametrizedAttribute):
+    """
+    How an operand of a contraction lies in memory once it is packed into fragments.
+
+    `map` leads from the loops, in the order batch, M or N, K, to the operand's dimensions; `sizes`
+    are the loops' and `groups` says how many of each kind there are. So the operand is a matrix of
+    M or N by K for each of a batch. It is cut into fragments of `fragment` elements along M or N
+    and along K, after zeros have made both a multiple of `tile`. A packed operand has the shape
+    batch x fragments along K x fragments along M or N x elements of a fragment; in which order
+    the elements of a fragment lie is the device's own secret, as it distributes them over the
+    invocations of a subgroup.
+    """
+
+    name = "schedule.packing"
+    use: StringAttr
+    fragment: ArrayAttr[IntAttr]
+    tile: ArrayAttr[IntAttr]
+    map: AffineMapAttr
+    sizes: ArrayAttr[IntAttr]
+    groups: ArrayAttr[IntAttr]
+
+    def __init__(
+        self,
+        use: str,
+        fragment: Sequence[int],
+        tile: Sequence[int],
+        map: AffineMapAttr,
+        sizes: Sequence[int],
+        groups: Sequence[int],
+    ):
+        super().__init__(
+            StringAttr(use),
+            _integers(fragment),
+            _integers(tile),
+            map,
+            _integers(sizes),
+            _integers(groups),
+        )
+
+    @property
+    def fragment_sizes(self) -> tuple[int, int]:
+        """Elements of a fragment along M or N, and along K."""
+        outer, inner = (size.data for size in self.fragment)
+        return outer, inner
+
+    @property
+    def loops(self) -> tuple[range, range, range]:
+        """The loops of batch, of M or N, and of K."""
+        batch, outer, inner = (count.data for count in self.groups)
+        return (
+            range(batch),
+            range(batch, batch + outer),
+            range(batch + outer, batch + outer + inner),
+        )
+
+    def _extent(self, loops: range) -> int:
+        return prod(self.sizes.data[loop].data for loop in loops)
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """How many there are of batch, M or N, and K before zeros are added."""
+        batch, outer, inner = map(self._extent, self.loops)
+        return batch, outer, inner
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The packed operand's shape."""
+        batch, *extents = self.extents
+        counts = [
+            -(-extent // tile.data) * tile.data // fragment.data
+            for extent, tile, fragment in zip(extents, self.tile, self.fragment, strict=True)
+        ]
+        return batch, counts[1], counts[0], prod(self.fragment_sizes)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            use = _parse_choice(parser, ("A", "B"))
+            fields: list[Attribute] = []
+            for name, count in (("fragment", 2), ("tile", 2)):
+                parser.parse_punctuation(",")
+                parser.parse_keyword(name)
+                parser.parse_punctuation("=")
+                fields.append(_parse_integers(parser, count))
+            parser.parse_punctuation(",")
+            parser.parse_keyword("map")
+            parser.parse_punctuation("=")
+            map = parser.parse_attribute()
+            if not isinstance(map, AffineMapAttr):
+                parser.raise_error(f"expected an affine_map, found {map}")
+            fields.append(map)
+            for name, count in (("sizes", map.data.num_dims), ("groups", 3)):
+                parser.parse_punctuation(",")
+                parser.parse_keyword(name)
+                parser.parse_punctuation("=")
+                fields.append(_parse_integers(parser, count))
+        return [use, *fields]
+
+    def print_parameters(self, printer: Printer) -> None:
+        def numbers(values: ArrayAttr[IntAttr]) -> str:
+            return f"[{', '.join(str(value.data) for value in values)}]"
+
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.use.data}, fragment = {numbers(self.fragment)}")
+            printer.print_string(f", tile = {numbers(self.tile)}, map = ")
+            printer.print_attribute(self.map)
+            printer.print_string(f", sizes = {numbers(self.sizes)}")
+            printer.print_string(f", groups = {numbers(self.groups)}")
+
+    def verify(self) -> None:
+        if len(self.sizes) != self.map.data.num_dims:
+            raise VerifyException(f"{len(self.sizes)} sizes for {self.map.data.num_dims} loops")
+        if sum(count.data for count in self.groups) != len(self.sizes):
+            raise VerifyException("groups must add up to the number of loops")
+        if any(size.data < 1 for size in (*self.sizes, *self.fragment, *self.tile)):
+            raise VerifyException("sizes, fragment and tile must be positive")
+        for tile, fragment in zip(self.tile, self.fragment, strict=True):
+            if tile.data % fragment.data:
+                raise VerifyException(
+                    f"tile = {tile.data} is not a multiple of the fragment's {fragment.data}"
+                )
+
+
+@irdl_attr_definition
 class InstructionAttr(ParametrizedAttribute):
     """
     What multiplies.
@@ -143,16 +280,17 @@ class ContractionAttr(ParametrizedAttribute):
 
     `workgroup_tile` is the M x N part of the result that a workgroup computes and the K depth it
     stages at a time; `subgroups` is the grid (rows, columns) into which its subgroups divide the
-    tile; `stages` is how many K tiles are in flight; `raster` says along which dimension of the
-    result neighbouring workgroups lie.
+    tile; `a` and `b` are the operands' paths, staged or direct; `stages` is how many K tiles are in
+    flight: with 2 of them one is read into registers while the one before is multiplied; `raster`
+    says along which dimension of the result neighbouring workgroups lie.
     """
 
     name = "schedule.contraction"
     workgroup_tile: ArrayAttr[IntAttr]
     subgroups: ArrayAttr[IntAttr]
     instruction: InstructionAttr
-    a: StagedAttr
-    b: StagedAttr
+    a: StagedAttr | DirectAttr
+    b: StagedAttr | DirectAttr
     stages: IntAttr
     raster: StringAttr
 
@@ -161,8 +299,8 @@ class ContractionAttr(ParametrizedAttribute):
         workgroup_tile: Sequence[int],
         subgroups: Sequence[int],
         instruction: InstructionAttr,
-        a: StagedAttr,
-        b: StagedAttr,
+        a: StagedAttr | DirectAttr,
+        b: StagedAttr | DirectAttr,
         stages: int = 1,
         raster: str = "rows",
     ):
@@ -225,8 +363,10 @@ class ContractionAttr(ParametrizedAttribute):
                 case "raster":
                     found[key] = _parse_choice(parser, RASTERS)
                 case _:
-                    parser.parse_keyword("staged")
-                    found[key] = StagedAttr.new(StagedAttr.parse_parameters(parser))
+                    if _parse_choice(parser, ("staged", "direct")).data == "direct":
+                        found[key] = DirectAttr()
+                    else:
+                        found[key] = StagedAttr.new(StagedAttr.parse_parameters(parser))
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
         missing = [name for name in names if name not in found]
@@ -239,10 +379,12 @@ class ContractionAttr(ParametrizedAttribute):
             printer.print_string(f"workgroup_tile = {list(self.tile)}, ")
             printer.print_string(f"subgroups = {list(self.grid)}, instruction = ")
             self.instruction.print_bare(printer)
-            printer.print_string(", a = staged")
-            self.a.print_parameters(printer)
-            printer.print_string(", b = staged")
-            self.b.print_parameters(printer)
+            for name, path in (("a", self.a), ("b", self.b)):
+                if isinstance(path, DirectAttr):
+                    printer.print_string(f", {name} = direct")
+                else:
+                    printer.print_string(f", {name} = staged")
+                    path.print_parameters(printer)
             if self.stages.data != 1:
                 printer.print_string(f", stages = {self.stages.data}")
             printer.print_string(f", raster = {self.raster.data}")

@@ -26,6 +26,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_result_def,
     prop_def,
     region_def,
     result_def,
@@ -43,6 +44,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.schedule.attributes import PackingAttr
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.types import PointerType
 
@@ -266,3 +268,82 @@ class PaddedViewOp(IRDLOperation):
         shape = tuple(size + before + after for size, before, after in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
             raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
+
+
+Shaped = TensorType | MemRefType
+
+
+def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
+    assert isinstance(type, TensorType | MemRefType)
+    return type.get_shape(), type.element_type
+
+
+def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -> None:
+    shape, element = _shape_and_element(operand)
+    if packing.map.data.num_dims and len(packing.map.data.results) != len(shape):
+        raise VerifyException(f"{packing.map} has not as many results as {operand} dimensions")
+    found, packed_element = _shape_and_element(packed)
+    if found != packing.shape or packed_element != element:
+        expected = "x".join(map(str, (*packing.shape, element)))
+        raise VerifyException(f"{operand} packed is {expected}, not {packed}")
+
+
+@irdl_op_definition
+class PackOp(IRDLOperation):
+    """
+    A contraction's operand copied into fragments, in the order in which the device holds them.
+
+    `schedule.pack %B into %e by <...> : tensor<64x32xf16> into tensor<1x4x2x256xf16>
+    -> tensor<1x4x2x256xf16>`; on memrefs it has no result.
+    """
+
+    name = "schedule.pack"
+    source = operand_def(Shaped)
+    destination = operand_def(Shaped)
+    packing = prop_def(PackingAttr)
+    result = opt_result_def(TensorType)
+
+    assembly_format = (
+        "$source `into` $destination `by` $packing attr-dict `:` type($source) `into` "
+        "type($destination) (`->` type($result)^)?"
+    )
+
+    def __init__(self, source: SSAValue, destination: SSAValue, packing: PackingAttr):
+        tensor = isinstance(destination.type, TensorType)
+        super().__init__(
+            operands=[source, destination],
+            properties={"packing": packing},
+            result_types=[[destination.type] if tensor else []],
+        )
+
+    def verify_(self) -> None:
+        _check_packed(self.packing, self.source.type, self.destination.type)
+        tensor = isinstance(self.destination.type, TensorType)
+        if tensor != (self.result is not None):
+            raise VerifyException("it has a result if it packs into a tensor, and only then")
+
+
+@irdl_op_definition
+class PackedViewOp(IRDLOperation):
+    """
+    What a packed operand stands for: for whoever reads it, and nowhere in memory.
+
+    `schedule.packed_view %p by <...> : tensor<1x4x2x256xf16> to tensor<64x32xf16>`
+    """
+
+    name = "schedule.packed_view"
+    source = operand_def(Shaped)
+    packing = prop_def(PackingAttr)
+    result = result_def(Shaped)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = "$source `by` $packing attr-dict `:` type($source) `to` type($result)"
+
+    def __init__(self, source: SSAValue, packing: PackingAttr, result_type: Attribute):
+        super().__init__(
+            operands=[source], properties={"packing": packing}, result_types=[result_type]
+        )
+
+    def verify_(self) -> None:
+        _check_packed(self.packing, self.result.type, self.source.type)

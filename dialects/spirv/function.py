@@ -25,9 +25,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
 from xdsl_spirv.dialects.spirv.attributes import FunctionControlAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.signatures import Isolated
 from xdsl_spirv.dialects.spirv.enums import FunctionControl
 from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.signatures import Isolated
 
 
 class _Callable(CallableOpInterface):

@@ -17,9 +17,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.attributes import AddressingModelAttr, MemoryModelAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.signatures import Isolated
 from xdsl_spirv.dialects.spirv.enums import AddressingModel, MemoryModel
 from xdsl_spirv.dialects.spirv.rules_module import check_module
+from xdsl_spirv.dialects.spirv.signatures import Isolated
 
 IN_A_MODULE = frozenset(
     f"spirv.{name}"
@@ -47,9 +47,7 @@ class ModuleOp(SPIRVOp):
     vce_triple = opt_prop_def(VerCapExtAttr)
     sym_name = opt_prop_def(SymbolNameConstraint())
     body = region_def("single_block")
-    traits = traits_def(
-        Isolated(), NoTerminator(), SymbolTable(), OptionalSymbolOpInterface()
-    )
+    traits = traits_def(Isolated(), NoTerminator(), SymbolTable(), OptionalSymbolOpInterface())
 
     def __init__(
         self,

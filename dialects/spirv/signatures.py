@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, OpDef
 from xdsl.traits import IsolatedFromAbove, OpTrait
 
+
 class Isolated(IsolatedFromAbove):
     """xDSL's trait, which climbs from every operand; this one looks at every operation once."""
 

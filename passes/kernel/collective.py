@@ -14,21 +14,25 @@ is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from xdsl.dialects import gpu, linalg
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, ContractionAttr
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, ContractionAttr, PackOp
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
 from xdsl_spirv.passes.kernel.result import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of, storage
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.packing import plan_packing
+from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, plan
 from xdsl_spirv.passes.schedule.target import target_of
+
+Operand: TypeAlias = StagedOperand | PackedOperand
 
 
 class Core(Protocol):
@@ -38,10 +42,8 @@ class Core(Protocol):
         """The accumulators: the initial value's elements, or 0."""
         ...
 
-    def multiply(
-        self, a: StagedOperand, b: StagedOperand, carried: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """The accumulators after one K tile in Workgroup memory."""
+    def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """The accumulators after one K tile."""
         ...
 
     def end(self, totals: Sequence[SSAValue], result: SSAValue) -> None:
@@ -57,6 +59,8 @@ def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: 
     collectives = [c for c in module.walk() if isinstance(c, CollectiveOp)]
     for collective in collectives:
         root = collective.body.block.last_op
+        if isinstance(root, PackOp):
+            continue
         if not isinstance(root, linalg.ops.GenericOp):
             refuse(pass_name, root or collective, "a collective ends with a linalg.generic")
         schedule = root.attributes.get(SCHEDULE)
@@ -64,6 +68,32 @@ def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: 
             refuse(pass_name, root, "it has no #schedule.contraction: run assign-schedule first")
         if schedule.instruction.kind.data == instruction:
             _lower(pass_name, module, collective, root, schedule, core)
+
+
+def lower_packs(pass_name: str, module: ModuleOp) -> None:
+    """Write out the body of each kernel that packs an operand into fragments."""
+    for collective in [c for c in module.walk() if isinstance(c, CollectiveOp)]:
+        op = collective.body.block.last_op
+        if isinstance(op, PackOp):
+            made = plan_packing(op.source, op.packing, target_of(module, pass_name))
+            source, destination = op.source, op.destination
+            builder, after = _replaced(collective)
+            lower_pack(builder, source, destination, made)
+            builder.finish()
+            builder.entry.add_ops(after)
+
+
+def _replaced(collective: CollectiveOp) -> tuple[KernelBuilder, list[Operation]]:
+    """A builder in the place of a collective, and what follows it, for the time being detached."""
+    block = collective.parent_block()
+    assert block is not None
+    after = list(block.ops)
+    after = after[after.index(collective) + 1 :]
+    for op in after:
+        op.detach()
+    collective.detach()
+    collective.erase()
+    return KernelBuilder(block), after
 
 
 def _lower(
@@ -84,20 +114,12 @@ def _lower(
     for op in collective.body.block.ops:
         if isinstance(op, linalg.ops.CopyOp):
             init = op.inputs[0]
-    block = collective.parent_block()
-    assert block is not None
-    after = list(block.ops)
-    after = after[after.index(collective) + 1 :]
-    for op in after:
-        op.detach()
     result = root.outputs[0]
-    values = (made.contraction.a, made.contraction.b, init, result)
-    collective.detach()
-    collective.erase()
-    builder = KernelBuilder(block)
-    _emit(builder, made, core, *values)
+    a, b = (storage(value)[0] for value in (made.contraction.a, made.contraction.b))
+    builder, after = _replaced(collective)
+    _emit(builder, made, core, a, b, init, result)
     builder.finish()
-    block.add_ops(after)
+    builder.entry.add_ops(after)
 
 
 def _emit(
@@ -111,28 +133,68 @@ def _emit(
 ) -> None:
     """result = a * b + init, the whole kernel body; a missing init is 0."""
     place = _place(builder, made)
-    staged_a, staged_b = (
-        StagedOperand(
-            builder, storage(value)[0], tile, place.batch, index, place.invocation, made.invocations
-        )
-        for value, tile, index in ((a, made.a, place.tile_row), (b, made.b, place.tile_column))
-    )
     core = make_core(builder, made, place)
-    accumulators = core.begin(init)
-    _, _, tile_k = made.schedule.tile
-    looped = made.contraction.k > tile_k
+    operands = _operand(builder, made, place, 0, a), _operand(builder, made, place, 1, b)
+    totals = _multiply(builder, made, core, operands, core.begin(init))
+    core.end(totals, result)
+
+
+def _operand(b: KernelBuilder, made: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
+    """The code that brings A (0) or B (1) to where it is multiplied."""
+    tile = (made.a, made.b)[number]
+    index = (place.tile_row, place.tile_column)[number]
+    if isinstance(tile, StagedTile):
+        invocations = made.invocations
+        return StagedOperand(b, stored, tile, place.batch, index, place.invocation, invocations)
+    fragments = made.schedule.tile[number] // made.schedule.instruction.sizes[number]
+    return PackedOperand(b, stored, tile, place.batch, b.times(index, fragments), place.lane)
+
+
+def _multiply(
+    builder: KernelBuilder,
+    made: Plan,
+    core: Core,
+    operands: tuple[Operand, Operand],
+    accumulators: Sequence[SSAValue],
+) -> Sequence[SSAValue]:
+    """The K loop: each tile staged, then multiplied."""
+    a, b = operands
+    size, tile = made.contraction.k, made.schedule.tile[2]
+    staged = [each for each in operands if isinstance(each, StagedOperand)]
+
+    def load(k: Index) -> list[list[SSAValue]]:
+        return [each.load_all(k) for each in staged]
+
+    def multiply(
+        k: Index, moved: Sequence[Sequence[SSAValue]], carried: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        if staged and made.is_looped:
+            builder.barrier()
+        for each, values in zip(staged, moved, strict=True):
+            each.store_all(values, k)
+        if staged:
+            builder.barrier()
+        for each in operands:
+            each.enter(k)
+        return core.multiply(a, b, carried)
 
     def step(k: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        values_a, values_b = staged_a.load_all(k), staged_b.load_all(k)
-        if looped:
-            builder.barrier()
-        staged_a.store_all(values_a, k)
-        staged_b.store_all(values_b, k)
-        builder.barrier()
-        return core.multiply(staged_a, staged_b, carried)
+        return multiply(k, load(k), carried)
 
-    totals = builder.loop(made.contraction.k, tile_k, accumulators, step, "k")
-    core.end(totals, result)
+    def step_ahead(k: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        totals, waiting = carried[: len(accumulators)], list(carried[len(accumulators) :])
+        moved = [[waiting.pop(0) for _ in each.moves] for each in staged]
+        following = builder.plus(k, tile)
+        # After the last tile the first one is read again, for nothing.
+        ahead = load(builder.select(builder.below(following, size), following, 0))
+        results = multiply(k, moved, totals)
+        return [*results, *(value for each in ahead for value in each)]
+
+    if not made.prefetches:
+        return builder.loop(size, tile, accumulators, step, "k")
+    first = [value for each in load(0) for value in each]
+    results = builder.loop(size, tile, [*accumulators, *first], step_ahead, "k")
+    return results[: len(accumulators)]
 
 
 def _place(b: KernelBuilder, made: Plan) -> Place:

@@ -22,10 +22,9 @@ from xdsl_spirv.dialects.spirv.enums import (
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.builder import KernelBuilder
-from xdsl_spirv.passes.kernel.collective import lower_collectives
+from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives, lower_packs
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
 from xdsl_spirv.passes.kernel.result import Place
-from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.plan import Plan
 
 SIGNED = (
@@ -43,6 +42,7 @@ class ContractionToCooperativeMatrixPass(ModulePass):
     name = "contraction-to-cooperative-matrix"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_packs(self.name, op)
         lower_collectives(self.name, op, "coopmat", CooperativeCore)
 
 
@@ -60,10 +60,8 @@ class CooperativeCore:
     def end(self, totals: Sequence[SSAValue], result: SSAValue) -> None:
         self.tile.store(totals, self.tile.flat(result))
 
-    def multiply(
-        self, a: StagedOperand, b: StagedOperand, carried: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """The MulAdds of one K tile in Workgroup memory."""
+    def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """The MulAdds of one K tile."""
         m, n, k = self.made.schedule.instruction.sizes
         count_m, count_n, count_k = self.made.schedule.fragments
         type_a, type_b, _ = self.types

@@ -27,7 +27,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
-from xdsl_spirv.passes.kernel.collective import lower_collectives
+from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives
 from xdsl_spirv.passes.kernel.result import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.plan import Plan, vector_type
@@ -128,10 +128,10 @@ class InvocationCore:
 
     # The products
 
-    def multiply(
-        self, a: StagedOperand, b: StagedOperand, carried: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
+    def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The multiply-adds of one K tile in Workgroup memory."""
+        assert isinstance(a, StagedOperand)
+        assert isinstance(b, StagedOperand)
         _, _, count = self.made.schedule.fragments
 
         def step(k: Index, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:

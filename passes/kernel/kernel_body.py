@@ -19,6 +19,8 @@ from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
     CollectiveOp,
     DispatchOp,
+    PackedViewOp,
+    PackOp,
     PaddedViewOp,
     YieldOp,
 )
@@ -88,7 +90,7 @@ class KernelBody:
             while not isinstance(value, BlockArgument):
                 owner = value.owner
                 assert isinstance(owner, Operation)
-                if not isinstance(owner, tensor.PadOp | linalg.ops.GenericOp):
+                if not isinstance(owner, tensor.PadOp | linalg.ops.GenericOp | PackedViewOp):
                     break
                 self._roles[owner] = role
                 value = owner.operands[0]
@@ -153,6 +155,11 @@ class KernelBody:
                 self._scalar(op)
             case tensor.SplatOp():
                 self._fill(self._of(op.input), op.result)
+            case PackOp(result=result) if result is not None:
+                place = self._place(result)
+                self.ops.append(PackOp(self._of(op.source), place, op.packing))
+            case PackedViewOp():
+                self._packed(op)
             case tensor.PadOp() if pads_with_zeros(op):
                 self._padded(op)
             case LinalgStructuredOperation():
@@ -179,6 +186,12 @@ class KernelBody:
         sizes = zip(shape_of(op.result), shape_of(op.source), low, strict=True)
         view = PaddedViewOp(source, low, [all - size - before for all, size, before in sizes])
         view.result.name_hint = f"{source.name_hint or 'operand'}_padded"
+        self.ops.append(view)
+        self._memory[op.result] = view.result
+
+    def _packed(self, op: PackedViewOp) -> None:
+        source = self._of(op.source, self._roles.get(op, ""))
+        view = PackedViewOp(source, op.packing, buffer_type(op.result.type, STORAGE_BUFFER))
         self.ops.append(view)
         self._memory[op.result] = view.result
 

@@ -31,13 +31,14 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, PackOp
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.epilogue import NotFused
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.target import target_of
 
@@ -59,6 +60,11 @@ class OutlineDispatchesPass(ModulePass):
             self._enclose(root)
         kernels = _Kernels()
         for dispatch in [each for each in op.walk() if isinstance(each, DispatchOp)]:
+            if (pack := _pack(dispatch)) is not None:
+                packing = plan_packing(pack.source, pack.packing, target)
+                shape = _Shape(packing.grid, (packing.invocations, 1, 1))
+                _launch(dispatch, KernelBody(dispatch, None), _pack_name(pack), shape, kernels)
+                continue
             root = _root(dispatch)
             if root is None:
                 continue
@@ -96,6 +102,17 @@ class OutlineDispatchesPass(ModulePass):
             form_contraction(contraction_of(root), alone=True)
         except NotAContraction as error:
             refuse(self.name, root, str(error))
+
+
+def _pack(dispatch: DispatchOp) -> PackOp | None:
+    """What a dispatch packs into fragments, if that is what it does."""
+    return next((op for op in dispatch.body.block.ops if isinstance(op, PackOp)), None)
+
+
+def _pack_name(pack: PackOp) -> str:
+    """`pack_MxK` or `pack_NxK`."""
+    _, outer, inner = pack.packing.extents
+    return f"pack_{outer}x{inner}"
 
 
 def _root(dispatch: DispatchOp) -> LinalgStructuredOperation | None:

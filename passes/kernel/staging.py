@@ -29,7 +29,14 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.walk import Spot, origin, spot
-from xdsl_spirv.passes.schedule.plan import BATCH, INNER, OUTER, StagedTile, ceil_div
+from xdsl_spirv.passes.schedule.plan import (
+    BATCH,
+    INNER,
+    OUTER,
+    UNROLLED,
+    StagedTile,
+    ceil_div,
+)
 
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 
@@ -39,9 +46,6 @@ PACKED = 4
 """Elements in a word of a packed operand."""
 
 FOUR_BYTES = VectorType(i8, [PACKED])
-
-UNROLLED = 16
-"""Moves an invocation makes for one tile without a loop."""
 
 CHUNK = 4
 """Moves in the body of the loop that is used beyond that."""
@@ -160,7 +164,7 @@ class StagedOperand:
         origin = self._k_origin(k)
         return [self._load(move, origin) for move in self.moves]
 
-    def store_all(self, values: list[SSAValue], k: Index) -> None:
+    def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
         """Registers to Workgroup memory, or the whole copy where it takes a loop."""
         for move, value in zip(self.moves, values, strict=True):
             self._store(move, value)
@@ -174,6 +178,9 @@ class StagedOperand:
         for move, value in zip(moves, values, strict=True):
             self._store(move, value)
         return ()
+
+    def enter(self, k: Index) -> None:
+        """Nothing: the tile in Workgroup memory is the one that begins at `k`."""
 
     def _k_origin(self, k: Index) -> Index:
         along_row = self.tile.k_axis == 1 and not self.tile.gathered

@@ -33,7 +33,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import PaddedViewOp
+from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
 from xdsl_spirv.passes.constants import is_zero
 from xdsl_spirv.passes.schedule.body import NotAContraction, factors_of
 from xdsl_spirv.passes.schedule.epilogue import Epilogue, epilogue_of, prologue_of
@@ -134,8 +134,26 @@ class Contraction:
         batch, m, n, _ = self.groups
         return layout_of(map, shape, None, self.sizes, (batch, m, n))
 
+    def packing(
+        self, operand: int, fragment: tuple[int, int], tile: tuple[int, int]
+    ) -> PackingAttr:
+        """How A (0) or B (1) is packed into fragments; both pairs along M or N, and K."""
+        batch, *free, k = self.groups
+        groups = (batch, free[operand], k)
+        loops = [loop for group in groups for loop in group]
+        others = [loop for loop in range(len(self.sizes)) if loop not in loops]
+        map = _reordered(self.maps[operand], [*loops, *others])
+        return PackingAttr(
+            "AB"[operand],
+            fragment,
+            tile,
+            AffineMapAttr(AffineMap(len(loops), 0, map.results)),
+            [self.sizes[loop] for loop in loops],
+            [len(group) for group in groups],
+        )
+
     def _layout(self, value: SSAValue, map: AffineMap, groups: Sequence[range]) -> Layout:
-        stored, low = storage(value)
+        stored, low = (value, None) if packing_of(value) else storage(value)
         return layout_of(map, shape_of(stored), low, self.sizes, groups)
 
     @property
@@ -179,6 +197,8 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
     """
     owner = value.owner
     match owner:
+        case PackedViewOp():
+            return owner.source, (0,) * len(shape_of(owner.source))
         case PaddedViewOp():
             value, low = owner.memref, owner.low.get_values()
         case tensor.PadOp() if pads_with_zeros(owner):
@@ -187,6 +207,11 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
             low = (0,) * len(shape_of(value))
     computed = prologue_of(value)
     return (computed[-1].inputs[0] if computed else value), low
+
+
+def packing_of(value: SSAValue) -> PackingAttr | None:
+    """How an operand is packed into fragments; None where it lies row by row."""
+    return value.owner.packing if isinstance(value.owner, PackedViewOp) else None
 
 
 def pads_with_zeros(op: tensor.PadOp) -> bool:

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.schedule import bit_width
-from xdsl_spirv.passes.schedule.contraction import shape_of, storage
-from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, ceil_div
+from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
+from xdsl_spirv.passes.schedule.contraction import packing_of, shape_of, storage
+from xdsl_spirv.passes.schedule.plan import (
+    UNROLLED,
+    PackedTile,
+    Plan,
+    StagedTile,
+    ceil_div,
+    packing_for,
+)
+
+MOST_STAGES = 2
 
 PACKED = 4
 """8-bit elements in a word of packed dot products."""
@@ -41,11 +50,13 @@ def problems_of(plan: Plan) -> Iterator[str]:
     yield from wrong
     if wrong:
         return
-    yield from _operand("a", plan.a, plan)
-    yield from _operand("b", plan.b, plan)
+    for name, tile in (("a", plan.a), ("b", plan.b)):
+        if isinstance(tile, PackedTile):
+            yield from _direct(name, tile, plan)
+        else:
+            yield from _operand(name, tile, plan)
     yield from _limits(plan)
-    if plan.schedule.stages.data != 1:
-        yield f"stages = {plan.schedule.stages.data}: only 1 is implemented"
+    yield from _stages(plan)
 
 
 def _instruction(plan: Plan) -> Iterator[str]:
@@ -113,7 +124,7 @@ def _dots(plan: Plan) -> Iterator[str]:
     if k % PACKED:
         yield f"dot: K = {k} is not a multiple of {PACKED}: {ceil_div(k, PACKED) * PACKED} is"
     for name, tile in (("a", plan.a), ("b", plan.b)):
-        if tile.vector % PACKED:
+        if isinstance(tile, StagedTile) and tile.vector % PACKED:
             yield f"{name}: vector = {tile.vector} is not a multiple of {PACKED}, a word of dot's"
 
 
@@ -152,9 +163,57 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
             f"{name}: rows of {row} bytes in Workgroup memory are not a multiple of {needed}, as "
             f"cooperative loads need: padding = {padding} makes them so"
         )
-    buffers = (plan.schedule.a if name == "a" else plan.schedule.b).buffers.data
-    if buffers != 1:
-        yield f"{name}: buffers = {buffers}: only 1 is implemented"
+    path = plan.schedule.a if name == "a" else plan.schedule.b
+    if isinstance(path, StagedAttr) and path.buffers.data != 1:
+        yield f"{name}: buffers = {path.buffers.data}: only 1 is implemented"
+    if packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
+        yield f"{name}: staged, but the operand is packed into fragments: direct reads it"
+
+
+def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
+    """Why an operand cannot be read in fragments."""
+    if not plan.is_cooperative:
+        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
+        return
+    if not plan.target.even_fragments:
+        yield f"{name}: {plan.target.name} does not list how it distributes fragments: use staged"
+    operand = 0 if name == "a" else 1
+    value = (plan.contraction.a, plan.contraction.b)[operand]
+    found, needed = tile.packing, packing_for(plan.contraction, plan.schedule, operand)
+    if packing_of(value) is None and storage(value)[0] is not value:
+        yield f"{name}: direct, but the operand is computed or padded in the kernel: use staged"
+    _, inner_count, outer_count, _ = found.shape
+    _, inner_needed, outer_needed, _ = needed.shape
+    if (
+        _meaning(found) != _meaning(needed)
+        or inner_count < inner_needed
+        or outer_count < outer_needed
+    ):
+        yield f"{name}: the operand is packed as {found}, the schedule needs {needed}"
+    if tile.words not in (1, 2, 4):
+        yield (
+            f"{name}: an invocation's share of a fragment has {tile.components} elements, "
+            "not 1, 2 or 4 words"
+        )
+
+
+def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:
+    """All but how far zeros go."""
+    return packing.use, packing.fragment, packing.map, packing.sizes, packing.groups
+
+
+def _stages(plan: Plan) -> Iterator[str]:
+    stages = plan.schedule.stages.data
+    if stages > MOST_STAGES:
+        yield f"stages = {stages}: at most {MOST_STAGES}"
+    if stages != MOST_STAGES:
+        return
+    for name, tile in (("a", plan.a), ("b", plan.b)):
+        if isinstance(tile, StagedTile) and (moves := plan.moves(tile)) > UNROLLED:
+            yield (
+                f"stages = {stages}: {name} takes {moves} moves of each invocation, at most "
+                f"{UNROLLED} wait in registers: use a smaller K or stages = 1"
+            )
 
 
 def _limits(plan: Plan) -> Iterator[str]:

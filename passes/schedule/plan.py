@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType, i32
 from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.schedule import ContractionAttr, StagedAttr, bit_width
-from xdsl_spirv.passes.schedule.contraction import Contraction
+from xdsl_spirv.dialects.schedule import (
+    ContractionAttr,
+    DirectAttr,
+    PackingAttr,
+    StagedAttr,
+    bit_width,
+)
+from xdsl_spirv.passes.schedule.contraction import Contraction, packing_of
 from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.targets import Target
 
@@ -40,6 +46,9 @@ def vector_type(element_type: Attribute, count: int) -> Attribute:
 
 
 WORD_BYTES = 4
+
+UNROLLED = 16
+"""Moves an invocation makes for one tile without a loop."""
 
 BATCH, OUTER, INNER = range(3)
 """The walks of an operand's layout: batch, its M or N, and K."""
@@ -128,6 +137,36 @@ class StagedTile:
         return self.extent[0] % self.shape[0] != 0, self.extent[1] % self.shape[1] != 0
 
 
+@dataclass(frozen=True)
+class PackedTile:
+    """
+    One operand that is read from global memory in fragments, as the device holds them.
+
+    An invocation's share of a fragment lies side by side, moved as 32-bit words.
+    """
+
+    packing: PackingAttr
+    element_type: Attribute
+    subgroup_size: int
+
+    workgroup_bytes = 0
+    k_axis = 1
+
+    @property
+    def element_bytes(self) -> int:
+        return bit_width(self.element_type) // 8
+
+    @property
+    def components(self) -> int:
+        """Elements of a fragment that an invocation holds."""
+        return self.packing.shape[3] // self.subgroup_size
+
+    @property
+    def words(self) -> int:
+        """32-bit words of an invocation's share."""
+        return self.components * self.element_bytes // WORD_BYTES
+
+
 def k_axis_of(layout: Layout) -> int:
     """Which way an operand's tile lies: along K where that is contiguous or nothing is."""
     return 0 if layout.is_contiguous(OUTER) and not layout.is_contiguous(INNER) else 1
@@ -145,8 +184,27 @@ class Plan:
     contraction: Contraction
     schedule: ContractionAttr
     target: Target
-    a: StagedTile
-    b: StagedTile
+    a: StagedTile | PackedTile
+    b: StagedTile | PackedTile
+
+    @property
+    def staged(self) -> tuple[StagedTile, ...]:
+        """The operands' tiles that pass through Workgroup memory."""
+        return tuple(tile for tile in (self.a, self.b) if isinstance(tile, StagedTile))
+
+    def moves(self, tile: StagedTile) -> int:
+        """Vectors of a tile that each invocation moves."""
+        return ceil_div(tile.vectors, self.invocations)
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether K is more than one tile deep."""
+        return self.contraction.k > self.schedule.tile[2]
+
+    @property
+    def prefetches(self) -> bool:
+        """Whether a tile is read while the one before is multiplied."""
+        return self.is_looped and self.schedule.stages.data > 1 and bool(self.staged)
 
     @property
     def invocations(self) -> int:
@@ -165,7 +223,7 @@ class Plan:
     @property
     def row_group(self) -> int:
         """Rows of the result that lie side by side in an invocation's part."""
-        return self.a.vector if self.a.k_axis == 0 else 1
+        return self.a.vector if isinstance(self.a, StagedTile) and self.a.k_axis == 0 else 1
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -263,14 +321,14 @@ class Plan:
         return self.a.workgroup_bytes + self.b.workgroup_bytes + scratch_bytes
 
 
-def _staged(
+def staged_tile(
     path: StagedAttr,
     element_type: Attribute,
     outer: tuple[int, int],
     inner: tuple[int, int],
     layout: Layout,
-    as_bits: bool,
-    packed: bool,
+    as_bits: bool = False,
+    packed: bool = False,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = 1 if packed else k_axis_of(layout)
@@ -290,17 +348,25 @@ def _staged(
 
 def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) -> Plan:
     """Pure arithmetic; whether the plan fits is asked of `fit.check`."""
-    tile_m, tile_n, tile_k = schedule.tile
-    a_type, b_type, _ = contraction.element_types
-    a_layout, b_layout, _ = contraction.layouts
-    inner = (tile_k, contraction.k)
-    scalar = schedule.instruction.kind.data == "fma"
-    packed = schedule.instruction.kind.data == "dot"
-    a_bits, b_bits = (scalar and isinstance(t, BFloat16Type) for t in (a_type, b_type))
-    return Plan(
-        contraction,
-        schedule,
-        target,
-        _staged(schedule.a, a_type, (tile_m, contraction.m), inner, a_layout, a_bits, packed),
-        _staged(schedule.b, b_type, (tile_n, contraction.n), inner, b_layout, b_bits, packed),
-    )
+
+    def tile(operand: int, path: StagedAttr | DirectAttr) -> StagedTile | PackedTile:
+        element = contraction.element_types[operand]
+        sizes = (contraction.m, contraction.n)
+        outer = (schedule.tile[operand], sizes[operand])
+        inner = (schedule.tile[2], contraction.k)
+        if isinstance(path, StagedAttr):
+            kind = schedule.instruction.kind.data
+            as_bits = kind == "fma" and isinstance(element, BFloat16Type)
+            layout = contraction.layouts[operand]
+            return staged_tile(path, element, outer, inner, layout, as_bits, kind == "dot")
+        value = contraction.b if operand else contraction.a
+        packing = packing_of(value) or packing_for(contraction, schedule, operand)
+        return PackedTile(packing, element, target.subgroup_size)
+
+    return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
+
+
+def packing_for(contraction: Contraction, schedule: ContractionAttr, operand: int) -> PackingAttr:
+    """How A (0) or B (1) is packed for a schedule that reads it directly."""
+    fragment, tile = schedule.instruction.sizes, schedule.tile
+    return contraction.packing(operand, (fragment[operand], fragment[2]), (tile[operand], tile[2]))

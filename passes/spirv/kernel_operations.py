@@ -33,7 +33,11 @@ from xdsl_spirv.dialects.spirv import (
     logic,
 )
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp, CompositeExtractOp
+from xdsl_spirv.dialects.spirv.composite import (
+    CompositeConstructOp,
+    CompositeExtractOp,
+    CompositeInsertOp,
+)
 from xdsl_spirv.dialects.spirv.control_flow import (
     BranchConditionalOp,
     BranchOp,
@@ -380,6 +384,8 @@ HANDLERS: dict[type[Operation], Convert] = {
     vector.ExtractOp: extract,
     vector.BroadcastOp: broadcast,
     CompositeConstructOp: same,
+    CompositeExtractOp: same,
+    CompositeInsertOp: same,
     conversion.BitcastOp: same,
     dot_product.SDotOp: same,
     dot_product.SUDotOp: same,

@@ -41,7 +41,7 @@ func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128
 
 // -----
 
-// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: b: buffers = 2: only 1 is implemented; stages = 3: only 1 is implemented
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: b: buffers = 2: only 1 is implemented; stages = 3: at most 2
 func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
   %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [16, 16, 16], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<>, b = staged<buffers = 2>, stages = 3>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
   return %0 : tensor<128x128xf32>
@@ -110,4 +110,20 @@ func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>, %c: tensor<8x8xf32>) -
 func.func @main(%a: tensor<8x8xi8>, %b: tensor<8x8xi8>, %c: tensor<8x8xi32>) -> tensor<8x8xi32> {
   %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [4, 2, 12], subgroups = [1, 1], instruction = dot 1x1x6, a = staged<vector = 4>, b = staged<vector = 2>>} ins(%a, %b : tensor<8x8xi8>, tensor<8x8xi8>) outs(%c : tensor<8x8xi32>) -> tensor<8x8xi32>
   return %0 : tensor<8x8xi32>
+}
+
+// -----
+
+// CHECK: a: direct is for coopmat: staged serves fma
+func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [4, 2, 8], subgroups = [1, 1], instruction = fma 1x1x1, a = direct, b = staged<>>} ins(%a, %b : tensor<8x8xf32>, tensor<8x8xf32>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
+}
+
+// -----
+
+// CHECK: stages = 2: a takes 64 moves of each invocation, at most 16 wait in registers: use a smaller K or stages = 1
+func.func @main(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>, %c: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [64, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<padding = 8>, b = staged<padding = 8>, stages = 2>} ins(%a, %b : tensor<64x64xf16>, tensor<64x64xf16>) outs(%c : tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %0 : tensor<64x64xf32>
 }

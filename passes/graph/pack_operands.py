@@ -1,0 +1,138 @@
+"""
+Operands that a schedule reads directly are packed into fragments, once, before they are read.
+
+    %r = schedule.dispatch(%A, %B) {          %p = schedule.dispatch(%B) { schedule.pack }
+      ... matmul {schedule = #schedule.   ->  %r = schedule.dispatch(%A, %p) {
+          contraction<..., b = direct>}         %b = schedule.packed_view %p
+    }                                           ... matmul ins(%a, %b) }
+
+Where the operand is a weight the packing depends on nothing that changes from run to run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.hints import isa
+
+from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
+    ContractionAttr,
+    DirectAttr,
+    DispatchOp,
+    PackedViewOp,
+    PackingAttr,
+    PackOp,
+    YieldOp,
+)
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    packing_of,
+)
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.plan import packing_for, plan
+from xdsl_spirv.passes.schedule.target import target_of
+
+
+@dataclass(frozen=True)
+class PackOperandsPass(ModulePass):
+    """Packs every operand that a contraction's schedule calls `direct`."""
+
+    name = "pack-operands"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        packed: dict[tuple[SSAValue, PackingAttr], SSAValue] = {}
+        for root in [each for each in op.walk() if SCHEDULE in each.attributes]:
+            schedule = root.attributes[SCHEDULE]
+            if not isinstance(schedule, ContractionAttr):
+                continue
+            paths = (schedule.a, schedule.b)
+            if not any(isinstance(path, DirectAttr) for path in paths):
+                continue
+            assert isinstance(root, LinalgStructuredOperation)
+            try:
+                contraction = contraction_of(root)
+                check(plan(contraction, schedule, target_of(op, self.name)))
+            except (NotAContraction, ScheduleDoesNotFit) as error:
+                refuse(self.name, root, str(error))
+            for number, path in enumerate(paths):
+                if isinstance(path, DirectAttr):
+                    self._pack(contraction, schedule, number, packed)
+
+    def _pack(
+        self,
+        contraction: Contraction,
+        schedule: ContractionAttr,
+        number: int,
+        packed: dict[tuple[SSAValue, PackingAttr], SSAValue],
+    ) -> None:
+        root = contraction.op
+        value = (contraction.a, contraction.b)[number]
+        if packing_of(value) is not None:
+            return
+        packing = packing_for(contraction, schedule, number)
+        dispatch = root.parent_op()
+        if not isinstance(dispatch, DispatchOp):
+            refuse(self.name, root, "it is in no schedule.dispatch: run form-dispatches first")
+        if not isinstance(value, BlockArgument):
+            refuse(self.name, root, "an operand that is read directly comes from outside")
+        source = _packed(dispatch, value, packing, packed)
+        block = dispatch.body.block
+        argument = block.insert_arg(source.type, len(block.args))
+        argument.name_hint = f"{value.name_hint or 'operand'}_packed"
+        dispatch.operands = [*dispatch.operands, source]
+        view = PackedViewOp(argument, packing, value.type)
+        block.insert_ops_before([view], root)
+        root.operands = [view.result if each is value else each for each in root.operands]
+        if value.first_use is None:
+            dispatch.operands = [v for n, v in enumerate(dispatch.operands) if n != value.index]
+            block.erase_arg(value)
+
+
+def _packed(
+    dispatch: DispatchOp,
+    value: BlockArgument,
+    packing: PackingAttr,
+    packed: dict[tuple[SSAValue, PackingAttr], SSAValue],
+) -> SSAValue:
+    """What the host passes for `value`, packed: by a dispatch that is there, or a new one."""
+    source = dispatch.inputs[value.index]
+    known = packed.get((source, packing))
+    if known is not None:
+        return known
+    assert isa(source.type, TensorType)
+    type = TensorType(source.type.element_type, packing.shape)
+    block = Block(arg_types=[source.type])
+    block.args[0].name_hint = source.name_hint
+    empty = tensor.EmptyOp((), type)
+    pack = PackOp(block.args[0], empty.tensor, packing)
+    assert pack.result is not None
+    block.add_ops([empty, pack, YieldOp(pack.result)])
+    made = DispatchOp([source], [type], Region(block))
+    made.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
+    _insert_early(made, source)
+    packed[source, packing] = made.outputs[0]
+    return made.outputs[0]
+
+
+def _insert_early(made: DispatchOp, source: SSAValue) -> None:
+    """Right after what makes `source`, so that every reader follows."""
+    if isinstance(source, BlockArgument):
+        block = source.block
+        assert block.first_op is not None
+        block.insert_op_before(made, block.first_op)
+        return
+    owner = source.owner
+    assert isinstance(owner, Operation)
+    block = owner.parent_block()
+    assert block is not None
+    block.insert_op_after(made, owner)
