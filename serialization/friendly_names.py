@@ -62,6 +62,10 @@ _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 _ENCODINGS = {"BFloat16KHR": "bfloat16", "Float8E4M3EXT": "fp8e4m3", "Float8E5M2EXT": "fp8e5m2"}
 
+DIGITS = frozenset("0123456789")
+NUMERIC = re.compile(r"[0-9]+(_[0-9]+)*").fullmatch
+UNUSUAL = re.compile(r"[^A-Za-z0-9_]")
+
 Describe = Callable[["_Namer", list[RawOperand]], str]
 
 
@@ -75,7 +79,7 @@ def friendly_names(module: RawModule) -> Mapping[int, str]:
 
 
 def _sanitize(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]", "_", name.encode("utf-8", "surrogateescape").decode("latin-1"))
+    return UNUSUAL.sub("_", name.encode("utf-8", "surrogateescape").decode("latin-1"))
 
 
 class _Namer:
@@ -83,7 +87,7 @@ class _Namer:
         self._module = module
         self._clear()
         self._visit_all(self._few())
-        if any(re.fullmatch(r"[0-9]+(_[0-9]+)*", name) for name in self._used):
+        if any(n[0] in DIGITS and n != str(i) and NUMERIC(n) for i, n in self.names.items()):
             # A name that looks like a number takes it from the id that has that number.
             self._clear()
             self._visit_all(np.isin(module.opcodes, list(_results() | _describers().keys())))

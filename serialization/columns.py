@@ -1,0 +1,340 @@
+"""
+Instructions of one form are printed together, column by column.
+
+A form is what makes instructions print alike: opcode, length, and the words that decide what the
+others mean (`Shape.deciding`: an enumerant with parameters, a constant's type, the instruction of
+an extended set). Each word of a form is then a column with a table from word to text, and a line is
+one `%` of a template. A form with a word that takes more than a table to print (a string, a number
+of several words) has no columns; its instructions are read one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.literals import NumberType, format_number, value_of
+from xdsl_spirv.serialization.operands import Spec, enum_table, extended_plan, nested_plan, plan
+
+if TYPE_CHECKING:
+    from xdsl_spirv.serialization.operands import Symbols
+
+Column: TypeAlias = Mapping[int, str] | None
+"""How to print a word, raising `KeyError` for one that is not in the table; None for an id."""
+
+NUMBERED_SETS = re.compile(
+    r"NonSemantic\.(DebugPrintf|DebugBreak|Graph\..*|Shader\.DebugInfo\.(?!100$).*)"
+)
+"""
+Instruction sets whose instructions are printed by number.
+
+Assemblers of 2025 know no names in these sets, and newer ones take both.
+"""
+
+UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
+"""Enumerations that `spirv-as` has names for but cannot read."""
+
+
+FEW = 32
+"""Forms of fewer operands are laid out once for all modules."""
+
+
+class _Integers(dict[int, str]):
+    def __missing__(self, key: int) -> str:
+        return str(key)
+
+
+_INTEGERS = _Integers()
+
+
+class _Masks(dict[int, str]):
+    """A mask without parameters -> its text; raises `KeyError` for every other."""
+
+    def __init__(self, kind: str):
+        super().__init__()
+        self._kind = kind
+        table = enum_table(kind)
+        self._most = 1 if kind == "MemoryAccess" else len(table.names)
+        self._plain = sum(v for v in table.names if v not in table.parameters)
+
+    def __missing__(self, key: int) -> str:
+        # `spirv-as` does not read every mask of several names: the slow way knows which.
+        if key & ~self._plain or key.bit_count() > self._most:
+            raise KeyError(key)
+        text = self[key] = enumerants(self._kind, key)
+        return text
+
+
+class _Numbers(dict[int, str]):
+    """A number of one word -> its text; raises `KeyError` for bits outside of its type."""
+
+    def __init__(self, number: NumberType):
+        super().__init__()
+        self._number = number
+
+    def __missing__(self, key: int) -> str:
+        value = value_of([key], self._number)
+        if value is None:
+            raise KeyError(key)
+        text = self[key] = format_number(value, self._number)
+        return text
+
+
+@cache
+def enumerants(kind: str, value: int) -> str:
+    """An enumerant's name, or a mask's, joined by `|` from the lowest bit."""
+    names = enum_table(kind).names
+    if value in names:
+        return names[value]
+    return "|".join(names[1 << i] for i in range(value.bit_length()) if value >> i & 1)
+
+
+def opcode_name(opcode: int) -> str:
+    """The operation of an OpSpecConstantOp."""
+    entry = grammar().by_opcode(opcode)
+    return str(opcode) if entry is None else entry.name.removeprefix("Op")
+
+
+def extended_name(symbols: Symbols, set_id: int, number: int, index: int) -> str:
+    """An extended instruction's name, its number in a set that is unknown."""
+    known = symbols.instruction_set(set_id, index)
+    if known is None or NUMBERED_SETS.fullmatch(symbols.imports[set_id]):
+        return str(number)
+    entry = grammar().by_extended_opcode(known, number)
+    return str(number) if entry is None else entry.name
+
+
+class Shape:
+    """What the grammar says of how to print an opcode."""
+
+    def __init__(self, opcode: int):
+        specs = plan(opcode)
+        entry = grammar().by_opcode(opcode)
+        self.known = specs is not None
+        self.specs = specs or ()
+        self.name = entry.name if entry else ""
+        self.takes_more = _takes_more(self.specs)
+        """Whether an assembler would take a word behind it for one more operand."""
+        self.result = next((i for i, s in enumerate(self.specs) if s.kind == "IdResult"), None)
+        kinds = {spec.kind for spec in self.specs}
+        self.fussy = bool(kinds & {"MemoryAccess", "Decoration"})
+        """Whether `spirv-as` may not read what spirv-dis prints."""
+        self.extended = "LiteralExtInstInteger" in kinds
+        single = [s.form == "id" and s.quantifier != "*" for s in self.specs]
+        self.ids = [*single, False].index(False)
+        """How many ids it begins with."""
+        self.deciding = _deciding(self.specs)
+        """The places of the words that decide what the others mean."""
+
+    def template(self, margin: str, pad: int, columns: int) -> str:
+        """The line of an instruction for `%`, which takes the result's text first."""
+        if self.result is None:
+            return " ".join([margin + self.name, *["%s"] * columns])
+        return " ".join([f"%{pad}s = {self.name}", *["%s"] * (columns - 1)])
+
+
+def _deciding(specs: Sequence[Spec]) -> tuple[int, ...]:
+    for place, spec in enumerate(specs, 1):
+        if spec.form == "number":
+            return (1,)
+        if spec.form == "extended":
+            return (place - 1, place)
+        if spec.form == "opcode" or (
+            spec.form in ("value", "mask") and enum_table(spec.kind).parameters
+        ):
+            return (place,)
+        if spec.quantifier == "*" or _simple(spec) is None:
+            return ()
+    return ()
+
+
+@cache
+def _simple(spec: Spec) -> tuple[Column] | None:
+    """The table of a word whose meaning no other word decides."""
+    if spec.form == "id":
+        return (None,)
+    if spec.form == "integer":
+        return (_INTEGERS,)
+    if spec.kind in UNREADABLE_KINDS:
+        return None
+    if spec.form == "value":
+        table = enum_table(spec.kind)
+        return ({v: n for v, n in table.names.items() if v not in table.parameters},)
+    if spec.form == "mask":
+        return (_Masks(spec.kind),)
+    return None
+
+
+@cache
+def shape(opcode: int) -> Shape:
+    return Shape(opcode)
+
+
+class Decided(NamedTuple):
+    """What the deciding words of a form are, and where."""
+
+    words: Mapping[int, int]
+    """By place."""
+    symbols: Symbols
+    first: int
+    """The first instruction of the form."""
+
+
+def columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | None:
+    """How to print the operands of a form of `count` of them; None if it has no columns."""
+    found: list[Column] = []
+    waiting = list(reversed(of.specs))
+    while len(found) < count:
+        if not waiting:
+            return None
+        spec = waiting.pop()
+        place = len(found) + 1
+        if decided and place in decided.words and spec.form != "id":
+            settled = _settle(spec, decided, place)
+            if settled is None:
+                return None
+            text, further = settled
+            found.append({decided.words[place]: text})
+            waiting += reversed(further)
+            continue
+        if spec.form == "number":
+            number = _number(decided)
+            if number is None:
+                return None
+            found.append(number)
+            continue
+        # The literals of OpSwitch's pairs are as wide as its selector.
+        if spec.kind == "PairLiteralIntegerIdRef":
+            return None
+        if spec.quantifier == "*":
+            waiting.append(spec)
+        for part in spec.parts or (spec,):
+            simple = _simple(part)
+            if simple is None:
+                return None
+            found.append(simple[0])
+    complete = len(found) == count and all(s.quantifier for s in waiting)
+    return found if complete and of.known else None
+
+
+@lru_cache(maxsize=512)
+def _undecided(opcode: int, count: int) -> list[Column] | None:
+    return columns(shape(opcode), count, None)
+
+
+def _number(decided: Decided | None) -> Column:
+    if decided is None:
+        return None
+    try:
+        number = decided.symbols.number_type(decided.words[1], decided.first)
+    except KeyError:
+        return None
+    return None if number is None or number.words != 1 else _Numbers(number)
+
+
+def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spec]] | None:
+    """The text of a deciding word and what stands behind it; None if it is not in the grammar."""
+    value = decided.words[place]
+    if spec.form == "opcode":
+        specs = nested_plan(value)
+        return None if specs is None else (opcode_name(value), specs)
+    if spec.form == "extended":
+        set_id = decided.words[place - 1]
+        try:
+            known = decided.symbols.instruction_set(set_id, decided.first)
+        except KeyError:
+            return None
+        specs = None if known is None else extended_plan(known, value)
+        if specs is None:
+            return None
+        return extended_name(decided.symbols, set_id, value, decided.first), specs
+    table = enum_table(spec.kind)
+    if value not in table.names or spec.kind in UNREADABLE_KINDS:
+        return None
+    return table.names[value], table.parameters.get(value, ())
+
+
+def _takes_more(specs: Sequence[Spec]) -> bool:
+    if not specs:
+        return False
+    last = specs[-1]
+    if last.form in ("value", "mask"):
+        return bool(last.quantifier or enum_table(last.kind).parameters)
+    return bool(last.quantifier) or last.form in ("extended", "opcode")
+
+
+class Form:
+    """The instructions of a window that print alike."""
+
+    __slots__ = ("columns", "deciding", "inner", "places", "rows", "shape", "template")
+
+    def __init__(self, shaped: Shape, deciding: tuple[int, ...] = ()):
+        self.shape = shaped
+        self.deciding = deciding
+        self.inner: dict[tuple[int, ...], Form] = {}
+        """The forms by their deciding words, if there are any."""
+        self.columns: list[Column] | None = None
+        self.template = ""
+        self.places: list[int] = []
+        self.rows: list[list[int]] = []
+
+    def take(self) -> tuple[list[int], list[list[int]]]:
+        """The places and words of its instructions, and none are left."""
+        taken = self.places, self.rows
+        self.places, self.rows = [], []
+        return taken
+
+
+class Forms:
+    """The forms of a module, by first word and deciding words."""
+
+    def __init__(self, symbols: Symbols, margin: str, pad: int):
+        self.symbols = symbols
+        self.margin = margin
+        self.pad = pad
+        self.known: dict[int, Form] = {}
+
+    def sort(self, rows: Iterable[list[int]], start: int) -> list[Form]:
+        """The forms that a window of instructions, the first of which is `start`, consists of."""
+        known = self.known
+        found: list[Form] = []
+        for place, words in enumerate(rows, start):
+            form = known.get(words[0])
+            if form is None:
+                form = known[words[0]] = self._form(words, place)
+            if form.deciding:
+                key = tuple([words[p] for p in form.deciding])
+                inner = form.inner.get(key)
+                if inner is None:
+                    decided = dict(zip(form.deciding, key, strict=True))
+                    inner = form.inner[key] = Form(form.shape)
+                    laid_out = columns(
+                        form.shape, len(words) - 1, Decided(decided, self.symbols, place)
+                    )
+                    self._lay_out(inner, len(words) - 1, laid_out)
+                form = inner
+            if not form.places:
+                found.append(form)
+            form.places.append(place)
+            form.rows.append(words)
+        return found
+
+    def _form(self, words: list[int], place: int) -> Form:
+        shaped = shape(words[0] & 0xFFFF)
+        decidable = bool(shaped.deciding) and max(shaped.deciding) < len(words)
+        form = Form(shaped, shaped.deciding if decidable else ())
+        if not decidable:
+            count = len(words) - 1
+            few = count < FEW
+            laid_out = _undecided(words[0] & 0xFFFF, count) if few else columns(shaped, count, None)
+            self._lay_out(form, count, laid_out)
+        return form
+
+    def _lay_out(self, form: Form, count: int, found: list[Column] | None) -> None:
+        form.columns = found
+        form.template = (
+            form.shape.template(self.margin, self.pad, count) if found is not None else ""
+        )
