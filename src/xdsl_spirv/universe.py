@@ -40,6 +40,9 @@ PASSES: dict[str, str] = {
     "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",
     "linalg-to-spirv": "passes.pipeline:LinalgToSPIRVPass",
     "spirv-bfloat16-to-bits": "passes.spirv.fallback.bfloat16_to_bits:BFloat16ToBitsPass",
+    "spirv-cooperative-matrix-to-invocations": (
+        "passes.spirv.fallback.cooperative_matrix_to_invocations:CooperativeMatrixToInvocationsPass"
+    ),
     "spirv-dot-to-shifts": "passes.spirv.fallback.dot_to_shifts:DotToShiftsPass",
     "spirv-rotate-to-shuffle": "passes.spirv.fallback.rotate_to_shuffle:RotateToShufflePass",
     "spirv-specialize": "passes.spirv.specialize:SpecializePass",

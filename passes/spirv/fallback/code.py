@@ -97,6 +97,7 @@ class Code:
         self._before: Operation | None = None
         self._top: Operation | None = None
         self._values: dict[object, SSAValue] = {}
+        self._indices: dict[object, Index] = {}
 
     # Places.
 
@@ -132,6 +133,19 @@ class Code:
             entry.add_op(op)
         self._top = op
         return op.results[0]
+
+    def index_at_top(self, key: object, make: Callable[[], Index]) -> Index:
+        """The index under a key, which `make` writes at the function's top when first asked for."""
+        if key not in self._indices:
+            entry = self.function.body.blocks[0]
+            following = entry.first_op if self._top is None else self._top.next_op
+            assert following is not None
+            place = self.block, self._before
+            self.before(following)
+            self._indices[key] = make()
+            self._top = following.prev_op
+            self.block, self._before = place
+        return self._indices[key]
 
     def once(self, key: object, make: Callable[[], SSAValue]) -> SSAValue:
         """The value under a key, made when first asked for."""

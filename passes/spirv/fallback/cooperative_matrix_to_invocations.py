@@ -1,0 +1,455 @@
+"""
+`spirv-cooperative-matrix-to-invocations`: each invocation computes its share of every matrix.
+
+    !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, 32 invocations  ->  !spirv.array<8 x f16>
+
+Which components those are says matrices.py; loads and stores move them one by one
+(matrix_memory.py), arithmetic and conversions are done on each, and a MulAdd reads the others'
+components through Workgroup memory (exchange.py, multiply.py).
+
+Subgroups are *virtual* unless the option says `device`: so many invocations of the workgroup in a
+row, which the module sees as its subgroups through the built-ins, whatever the device's own are.
+Then barriers are the workgroup's, so all of it must execute a MulAdd together (uniformity.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv.dialects.spirv import arithmetic, conversion
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp, SpecConstantCompositeOp
+from xdsl_spirv.dialects.spirv.constraints import is_float
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLengthOp,
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixMulAddOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import ExecutionMode
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
+from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, StructType
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.code import Code, Codes, Index
+from xdsl_spirv.passes.spirv.fallback.exchange import Exchange
+from xdsl_spirv.passes.spirv.fallback.matrices import Form, Place, Sharing
+from xdsl_spirv.passes.spirv.fallback.matrix_memory import MatrixMemory, check_whole_numbers
+from xdsl_spirv.passes.spirv.fallback.multiply import Product
+from xdsl_spirv.passes.spirv.fallback.retype import Retyping
+from xdsl_spirv.passes.spirv.fallback.uniformity import Uniformity
+from xdsl_spirv.passes.spirv.fallback.virtual_subgroups import (
+    check_virtual_subgroups,
+    use_virtual_subgroups,
+)
+from xdsl_spirv.passes.spirv.fallback.whole_numbers import store_whole_numbers
+from xdsl_spirv.targets import TargetError, load
+
+NAME = "spirv-cooperative-matrix-to-invocations"
+SUBGROUPS = ("virtual", "device")
+DEFAULT_MEMORY = 32768
+"""Bytes of Workgroup memory that nearly every device has; Vulkan promises half of it."""
+
+COMPONENT_WISE = (
+    arithmetic.FAddOp,
+    arithmetic.FDivOp,
+    arithmetic.FMulOp,
+    arithmetic.FNegateOp,
+    arithmetic.FSubOp,
+    arithmetic.IAddOp,
+    arithmetic.IMulOp,
+    arithmetic.ISubOp,
+    arithmetic.SDivOp,
+    arithmetic.SNegateOp,
+    arithmetic.UDivOp,
+    conversion.BitcastOp,
+    conversion.ConvertFToSOp,
+    conversion.ConvertFToUOp,
+    conversion.ConvertSToFOp,
+    conversion.ConvertUToFOp,
+    conversion.FConvertOp,
+    conversion.SConvertOp,
+    conversion.UConvertOp,
+)
+
+MOVES = frozenset(
+    f"spirv.{name}"
+    for name in (
+        "func GlobalVariable Variable mlir.addressof ConstantNull Undef Load Store CopyMemory "
+        "CopyObject AccessChain InBoundsAccessChain CompositeConstruct CompositeExtract "
+        "CompositeInsert Select Branch BranchConditional Switch mlir.loop mlir.selection "
+        "mlir.merge FunctionCall ReturnValue EXT.ConstantCompositeReplicate "
+        "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate mlir.referenceof"
+    ).split()
+)
+"""Operations on arrays of components as they are on matrices."""
+
+
+@dataclass(frozen=True)
+class CooperativeMatrixToInvocationsPass(ModulePass):
+    """
+    Cooperative matrices become arrays of each invocation's components.
+
+    `subgroup-size` is how many invocations share a matrix of the scope Subgroup; without it, what
+    the module's execution mode SubgroupSize says, or the target. `subgroups=device` takes the
+    device's own, which must be of that size. `workgroup-memory` is how many bytes there are in all.
+    `assume-uniform` says that a workgroup's invocations execute every MulAdd together.
+    """
+
+    name = NAME
+
+    subgroup_size: int = 0
+    subgroups: str = "virtual"
+    workgroup_memory: int = 0
+    assume_uniform: bool = False
+    target: str = ""
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        if self.subgroups not in SUBGROUPS:
+            raise PassFailedException(
+                f"{NAME}: subgroups is {self.subgroups!r}, not one of {', '.join(SUBGROUPS)}"
+            )
+        if self.subgroup_size < 0 or self.subgroup_size & (self.subgroup_size - 1):
+            raise PassFailedException(
+                f"{NAME}: a subgroup of {self.subgroup_size} invocations does not exist: "
+                "use a power of two"
+            )
+        size, memory = self.subgroup_size, self.workgroup_memory
+        name = self.target or _module_target(op)
+        if name:
+            try:
+                target = load(name)
+            except TargetError as error:
+                raise PassFailedException(f"{NAME}: {error}") from error
+            size, memory = size or target.subgroup_size, memory or target.workgroup_memory_bytes
+        for module in op.walk():
+            if isinstance(module, ModuleOp):
+                options = Options(
+                    self.subgroup_size or _required_size(module) or size,
+                    self.subgroups == "virtual",
+                    memory or DEFAULT_MEMORY,
+                    self.assume_uniform,
+                )
+                lower_cooperative_matrices(module, options)
+
+
+@dataclass(frozen=True)
+class Options:
+    """`subgroup_size` is 0 where it is not known."""
+
+    subgroup_size: int
+    virtual: bool = True
+    workgroup_memory: int = DEFAULT_MEMORY
+    assume_uniform: bool = False
+
+
+def _module_target(op: BuiltinModuleOp) -> str:
+    named = op.attributes.get("schedule.target")
+    return named.data if isinstance(named, StringAttr) else ""
+
+
+def _required_size(module: ModuleOp) -> int:
+    for op in module.body.block.ops:
+        if isinstance(op, ExecutionModeOp) and op.execution_mode.data is ExecutionMode.SubgroupSize:
+            (size,) = op.values
+            return size.value.data if isinstance(size, IntegerAttr) else 0
+    return 0
+
+
+def lower_cooperative_matrices(module: ModuleOp, options: Options) -> None:
+    """Rewrite a module; raises `PassFailedException` where it cannot, with the module as it was."""
+    lowering = Lowering(module, options)
+    if lowering.plan():
+        lowering.rewrite()
+
+
+class Lowering:
+    """One run over one module: everything is planned and checked, then changed."""
+
+    def __init__(self, module: ModuleOp, options: Options):
+        self.module = module
+        self.options = options
+        self.sharing = Sharing(NAME, module, options.subgroup_size, options.virtual)
+        self.retype = Retyping(self._array)
+        self.exchange = Exchange(NAME, module, options.workgroup_memory)
+        self.codes = Codes(module)
+        self.products: dict[Operation, Product] = {}
+        self.memories: dict[Operation, MatrixMemory] = {}
+        self.forms: dict[Operation, Form] = {}
+        """The form of the first matrix among an operation's results, operands and properties."""
+        self._place: Operation = module
+        self._found = False
+
+    def _array(self, attribute: Attribute) -> Attribute | None:
+        if not isinstance(attribute, CooperativeMatrixType):
+            return None
+        self._found = True
+        return self.sharing.form(attribute, self._place).array
+
+    # Planning.
+
+    def plan(self) -> bool:
+        """Check everything; whether there is anything to do."""
+        for op in self.module.walk():
+            self._place = op
+            if op is not self.module and self.retype.touches(op):
+                self._check(op)
+        if not self._found:
+            return False
+        through = {
+            op: memory
+            for op, memory in self.memories.items()
+            if isinstance(op, CooperativeMatrixStoreOp) and memory.shared_words
+        }
+        for block in {op.parent: None for op in self.products}:
+            assert block is not None
+            self.exchange.plan_block(block, self.products, through)
+        for op, memory in through.items():
+            check_whole_numbers(NAME, op, memory)
+            self.exchange.plan_store(op, memory.form)
+        self._check_flow()
+        if self.options.virtual and self.options.subgroup_size:
+            check_virtual_subgroups(NAME, self.module, self.options.subgroup_size)
+        return True
+
+    def _check(self, op: Operation) -> None:
+        types = (*op.result_types, *op.operand_types, *op.properties.values())
+        matrices = [t for t in types if isinstance(t, CooperativeMatrixType)]
+        if matrices:
+            self.forms[op] = self.sharing.form(matrices[0], op)
+        if isinstance(op, CooperativeMatrixMulAddOp):
+            operands = (op.a.type, op.b.type, op.c.type, op.result.type)
+            forms = [
+                self.sharing.form(t, op) for t in operands if isinstance(t, CooperativeMatrixType)
+            ]
+            self.products[op] = Product.of(NAME, op, forms)
+        elif isinstance(op, CooperativeMatrixLoadOp | CooperativeMatrixStoreOp):
+            self.memories[op] = MatrixMemory(NAME, op, self.forms[op])
+        elif type(op) not in REWRITES and op.name not in MOVES:
+            refuse(NAME, op, "it takes or gives cooperative matrices in a way that arrays have not")
+
+    def _check_flow(self) -> None:
+        """A workgroup's barrier stands where all of it comes."""
+        uniformity = None if self.options.assume_uniform else Uniformity(self.module)
+        for op, batch in self.exchange.batches.items():
+            if batch.group.whole or not batch.group.virtual or uniformity is None:
+                continue
+            if not uniformity.executed_together(op):
+                refuse(
+                    NAME,
+                    op,
+                    "it is not clear that all invocations of the workgroup execute it together, as "
+                    f"virtual subgroups of {batch.group.lanes} need: use subgroups=device on a "
+                    f"device with subgroups of {batch.group.lanes}, or say assume-uniform if they "
+                    "do",
+                )
+
+    # Rewriting.
+
+    def rewrite(self) -> None:
+        if self.options.virtual and self.options.subgroup_size:
+            use_virtual_subgroups(self.module, self.codes, self.options.subgroup_size)
+        self.exchange.declare()
+        before = [op for op in self.module.walk() if op in self.forms or _has_value(op)]
+        types = {op: tuple(op.result_types) for op in before}
+        self.retype.apply(self.module)
+        for op in before:
+            handler = REWRITES.get(type(op))
+            if handler is None or (op not in self.forms and type(op) not in CONSTANTS):
+                continue
+            handler(self, op, types[op])
+
+    def replace(self, op: Operation, components: list[SSAValue], code: Code, form: Form) -> None:
+        made = CompositeConstructOp(components, form.array)
+        code.insert(made)
+        made.result.name_hint = op.results[0].name_hint
+        Rewriter.replace_op(op, [], [made.result])
+
+
+def _has_value(op: Operation) -> bool:
+    return isinstance(op, ConstantOp | SpecConstantCompositeOp)
+
+
+Types = tuple[Attribute, ...]
+
+
+def components_of(code: Code, matrix: SSAValue, count: int) -> list[SSAValue]:
+    """The invocation's components, taken out of their array."""
+    owner = matrix.owner
+    if isinstance(owner, CompositeConstructOp):
+        return list(owner.constituents)
+    return [code.component(matrix, i) for i in range(count)]
+
+
+def _load(low: Lowering, op: Operation, types: Types) -> None:
+    code, memory, form = low.codes.before(op), low.memories[op], low.forms[op]
+    values = [memory.load(code, form.place(code, i)) for i in range(form.count)]
+    low.replace(op, values, code, form)
+
+
+def _store(low: Lowering, op: Operation, types: Types) -> None:
+    assert isinstance(op, CooperativeMatrixStoreOp)
+    code, memory, form = low.codes.before(op), low.memories[op], low.forms[op]
+    values = components_of(code, op.object, form.count)
+    if memory.shared_words:
+        store_whole_numbers(code, low.exchange, op, memory, values)
+        Rewriter.erase_op(op)
+        return
+    for number, value in enumerate(values):
+        place = form.place(code, number)
+
+        def put(place: Place = place, value: SSAValue = value) -> tuple[()]:
+            memory.store(code, place, value)
+            return ()
+
+        if place.exists is None:
+            put()
+        else:
+            code.when(place.exists, put)
+    Rewriter.erase_op(op)
+
+
+def _multiply_add(low: Lowering, op: Operation, types: Types) -> None:
+    assert isinstance(op, CooperativeMatrixMulAddOp)
+    code, product, exchange = low.codes.before(op), low.products[op], low.exchange
+    batch = exchange.batches[op]
+    if op is batch.first:
+        written: set[int] = set()
+        for member in batch.members:
+            assert isinstance(member, CooperativeMatrixMulAddOp)
+            each = low.products[member]
+            factors = ((member.a, each.a, each.signs[0]), (member.b, each.b, each.signs[1]))
+            for (value, form, sign), start in zip(factors, batch.starts[member], strict=True):
+                if start not in written:
+                    written.add(start)
+                    base = exchange.base(code, batch, start)
+                    _write(low, code, value, form, base, each, sign)
+        exchange.barrier(code, batch.group)
+    bases = [exchange.base(code, batch, start) for start in batch.starts[op]]
+    addends = components_of(code, op.c, product.c.count)
+    values = product.components(
+        code,
+        addends,
+        (bases[0], bases[1]),
+        lambda code, index: exchange.read(code, product.wide, index),
+    )
+    if op is batch.last:
+        exchange.barrier(code, batch.group)
+    low.replace(op, values, code, product.result)
+
+
+def _write(
+    low: Lowering,
+    code: Code,
+    value: SSAValue,
+    form: Form,
+    base: Index,
+    product: Product,
+    sign: bool,
+) -> None:
+    """A factor's components to their places, row by row."""
+    for number, component in enumerate(components_of(code, value, form.count)):
+        place, position = form.place(code, number), form.position(code, number)
+        key = ("write", base, position)
+        index = code.index_at_top(key, lambda at=position: code.plus(base, at))
+
+        def put(component: SSAValue = component, index: Index = index) -> tuple[()]:
+            wide = product.widened(code, component, sign=sign)
+            low.exchange.write(code, index, wide)
+            return ()
+
+        if place.exists is None:
+            put()
+        else:
+            code.when(place.exists, put)
+
+
+def _length(low: Lowering, op: Operation, types: Types) -> None:
+    code = low.codes.before(op)
+    Rewriter.replace_op(op, [], [code.number(low.forms[op].count, op.results[0].type)])
+
+
+def _component_wise(low: Lowering, op: Operation, types: Types) -> None:
+    code, form = low.codes.before(op), low.forms[op]
+    matrices = [components_of(code, v, form.count) for v in op.operands]
+    values: list[SSAValue] = []
+    for parts in zip(*matrices, strict=True):
+        if parts[0].type == form.element and isinstance(op, conversion.BitcastOp):
+            values.append(parts[0])
+            continue
+        made = type(op).create(
+            operands=list(parts), result_types=[form.element], attributes=dict(op.attributes)
+        )
+        values.append(code.add(made))
+    low.replace(op, values, code, form)
+
+
+def _times_scalar(low: Lowering, op: Operation, types: Types) -> None:
+    assert isinstance(op, arithmetic.MatrixTimesScalarOp)
+    code, form = low.codes.before(op), low.forms[op]
+    multiply = arithmetic.FMulOp if is_float(form.element) else arithmetic.IMulOp
+    values = [code.add(multiply(v, op.scalar)) for v in components_of(code, op.matrix, form.count)]
+    low.replace(op, values, code, form)
+
+
+def _construct(low: Lowering, op: Operation, types: Types) -> None:
+    """A matrix of one value everywhere; any other composite is made as it was."""
+    assert isinstance(op, CompositeConstructOp)
+    if isinstance(types[0], CooperativeMatrixType):
+        code, form = low.codes.before(op), low.forms[op]
+        low.replace(op, [op.constituents[0]] * form.count, code, form)
+
+
+def _constant(low: Lowering, op: Operation, types: Types) -> None:
+    """A constant whose value may have matrices in it, each given by one number."""
+    assert isinstance(op, ConstantOp)
+    if low.retype.changes(types[0]):
+        op.value = _spread(low, op.value, types[0])
+
+
+def _spread(low: Lowering, value: Attribute, type_: Attribute) -> Attribute:
+    match type_:
+        case CooperativeMatrixType():
+            form = low.sharing.known_form(type_)
+            assert form is not None
+            one = value.data[0] if isinstance(value, ArrayAttr) else value
+            return ArrayAttr([one] * form.count)
+        case ArrayType() if isinstance(value, ArrayAttr):
+            return ArrayAttr([_spread(low, v, type_.element_type) for v in value])
+        case StructType() if isinstance(value, ArrayAttr):
+            members = zip(value, type_.member_types, strict=True)
+            return ArrayAttr([_spread(low, v, t) for v, t in members])
+        case _:
+            return value
+
+
+def _spec_composite(low: Lowering, op: Operation, types: Types) -> None:
+    assert isinstance(op, SpecConstantCompositeOp)
+    form = low.forms.get(op)
+    if form is not None and len(op.constituents) == 1 and op.type == form.array:
+        op.constituents = ArrayAttr(list(op.constituents) * form.count)
+
+
+Rewrite = Callable[[Lowering, Operation, Types], None]
+CONSTANTS = (ConstantOp,)
+
+REWRITES: Mapping[type[Operation], Rewrite] = {
+    **dict.fromkeys(COMPONENT_WISE, _component_wise),
+    arithmetic.MatrixTimesScalarOp: _times_scalar,
+    CompositeConstructOp: _construct,
+    ConstantOp: _constant,
+    CooperativeMatrixLengthOp: _length,
+    CooperativeMatrixLoadOp: _load,
+    CooperativeMatrixMulAddOp: _multiply_add,
+    CooperativeMatrixStoreOp: _store,
+    SpecConstantCompositeOp: _spec_composite,
+}

@@ -1,0 +1,241 @@
+"""
+Workgroup memory through which the invocations that share a matrix see each other's components.
+
+A MulAdd needs rows of A and columns of B, which other invocations hold. MulAdds of a block whose
+factors are all known before the first of them form a batch: their factors are written once, each to
+a place of its own, a barrier, the products, a barrier. Factors are converted to the type that is
+computed in before they are written. A batch ends where it would need more memory than there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.constraints import width_of
+from xdsl_spirv.dialects.spirv.control_flow import FunctionCallOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixMulAddOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    Decoration,
+    MemoryAccess,
+    MemoryModel,
+    MemorySemantics,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp, StoreOp
+from xdsl_spirv.dialects.spirv.memory_operands import MemoryOperand
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, PointerType, StructType, known
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.code import Code, Index, declare, free_symbol
+from xdsl_spirv.passes.spirv.fallback.matrices import Form, Group
+from xdsl_spirv.passes.spirv.fallback.multiply import Product
+
+ExchangingOp = CooperativeMatrixMulAddOp | CooperativeMatrixStoreOp
+
+
+@dataclass
+class Batch:
+    """Operations that share one filling of the memory."""
+
+    type: Attribute
+    """What an element of the memory is."""
+    group: Group
+    members: list[ExchangingOp] = field(default_factory=list[ExchangingOp])
+    places: dict[object, int] = field(default_factory=dict[object, int])
+    """What is written, and where its elements begin in the memory of one group."""
+    starts: dict[ExchangingOp, list[int]] = field(default_factory=dict[ExchangingOp, list[int]])
+    """Where the elements of each factor of a member begin."""
+    size: int = 0
+    """Elements of one group."""
+
+    @property
+    def first(self) -> ExchangingOp:
+        return self.members[0]
+
+    @property
+    def last(self) -> ExchangingOp:
+        return self.members[-1]
+
+    def more(self, factors: Iterable[tuple[object, int]]) -> int:
+        """The size with these factors too."""
+        return self.size + sum({k: n for k, n in factors if k not in self.places}.values())
+
+    def add(self, op: ExchangingOp, factors: Sequence[tuple[object, int]]) -> None:
+        self.members.append(op)
+        for key, count in factors:
+            if key not in self.places:
+                self.places[key] = self.size
+                self.size += count
+        self.starts[op] = [self.places[key] for key, _ in factors]
+
+
+class Exchange:
+    """The batches of a module, and the memory they go through."""
+
+    def __init__(self, pass_name: str, module: ModuleOp, budget: int):
+        self.pass_name = pass_name
+        self.module = module
+        self.batches: dict[ExchangingOp, Batch] = {}
+        self._variables: dict[Attribute, GlobalVariableOp] = {}
+        self._open: Batch | None = None
+        self._all: list[Batch] = []
+        taken = sum(
+            _bytes(v.type.pointee)
+            for v in module.body.block.ops
+            if isinstance(v, GlobalVariableOp) and v.storage_class is StorageClass.Workgroup
+        )
+        self.budget, self.taken = budget, taken
+
+    # Planning.
+
+    def plan_block(
+        self, block: Block, products: Mapping[Operation, Product], ends: Container[Operation]
+    ) -> None:
+        """Make the batches of a block's MulAdds; operations of `ends` use the memory themselves."""
+        self._open = None
+        for op in block.ops:
+            if isinstance(op, CooperativeMatrixMulAddOp) and op in products:
+                self._plan_product(op, products[op])
+            elif op.regions or isinstance(op, FunctionCallOp) or op in ends:
+                self._open = None
+
+    def plan_store(self, op: ExchangingOp, form: Form) -> None:
+        """A store whose components share numbers in memory."""
+        batch = Batch(IntegerType(32), form.group)
+        self._begin(batch, op, [(op, form.total)])
+
+    def _plan_product(self, op: CooperativeMatrixMulAddOp, product: Product) -> None:
+        factors = product.factors(op)
+        batch = self._open
+        if (
+            batch is not None
+            and batch.type == product.wide
+            and batch.group == product.a.group
+            and not any(_is_behind(v, batch.first) for v in (op.a, op.b))
+            and self._fits(batch, batch.more(factors))
+        ):
+            batch.add(op, factors)
+            self.batches[op] = batch
+            return
+        self._open = Batch(product.wide, product.a.group)
+        self._begin(self._open, op, factors)
+
+    def _begin(self, batch: Batch, op: ExchangingOp, factors: Sequence[tuple[object, int]]) -> None:
+        size = batch.more(factors)
+        if not self._fits(batch, size):
+            refuse(
+                self.pass_name,
+                op,
+                f"its factors need {self._bytes_for(batch, size)} bytes of Workgroup memory for "
+                f"{batch.group.count} groups of {batch.group.lanes} invocations, but "
+                f"{self.budget - self.taken} of {self.budget} are left: raise workgroup-memory",
+            )
+        batch.add(op, factors)
+        self.batches[op] = batch
+        self._all.append(batch)
+
+    def _bytes_for(self, batch: Batch, size: int) -> int:
+        return size * batch.group.count * width_of(batch.type) // 8
+
+    def _fits(self, batch: Batch, size: int) -> bool:
+        """Whether a batch of so many elements fits beside the memory of other types."""
+        others = {b.type: 0 for b in self._all if b.type != batch.type}
+        for other in self._all:
+            if other.type in others:
+                need = self._bytes_for(other, other.size)
+                others[other.type] = max(others[other.type], need)
+        return self.taken + sum(others.values()) + self._bytes_for(batch, size) <= self.budget
+
+    def declare(self) -> None:
+        """Declare the variables, as large as the largest batch."""
+        sizes: dict[Attribute, int] = {}
+        for batch in self._all:
+            size = batch.size * batch.group.count
+            sizes[batch.type] = max(sizes.get(batch.type, 0), size)
+        for type_, size in sizes.items():
+            name = free_symbol(self.module, f"exchange_{type_}")
+            pointer = PointerType(ArrayType(size, type_), StorageClass.Workgroup)
+            self._variables[type_] = declare(self.module, GlobalVariableOp(name, pointer))
+        if sizes:
+            self._check_other_memory()
+
+    def _check_other_memory(self) -> None:
+        """Explicitly laid out Workgroup memory is one memory, and allows no other (SPIR-V 2.16)."""
+        for op in self.module.body.block.ops:
+            if isinstance(op, GlobalVariableOp) and op.storage_class is StorageClass.Workgroup:
+                held = op.object_type
+                if isinstance(held, StructType) and held.has_decoration(Decoration.Block):
+                    refuse(
+                        self.pass_name,
+                        op,
+                        "it lays out the Workgroup memory explicitly, so that the memory needed "
+                        "for MulAdds cannot stand beside it: declare it without Block",
+                    )
+
+    # Code.
+
+    def base(self, code: Code, batch: Batch, start: int) -> Index:
+        """Where the invocation's group has the elements that begin at `start`."""
+        first = code.index_at_top(
+            ("base", batch.group, batch.size),
+            lambda: code.times(batch.group.number(code), batch.size),
+        )
+        return code.index_at_top(
+            ("base", batch.group, batch.size, start), lambda: code.plus(first, start)
+        )
+
+    def _element(self, code: Code, type_: Attribute, index: Index) -> SSAValue:
+        return code.add(AccessChainOp(code.address(self._variables[type_]), [code.value(index)]))
+
+    def _memory(self) -> MemoryOperand:
+        vulkan = self.module.memory_model.data is MemoryModel.Vulkan
+        return MemoryOperand.of(MemoryAccess.NonPrivatePointer) if vulkan else MemoryOperand()
+
+    def write(self, code: Code, index: Index, value: SSAValue) -> None:
+        code.insert(StoreOp(self._element(code, value.type, index), value, self._memory()))
+
+    def read(self, code: Code, type_: Attribute, index: Index) -> SSAValue:
+        return code.add(LoadOp(self._element(code, type_, index), self._memory()))
+
+    def barrier(self, code: Code, group: Group) -> None:
+        """All of the group have come here, and see what the others wrote."""
+        semantics = MemorySemantics.AcquireRelease | MemorySemantics.WorkgroupMemory
+        if self.module.memory_model.data is MemoryModel.Vulkan:
+            semantics |= MemorySemantics.MakeAvailable | MemorySemantics.MakeVisible
+        scope = Scope.Workgroup if group.whole or group.virtual else Scope.Subgroup
+        code.insert(ControlBarrierOp(scope, scope, semantics))
+
+
+def _is_behind(value: SSAValue, op: Operation) -> bool:
+    """Whether a value of `op`'s block is defined behind it."""
+    owner = value.owner
+    return isinstance(owner, Operation) and owner.parent is op.parent and not (
+        owner.is_before_in_block(op)
+    )  # fmt: skip
+
+
+def _bytes(type_: Attribute) -> int:
+    """What a type takes in Workgroup memory, without an explicit layout."""
+    match type_:
+        case ArrayType():
+            return (known(type_.length) or 0) * _bytes(type_.element_type)
+        case VectorType():
+            return prod(type_.get_shape()) * _bytes(type_.element_type)
+        case MatrixType():
+            return type_.columns.data * _bytes(type_.column_type)
+        case StructType():
+            return sum(map(_bytes, type_.member_types))
+        case _:
+            return width_of(element_of(type_)) // 8 or 4

@@ -1,0 +1,190 @@
+"""
+Which invocation holds which component of a cooperative matrix that is an array in each of them.
+
+Component i of lane l is the one at position i * lanes + l, row by row: an array of as many
+components as the lanes need, rounded up. Lanes are those of the scope's instance: a workgroup, or a
+subgroup, which is the device's own or a *virtual* one: so many invocations in a row of the
+workgroup, whatever the device's subgroups are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, Scope
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, known
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.code import Code, Index
+from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
+
+
+@dataclass(frozen=True)
+class Group:
+    """The invocations that share a matrix: how many, and how many such groups a workgroup has."""
+
+    lanes: int
+    count: int
+    whole: bool
+    virtual: bool
+
+    def lane(self, code: Code) -> Index:
+        """Which of the lanes an invocation is."""
+        if self.lanes == 1:
+            return 0
+        if self.whole or self.virtual:
+            local = code.built_in(BuiltIn.LocalInvocationIndex)
+            if self.count == 1:
+                return local
+            return code.index_at_top(
+                ("lane", self.lanes), lambda: code.remainder(local, self.lanes)
+            )
+        return code.built_in(BuiltIn.SubgroupLocalInvocationId)
+
+    def number(self, code: Code) -> Index:
+        """Which of the workgroup's groups an invocation is in."""
+        if self.count == 1:
+            return 0
+        if not self.virtual:
+            return code.built_in(BuiltIn.SubgroupId)
+        local = code.built_in(BuiltIn.LocalInvocationIndex)
+        return code.index_at_top(("group", self.lanes), lambda: code.divided(local, self.lanes))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Row and column of a component, and whether there is one; both lie inside in any case."""
+
+    row: Index
+    column: Index
+    exists: SSAValue | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """A matrix of one scope instance, spread over its lanes."""
+
+    rows: int
+    columns: int
+    element: Attribute
+    group: Group
+
+    @property
+    def total(self) -> int:
+        return self.rows * self.columns
+
+    @property
+    def count(self) -> int:
+        """Components of one invocation (CM-18)."""
+        return -(-self.total // self.group.lanes)
+
+    @property
+    def array(self) -> ArrayType:
+        return ArrayType(self.count, self.element)
+
+    def place(self, code: Code, number: int) -> Place:
+        """Where the invocation's component `number` is."""
+        lanes, columns, lane = self.group.lanes, self.columns, self.group.lane(code)
+        if (number + 1) * lanes > self.total:
+            return self._last_place(code, number)
+        if lanes % columns == 0:
+            key = ("lane", lanes, columns)
+            first = code.index_at_top((*key, "row"), lambda: code.divided(lane, columns))
+            column = code.index_at_top((*key, "column"), lambda: code.remainder(lane, columns))
+            ahead = number * (lanes // columns)
+            row = code.index_at_top((*key, "row", ahead), lambda: code.plus(first, ahead))
+            return Place(row, column)
+        if columns % lanes == 0:
+            row, part = divmod(number, columns // lanes)
+            key = ("lane", lanes, part * lanes, "plus")
+            return Place(row, code.index_at_top(key, lambda: code.plus(lane, part * lanes)))
+        return self._any_place(code, self.position(code, number), number)
+
+    def position(self, code: Code, number: int) -> Index:
+        """The component's number, row by row, which may lie behind the last one."""
+        lanes, lane = self.group.lanes, self.group.lane(code)
+        key = ("lane", lanes, number * lanes, "plus")
+        return code.index_at_top(key, lambda: code.plus(lane, number * lanes))
+
+    def _any_place(
+        self, code: Code, position: Index, number: int, exists: SSAValue | None = None
+    ) -> Place:
+        key = ("place", self.group.lanes, self.columns, self.total, number)
+        row = code.index_at_top((*key, "row"), lambda: code.divided(position, self.columns))
+        column = code.index_at_top((*key, "column"), lambda: code.remainder(position, self.columns))
+        return Place(row, column, exists)
+
+    def _last_place(self, code: Code, number: int) -> Place:
+        """Of a component that some lanes do not have: they are led to the last one."""
+        position = self.position(code, number)
+        key = ("inside", self.group.lanes, self.total, number)
+        exists = code.index_at_top(key, lambda: code.below(position, self.total))
+        assert isinstance(exists, SSAValue)
+
+        def redirected() -> Index:
+            return code.select(exists, code.value(position), code.number(self.total - 1))
+
+        inside = code.index_at_top((*key, "redirected"), redirected)
+        return self._any_place(code, inside, number, exists)
+
+
+class Sharing:
+    """How a module's matrices are spread over invocations."""
+
+    def __init__(self, pass_name: str, module: ModuleOp, subgroup_size: int, virtual: bool):
+        self.pass_name = pass_name
+        self.module = module
+        self.subgroup_size = subgroup_size
+        self.virtual = virtual
+        self._forms: dict[CooperativeMatrixType, Form] = {}
+
+    def form(self, type_: CooperativeMatrixType, op: Operation) -> Form:
+        """The form of a type; `op` has it, for a refusal's place."""
+        if type_ not in self._forms:
+            self._forms[type_] = self._made(type_, op)
+        return self._forms[type_]
+
+    def known_form(self, type_: CooperativeMatrixType) -> Form | None:
+        return self._forms.get(type_)
+
+    def _made(self, type_: CooperativeMatrixType, op: Operation) -> Form:
+        rows, columns = known(type_.rows), known(type_.columns)
+        if rows is None or columns is None or not isinstance(type_.scope, ScopeAttr):
+            refuse(
+                self.pass_name,
+                op,
+                f"specialization constants decide {type_}: run spirv-specialize before",
+            )
+        return Form(rows, columns, type_.element_type, self._group(type_, type_.scope.data, op))
+
+    def _group(self, type_: CooperativeMatrixType, scope: Scope, op: Operation) -> Group:
+        size = workgroup_size(self.module)
+        if isinstance(size, str):
+            refuse(self.pass_name, op, f"{type_} cannot be spread over invocations: {size}")
+        if scope is Scope.Workgroup:
+            return Group(size, 1, True, self.virtual)
+        if scope is not Scope.Subgroup:
+            refuse(
+                self.pass_name,
+                op,
+                f"the scope of {type_} is {scope.name}: only a subgroup's or a workgroup's "
+                "matrices can be spread over invocations",
+            )
+        lanes = self.subgroup_size
+        if not lanes:
+            refuse(
+                self.pass_name,
+                op,
+                f"how many invocations share {type_} is not known: give subgroup-size, or a target",
+            )
+        if size % lanes:
+            refuse(
+                self.pass_name,
+                op,
+                f"a workgroup of {size} invocations is no multiple of subgroups of {lanes}, but "
+                "cooperative matrices need full subgroups: choose another subgroup-size",
+            )
+        return Group(lanes, size // lanes, False, self.virtual)

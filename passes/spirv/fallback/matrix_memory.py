@@ -1,0 +1,257 @@
+"""
+Components of a cooperative matrix in memory, one by one.
+
+A line (a row or a column) begins at `pointer[line * stride]`, counted in elements of the pointee,
+and its components lie in a row from there (CM-13). Where the pointee is made of numbers as wide as
+a component, each component is one of them; of wider ones it is some bits, of narrower ones it is
+several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import bit
+from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixLayoutAttr
+from xdsl_spirv.dialects.spirv.constraints import component_count, width_of
+from xdsl_spirv.dialects.spirv.cooperative_matrix import MatrixMemoryOperation
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess, StorageClass
+from xdsl_spirv.dialects.spirv.memory import (
+    AccessChainOp,
+    InBoundsAccessChainOp,
+    LoadOp,
+    PtrAccessChainOp,
+    StoreOp,
+)
+from xdsl_spirv.dialects.spirv.memory_operands import MemoryOperand
+from xdsl_spirv.dialects.spirv.pointers import chain_type
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    PointerType,
+    RuntimeArrayType,
+    known,
+)
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.code import Code, Index
+from xdsl_spirv.passes.spirv.fallback.matrices import Form, Place
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A number in memory: the pointee's offset, its component if it is a vector."""
+
+    offset: Index
+    component: Index | None
+
+
+class MatrixMemory:
+    """The memory of one load or store, seen number by number."""
+
+    def __init__(self, pass_name: str, op: MatrixMemoryOperation, form: Form):
+        self.pass_name = pass_name
+        self.op = op
+        self.form = form
+        pointer = op.pointer.type
+        if not isinstance(pointer, PointerType):
+            self._refuse(f"{pointer} does not say what it points to")
+        self.storage = pointer.storage_class.data
+        self.pointee = pointer.pointee
+        self.number = element_of(self.pointee)
+        self.vector = component_count(self.pointee)
+        if self.vector & (self.vector - 1):
+            self._refuse(f"a {self.pointee} has gaps behind it: load through another pointee")
+        layout = op.matrix_layout
+        if not isinstance(layout, CooperativeMatrixLayoutAttr):
+            self._refuse(f"{layout} decides the layout: run spirv-specialize before")
+        self.by_rows = layout.data is CooperativeMatrixLayout.RowMajorKHR
+        if not self.by_rows and layout.data is not CooperativeMatrixLayout.ColumnMajorKHR:
+            self._refuse(f"the layout {layout.data.name} is the device's own")
+        self.lines, self.length = form.rows, form.columns
+        if not self.by_rows:
+            self.lines, self.length = self.length, self.lines
+        self.component_width = width_of(form.element)
+        self.number_width = width_of(self.number)
+        self._check_pointer()
+
+    def _refuse(self, cause: str) -> NoReturn:
+        refuse(self.pass_name, self.op, cause)
+
+    @property
+    def shared_words(self) -> bool:
+        """Whether several components share a number, so that no lane can store its own alone."""
+        return self.number_width > self.component_width
+
+    @property
+    def per_number(self) -> int:
+        return self.number_width // self.component_width
+
+    # Pointers.
+
+    def _check_pointer(self) -> None:
+        owner = self.op.pointer.owner
+        if self.storage is StorageClass.PhysicalStorageBuffer:
+            pointer = self.op.pointer.type
+            assert isinstance(pointer, PointerType)
+            if isinstance(owner, AccessChainOp | InBoundsAccessChainOp) or pointer.stride.data:
+                return
+            self._refuse(f"{pointer} has no ArrayStride to step by, and comes from no access chain")
+        if not isinstance(owner, AccessChainOp | InBoundsAccessChainOp) or not owner.indexes:
+            self._refuse(
+                "its pointer comes from no access chain, so that other elements cannot be named: "
+                "form it in the same function"
+            )
+        if not isinstance(self._containers(owner)[-1], ArrayType | RuntimeArrayType):
+            self._refuse("CM-10: its pointer is not to an array's element")
+
+    @staticmethod
+    def _containers(chain: AccessChainOp | InBoundsAccessChainOp) -> list[object]:
+        """What each index selects from."""
+        base = chain.base.type
+        assert isinstance(base, PointerType)
+        indexes = list(chain.indexes)
+        return [chain_type(base, indexes[:n]).pointee for n in range(len(indexes))]
+
+    def _pointer(self, code: Code, spot: Spot) -> SSAValue:
+        more = [] if spot.component is None else [code.value(spot.component)]
+        owner = self.op.pointer.owner
+        if not isinstance(owner, AccessChainOp | InBoundsAccessChainOp):
+            element = code.value(spot.offset)
+            chain = PtrAccessChainOp(self.op.pointer, element, more)
+            return code.add(chain)
+        *head, last = owner.indexes
+        index = code.plus(code.as_index(last, sign=True), spot.offset)
+        path = self._carried(code, list(head), index, self._containers(owner))
+        return code.add(AccessChainOp(owner.base, [*path, *more]))
+
+    def _carried(
+        self, code: Code, head: list[SSAValue], index: Index, containers: Sequence[object]
+    ) -> list[SSAValue]:
+        """
+        Indexes for an element `index` further than the others say.
+
+        Of arrays in arrays without gaps, what goes beyond an inner one is in the next.
+        """
+        inner = containers[len(head)]
+        outer = containers[len(head) - 1] if head else None
+        if (
+            isinstance(inner, ArrayType)
+            and isinstance(outer, ArrayType | RuntimeArrayType)
+            and (length := known(inner.length)) is not None
+            and inner.stride.data * length == outer.stride.data
+        ):
+            *rest, before = head
+            carry = code.plus(code.as_index(before, sign=True), code.divided(index, length))
+            path = self._carried(code, rest, carry, containers)
+            return [*path, code.value(code.remainder(index, length))]
+        return [*head, code.value(index)]
+
+    # Places.
+
+    def stride(self, code: Code) -> Index:
+        if self.op.stride is None:
+            # Layouts that this pass takes need one (CM-11).
+            self._refuse("CM-11: a row-major or column-major matrix needs a stride")
+        return code.as_index(self.op.stride, sign=True)
+
+    def spot(self, code: Code, line: Index, number: Index) -> Spot:
+        """Number `number` of a line."""
+        stride = self.stride(code)
+
+        def offset() -> Index:
+            whole = code.divided(number, self.vector)
+            return code.plus(code.times(line, stride), whole)
+
+        component = None
+        if self.vector > 1:
+            key = ("component", self.vector, number)
+            component = code.index_at_top(key, lambda: code.remainder(number, self.vector))
+        if not isinstance(stride, int):
+            return Spot(offset(), component)
+        key = ("offset", stride, self.vector, line, number)
+        return Spot(code.index_at_top(key, offset), component)
+
+    def line_and_number(self, place: Place) -> tuple[Index, Index]:
+        """The line that a component is in, and its number in the line."""
+        return (place.row, place.column) if self.by_rows else (place.column, place.row)
+
+    # Components.
+
+    def _memory(self) -> MemoryOperand:
+        """The memory operand of the accesses to single numbers."""
+        access = self.op.memory_operand
+        bits = MemoryAccess(0) if access is None else access.data & ~MemoryAccess.Aligned
+        alignment = None
+        if self.storage is StorageClass.PhysicalStorageBuffer:
+            alignment = self.number_width // 8
+        if not bits and alignment is None:
+            return MemoryOperand()
+        made = MemoryOperand.of(bits, alignment)
+        return MemoryOperand(made.access, made.alignment, self.op.memory_scope)
+
+    def _read(self, code: Code, spot: Spot) -> SSAValue:
+        """A number's bits."""
+        value = code.add(LoadOp(self._pointer(code, spot), self._memory()))
+        return code.same_bits(value, IntegerType(self.number_width))
+
+    def write(self, code: Code, spot: Spot, value: SSAValue) -> None:
+        """Store a number, given as any type of its width."""
+        pointer = self._pointer(code, spot)
+        code.insert(StoreOp(pointer, code.same_bits(value, self.number), self._memory()))
+
+    def load(self, code: Code, place: Place) -> SSAValue:
+        """One component."""
+        line, within = self.line_and_number(place)
+        wide, narrow = self.component_width, self.number_width
+        if wide == narrow:
+            spot = self.spot(code, line, within)
+            value = code.add(LoadOp(self._pointer(code, spot), self._memory()))
+            return code.same_bits(value, self.form.element)
+        if self.shared_words:
+            bits = self._read(code, self.spot(code, line, code.divided(within, self.per_number)))
+            shift = code.times(code.remainder(within, self.per_number), wide)
+            if shift != 0:
+                bits = code.add(bit.ShiftRightLogicalOp(bits, code.value(shift)))
+            return code.same_bits(code.resized(bits, wide, sign=False), self.form.element)
+        total: SSAValue | None = None
+        for part in range(wide // narrow):
+            number = code.plus(code.times(within, wide // narrow), part)
+            bits = code.resized(
+                self._read(code, self.spot(code, line, number)), wide, sign=False
+            )  # fmt: skip
+            if part:
+                bits = code.add(bit.ShiftLeftLogicalOp(bits, code.number(part * narrow)))
+            total = bits if total is None else code.add(bit.BitwiseOrOp(total, bits))
+        assert total is not None
+        return code.same_bits(total, self.form.element)
+
+    def store(self, code: Code, place: Place, value: SSAValue) -> None:
+        """One component that shares no number with others."""
+        line, within = self.line_and_number(place)
+        wide, narrow = self.component_width, self.number_width
+        if wide == narrow:
+            self.write(code, self.spot(code, line, within), value)
+            return
+        bits = code.same_bits(value, IntegerType(wide))
+        for part in range(wide // narrow):
+            number = code.plus(code.times(within, wide // narrow), part)
+            some = bits
+            if part:
+                some = code.add(bit.ShiftRightLogicalOp(bits, code.number(part * narrow)))
+            self.write(code, self.spot(code, line, number), code.resized(some, narrow, sign=False))
+
+
+def check_whole_numbers(pass_name: str, op: Operation, memory: MatrixMemory) -> None:
+    """Refuse a store whose lines end inside a number."""
+    if memory.shared_words and memory.length % memory.per_number:
+        refuse(
+            pass_name,
+            op,
+            f"lines of {memory.length} components end inside a {memory.number}, which holds "
+            f"{memory.per_number}: store through another pointee",
+        )

@@ -1,0 +1,189 @@
+"""
+One cooperative MulAdd as each invocation computes it: its components of the result.
+
+Integers are computed at the result's width, at least 32 bits, to which A, B and C extend by the
+MulAdd's operands (CM-23); floats in binary32, or binary64 where one of the matrices is that, and
+rounded once to the result's type (CM-25). C is added first, with saturation last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerType, f32, f64
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic, logic
+from xdsl_spirv.dialects.spirv.constraints import is_float, width_of
+from xdsl_spirv.dialects.spirv.conversion import FConvertOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.code import Code, Index
+from xdsl_spirv.passes.spirv.fallback.integers import (
+    clamped,
+    saturating_add,
+    saturating_mixed_add,
+)
+from xdsl_spirv.passes.spirv.fallback.matrices import Form
+
+FLAGS = CooperativeMatrixOperands
+AT_A_TIME = 32
+"""Components whose sums one loop carries."""
+
+Read = Callable[[Code, Index], SSAValue]
+
+
+@dataclass(frozen=True)
+class Product:
+    """The forms of a MulAdd's matrices, the type it is computed in, and its operands."""
+
+    a: Form
+    b: Form
+    c: Form
+    result: Form
+    wide: Attribute
+    flags: CooperativeMatrixOperands
+
+    @staticmethod
+    def of(pass_name: str, op: CooperativeMatrixMulAddOp, forms: Sequence[Form]) -> Product:
+        """Raises `PassFailedException` for floats with integers, which have no MulAdd."""
+        elements = [f.element for f in forms]
+        floating = [is_float(e) for e in elements]
+        if any(floating) != all(floating):
+            shown = ", ".join(map(str, elements))
+            refuse(pass_name, op, f"there is no MulAdd of {shown}: only of integers or of floats")
+        wide: Attribute
+        if floating[0]:
+            wide = f64 if any(isinstance(e, Float64Type) for e in elements) else f32
+        else:
+            wide = IntegerType(max(32, width_of(elements[3])))
+        flags = FLAGS(0) if op.matrix_operands is None else FLAGS(op.matrix_operands.data)
+        a, b, c, result = forms
+        return Product(a, b, c, result, wide, flags)
+
+    @property
+    def saturates(self) -> bool:
+        return bool(self.flags & FLAGS.SaturatingAccumulationKHR)
+
+    def _sign(self, flag: CooperativeMatrixOperands) -> bool:
+        return bool(self.flags & flag)
+
+    @property
+    def signs(self) -> tuple[bool, bool]:
+        """Whether the components of A and of B extend by their sign."""
+        flags = FLAGS.MatrixASignedComponentsKHR, FLAGS.MatrixBSignedComponentsKHR
+        return self._sign(flags[0]), self._sign(flags[1])
+
+    def factors(self, op: CooperativeMatrixMulAddOp) -> list[tuple[object, int]]:
+        """A and B: what names each (the value, and how it extends) and how many components."""
+        signs = self.signs
+        return [((op.a, signs[0]), self.a.total), ((op.b, signs[1]), self.b.total)]
+
+    def widened(self, code: Code, value: SSAValue, *, sign: bool) -> SSAValue:
+        """A component in the type that is computed in."""
+        if value.type == self.wide:
+            return value
+        if isinstance(self.wide, Float32Type | Float64Type):
+            return code.add(FConvertOp(value, self.wide))
+        return code.resized(value, width_of(self.wide), sign=sign)
+
+    # Code.
+
+    def components(
+        self,
+        code: Code,
+        addends: Sequence[SSAValue],
+        bases: tuple[Index, Index],
+        read: Read,
+    ) -> list[SSAValue]:
+        """
+        The invocation's components of the result.
+
+        `addends` are those of C, `bases` where the components of A and B begin, which `read` reads.
+        """
+        wide_addends = [
+            self.widened(code, v, sign=self._sign(FLAGS.MatrixCSignedComponentsKHR))
+            for v in addends
+        ]
+        start = [self._zero(code)] * len(addends) if self.saturates else wide_addends
+        sums: list[SSAValue] = []
+        for first in range(0, len(start), AT_A_TIME):
+            sums += self._loop(code, start[first : first + AT_A_TIME], first, bases, read)
+        if self.saturates:
+            sums = [self._saturated(code, s, c) for s, c in zip(sums, wide_addends, strict=True)]
+        return [self._narrowed(code, s) for s in sums]
+
+    def _zero(self, code: Code) -> SSAValue:
+        if isinstance(self.wide, Float32Type | Float64Type):
+            return code.constant(FloatAttr(0.0, self.wide))
+        return code.number(0, self.wide)
+
+    def _loop(
+        self,
+        code: Code,
+        start: Sequence[SSAValue],
+        first: int,
+        bases: tuple[Index, Index],
+        read: Read,
+    ) -> list[SSAValue]:
+        places = [self.result.place(code, first + i) for i in range(len(start))]
+        depth, columns = self.a.columns, self.b.columns
+        rows = [self._start(code, bases[0], p.row, depth) for p in places]
+        lines = [self._start(code, bases[1], p.column, 1) for p in places]
+
+        def step(k: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
+            known: dict[tuple[int, Index], SSAValue] = {}
+
+            def element(start: Index, ahead: Index, of: int) -> SSAValue:
+                if (of, start) not in known:
+                    known[of, start] = read(code, code.plus(start, ahead))
+                return known[of, start]
+
+            ahead = code.times(k, columns)
+            return [
+                self._multiplied(code, element(row, k, 0), element(line, ahead, 1), total)
+                for row, line, total in zip(rows, lines, sums, strict=True)
+            ]
+
+        return code.loop(depth, start, step)
+
+    @staticmethod
+    def _start(code: Code, base: Index, number: Index, step: int) -> Index:
+        """base + number * step."""
+        key = ("start", base, number, step)
+        return code.index_at_top(key, lambda: code.plus(base, code.times(number, step)))
+
+    def _multiplied(self, code: Code, a: SSAValue, b: SSAValue, total: SSAValue) -> SSAValue:
+        if is_float(self.wide):
+            return code.add(arithmetic.FAddOp(total, code.add(arithmetic.FMulOp(a, b))))
+        return code.add(arithmetic.IAddOp(total, code.add(arithmetic.IMulOp(a, b))))
+
+    def _saturated(self, code: Code, product: SSAValue, addend: SSAValue) -> SSAValue:
+        """Product, cut to the result's width, plus C, with the limits of the result's sign."""
+        sign = self._sign(FLAGS.MatrixResultSignedComponentsKHR)
+        addend_sign = self._sign(FLAGS.MatrixCSignedComponentsKHR)
+        width = width_of(self.result.element)
+        if width < 32:
+            cut = code.resized(code.resized(product, width, sign=sign), 32, sign=sign)
+            total = code.add(arithmetic.IAddOp(cut, addend))
+            if not sign and addend_sign:
+                return clamped(code, _not_negative(code, total), width, sign=False)
+            return clamped(code, total, width, sign=sign)
+        add = saturating_add if sign == addend_sign else saturating_mixed_add
+        return add(code, product, addend, sign=sign)
+
+    def _narrowed(self, code: Code, value: SSAValue) -> SSAValue:
+        """In the result's component type."""
+        target = self.result.element
+        if value.type == target:
+            return value
+        if is_float(target):
+            return code.add(FConvertOp(value, target))
+        return code.same_bits(code.resized(value, width_of(target), sign=False), target)
+
+
+def _not_negative(code: Code, value: SSAValue) -> SSAValue:
+    zero = code.number(0, value.type)
+    return code.select(code.add(logic.SLessThanOp(value, zero)), zero, value)

@@ -1,0 +1,247 @@
+"""
+Which operations all invocations of a workgroup execute together, as a barrier demands.
+
+Everything is assumed uniform until something shows that it is not: an invocation's own identifiers,
+memory that others may write, results of atomics and group operations. What depends on such a value
+is not uniform either, nor is what stands behind a branch on one, nor a variable that is stored to
+there. Nothing here is assumed of functions of other modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.traits import Pure
+
+from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
+from xdsl_spirv.dialects.spirv.constants import ConstantNullOp, ConstantOp, ReferenceOfOp, UndefOp
+from xdsl_spirv.dialects.spirv.control_flow import (
+    FunctionCallOp,
+    LoopOp,
+    MergeOp,
+    ReturnOp,
+    ReturnValueOp,
+    SelectionOp,
+    enclosing_function,
+)
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, StorageClass
+from xdsl_spirv.dialects.spirv.function import FuncOp
+from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+
+SAME_FOR_ALL = frozenset(
+    b.name
+    for b in (
+        BuiltIn.NumSubgroups,
+        BuiltIn.NumWorkgroups,
+        BuiltIn.SubgroupSize,
+        BuiltIn.WorkgroupId,
+        BuiltIn.WorkgroupSize,
+    )
+)
+READ_ONLY = (StorageClass.PushConstant, StorageClass.Uniform, StorageClass.UniformConstant)
+OWN = (StorageClass.Function, StorageClass.Private)
+CONSTANT = (ConstantOp, ConstantNullOp, ReferenceOfOp, UndefOp, AddressOfOp, VariableOp)
+
+
+class Uniformity:
+    """What is uniform among the invocations of a workgroup, over a whole module."""
+
+    def __init__(self, module: ModuleOp):
+        self._functions = {
+            f.sym_name.data: f for f in module.body.block.ops if isinstance(f, FuncOp)
+        }
+        self._globals = {
+            v.sym_name.data: v for v in module.body.block.ops if isinstance(v, ModuleVariable)
+        }
+        self._divergent: set[object] = set()
+        """Values, variables (by operation), regions, and functions that not all enter together."""
+        self._changed = True
+        while self._changed:
+            self._changed = False
+            for function in self._functions.values():
+                self._region(function.body)
+
+    def executed_together(self, op: Operation) -> bool:
+        """Whether all invocations of the workgroup execute an operation, or none does."""
+        inside: Operation | None = op
+        while inside is not None and not isinstance(inside, FuncOp):
+            block = inside.parent
+            assert block is not None
+            region = block.parent
+            assert region is not None
+            if region in self._divergent and region.blocks.first is not block:
+                return False
+            inside = region.parent
+        return inside not in self._divergent
+
+    def _mark(self, what: object) -> None:
+        if what not in self._divergent:
+            self._divergent.add(what)
+            self._changed = True
+
+    def _any(self, values: Iterable[SSAValue]) -> bool:
+        return any(v in self._divergent for v in values)
+
+    def _region(self, region: Region) -> None:
+        for block in region.blocks:
+            last = block.last_op
+            if isinstance(last, BranchConditionalOp | SwitchOp) and last.operands[0] in (
+                self._divergent
+            ):
+                self._mark(region)
+        divergent = region in self._divergent
+        for block in region.blocks:
+            if divergent and block is not region.blocks.first:
+                for argument in block.args:
+                    self._mark(argument)
+            for op in block.ops:
+                self._operation(op)
+
+    def _operation(self, op: Operation) -> None:
+        for region in op.regions:
+            self._region(region)
+        if isinstance(op, BranchOp | BranchConditionalOp | SwitchOp):
+            self._branch(op)
+        elif isinstance(op, SelectionOp | LoopOp):
+            self._construct(op)
+        elif isinstance(op, LoadOp):
+            if self._reads_differently(op.pointer):
+                self._mark(op.result)
+        elif isinstance(op, StoreOp):
+            self._written(op, op.pointer, differs=self._any(op.operands))
+        elif isinstance(op, CopyMemoryOp):
+            differs = op.target in self._divergent or self._reads_differently(op.source)
+            self._written(op, op.target, differs=differs)
+        elif isinstance(op, FunctionCallOp):
+            self._call(op)
+        elif isinstance(op, ReturnOp | ReturnValueOp):
+            self._leaves(op)
+        elif not isinstance(op, CONSTANT) and (not op.has_trait(Pure) or self._any(op.operands)):
+            for result in op.results:
+                self._mark(result)
+
+    def _branch(self, op: BranchOp | BranchConditionalOp | SwitchOp) -> None:
+        for target, passed in _passed(op):
+            for argument, value in zip(target.args, passed, strict=True):
+                if value in self._divergent:
+                    self._mark(argument)
+
+    def _construct(self, op: SelectionOp | LoopOp) -> None:
+        merge = op.merge_block
+        assert merge is not None
+        last = merge.last_op
+        assert isinstance(last, MergeOp)
+        for result, value in zip(op.results, last.arguments, strict=True):
+            if op.body in self._divergent or value in self._divergent:
+                self._mark(result)
+
+    def _reads_differently(self, pointer: SSAValue) -> bool:
+        root = _root(pointer)
+        if pointer in self._divergent or not isinstance(pointer.type, PointerType):
+            return True
+        storage = pointer.type.storage_class.data
+        if storage in READ_ONLY:
+            return False
+        if isinstance(root, VariableOp):
+            return root in self._divergent
+        variable = self._variable(root)
+        if variable is None:
+            return True
+        if storage is StorageClass.Input:
+            return variable.built_in is None or variable.built_in.data not in SAME_FOR_ALL
+        if storage is StorageClass.StorageBuffer:
+            return not _is_read_only(variable)
+        return storage is not StorageClass.Private or variable in self._divergent
+
+    def _variable(self, root: Operation | None) -> ModuleVariable | None:
+        if not isinstance(root, AddressOfOp):
+            return None
+        return self._globals.get(root.variable.string_value())
+
+    def _written(self, op: Operation, pointer: SSAValue, *, differs: bool) -> None:
+        if not isinstance(pointer.type, PointerType) or pointer.type.storage_class.data not in OWN:
+            return
+        root = _root(pointer)
+        target = root if isinstance(root, VariableOp) else self._variable(root)
+        if target is None:
+            # By a pointer that was passed in: any variable may be meant.
+            self._mark_all_variables()
+        elif differs or not self.executed_together(op):
+            self._mark(target)
+
+    def _mark_all_variables(self) -> None:
+        for function in self._functions.values():
+            for op in function.walk():
+                if isinstance(op, VariableOp):
+                    self._mark(op)
+        for variable in self._globals.values():
+            self._mark(variable)
+
+    def _call(self, op: FunctionCallOp) -> None:
+        callee = self._functions.get(op.callee.string_value())
+        if callee is None or not callee.body.blocks:
+            for result in op.results:
+                self._mark(result)
+            return
+        if not self.executed_together(op):
+            self._mark(callee)
+        for argument, value in zip(callee.body.blocks[0].args, op.arguments, strict=True):
+            if value in self._divergent:
+                self._mark(argument)
+        for inner in callee.walk() if op.results else ():
+            if isinstance(inner, ReturnValueOp) and (
+                inner.value in self._divergent or not self.executed_together(inner)
+            ):
+                self._mark(op.results[0])
+
+    def _leaves(self, op: ReturnOp | ReturnValueOp) -> None:
+        """A return inside a construct that not all execute: the others go on alone."""
+        function = enclosing_function(op)
+        assert function is not None
+        if op.parent_op() is not function and not self.executed_together(op):
+            self._mark(function)
+
+
+def _passed(
+    op: BranchOp | BranchConditionalOp | SwitchOp,
+) -> list[tuple[Block, list[SSAValue]]]:
+    """The targets of a branch and what it passes to each."""
+    if isinstance(op, BranchOp):
+        return [(op.target, list(op.target_operands))]
+    if isinstance(op, BranchConditionalOp):
+        return [
+            (op.true_target, list(op.true_operands)),
+            (op.false_target, list(op.false_operands)),
+        ]
+    cases = zip(op.targets, map(list, op.case_operands), strict=True)
+    return [(op.default_target, list(op.default_operands)), *cases]
+
+
+def _root(pointer: SSAValue) -> Operation | None:
+    """The variable that a pointer leads into, through access chains and copies."""
+    while not isinstance(pointer, BlockArgument):
+        owner = pointer.owner
+        assert isinstance(owner, Operation)
+        if isinstance(owner, VariableOp | AddressOfOp):
+            return owner
+        if not owner.operands or not isinstance(owner.operands[0].type, PointerType):
+            return None
+        pointer = owner.operands[0]
+    return None
+
+
+def _is_read_only(variable: ModuleVariable) -> bool:
+    if "non_writable" in variable.attributes:
+        return True
+    struct = variable.object_type
+    if not isinstance(struct, StructType):
+        return False
+    members = range(len(struct.member_types))
+    return all(
+        any(d.decoration.data is Decoration.NonWritable for d in struct.decorations_of(m))
+        for m in members
+    )

@@ -1,0 +1,79 @@
+"""
+Components stored into numbers that hold several of them.
+
+No invocation may write a part of a number that others write too, so the components' bits go through
+Workgroup memory, line by line, and each invocation puts together and stores whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerType, i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.spirv import bit
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
+from xdsl_spirv.passes.spirv.fallback.code import Code, Index
+from xdsl_spirv.passes.spirv.fallback.exchange import Exchange
+from xdsl_spirv.passes.spirv.fallback.matrices import Form
+from xdsl_spirv.passes.spirv.fallback.matrix_memory import MatrixMemory
+
+
+def store_whole_numbers(
+    code: Code,
+    exchange: Exchange,
+    op: CooperativeMatrixStoreOp,
+    memory: MatrixMemory,
+    values: Sequence[SSAValue],
+) -> None:
+    """Write the code before `op`."""
+    form, batch = memory.form, exchange.batches[op]
+    base = exchange.base(code, batch, 0)
+    for number, value in enumerate(values):
+        place = form.place(code, number)
+        line, within = memory.line_and_number(place)
+        index = code.plus(base, code.plus(code.times(line, memory.length), within))
+
+        def put(value: SSAValue = value, index: Index = index) -> tuple[()]:
+            bits = code.same_bits(value, IntegerType(memory.component_width))
+            exchange.write(code, index, code.resized(bits, 32, sign=False))
+            return ()
+
+        if place.exists is None:
+            put()
+        else:
+            code.when(place.exists, put)
+    exchange.barrier(code, form.group)
+    # The numbers of the matrix are themselves a matrix, of fewer columns, spread over the lanes.
+    numbers = Form(memory.lines, memory.length // memory.per_number, memory.number, form.group)
+    for number in range(numbers.count):
+        place = numbers.place(code, number)
+
+        def collect(line: Index = place.row, part: Index = place.column) -> tuple[()]:
+            at = code.plus(base, code.times(line, memory.length))
+            first = code.plus(at, code.times(part, memory.per_number))
+            memory.write(
+                code, memory.spot(code, line, part), _number(code, exchange, memory, first)
+            )
+            return ()
+
+        if place.exists is None:
+            collect()
+        else:
+            code.when(place.exists, collect)
+    exchange.barrier(code, form.group)
+
+
+def _number(code: Code, exchange: Exchange, memory: MatrixMemory, first: Index) -> SSAValue:
+    """The number whose components' bits begin at `first`."""
+    total: SSAValue | None = None
+    for part in range(memory.per_number):
+        bits = exchange.read(code, i32, code.plus(first, part))
+        bits = code.resized(bits, memory.number_width, sign=False)
+        if part:
+            shift = code.number(part * memory.component_width)
+            bits = code.add(bit.ShiftLeftLogicalOp(bits, shift))
+        total = bits if total is None else code.add(bit.BitwiseOrOp(total, bits))
+    assert total is not None
+    return total
