@@ -98,6 +98,7 @@ class Code:
         self._top: Operation | None = None
         self._values: dict[object, SSAValue] = {}
         self._indices: dict[object, Index] = {}
+        self._writes_top = False
 
     # Places.
 
@@ -112,7 +113,9 @@ class Code:
         self.block, self._before = block, None
 
     def insert(self, op: Operation) -> None:
-        if self._before is None:
+        if self._writes_top:
+            self._insert_at_top(op)
+        elif self._before is None:
             self.block.add_op(op)
         else:
             self.block.insert_op_before(op, self._before)
@@ -124,6 +127,10 @@ class Code:
 
     def at_top(self, op: Operation) -> SSAValue:
         """Write an operation behind what already was written at the function's top."""
+        self._insert_at_top(op)
+        return op.results[0]
+
+    def _insert_at_top(self, op: Operation) -> None:
         entry = self.function.body.blocks[0]
         if self._top is not None:
             entry.insert_op_after(op, self._top)
@@ -132,19 +139,13 @@ class Code:
         else:
             entry.add_op(op)
         self._top = op
-        return op.results[0]
 
     def index_at_top(self, key: object, make: Callable[[], Index]) -> Index:
         """The index under a key, which `make` writes at the function's top when first asked for."""
         if key not in self._indices:
-            entry = self.function.body.blocks[0]
-            following = entry.first_op if self._top is None else self._top.next_op
-            assert following is not None
-            place = self.block, self._before
-            self.before(following)
+            before, self._writes_top = self._writes_top, True
             self._indices[key] = make()
-            self._top = following.prev_op
-            self.block, self._before = place
+            self._writes_top = before
         return self._indices[key]
 
     def once(self, key: object, make: Callable[[], SSAValue]) -> SSAValue:

@@ -285,7 +285,7 @@ Types = tuple[Attribute, ...]
 def components_of(code: Code, matrix: SSAValue, count: int) -> list[SSAValue]:
     """The invocation's components, taken out of their array."""
     owner = matrix.owner
-    if isinstance(owner, CompositeConstructOp):
+    if isinstance(owner, CompositeConstructOp) and len(owner.constituents) == count:
         return list(owner.constituents)
     return [code.component(matrix, i) for i in range(count)]
 

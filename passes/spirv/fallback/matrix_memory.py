@@ -213,14 +213,14 @@ class MatrixMemory:
             value = code.add(LoadOp(self._pointer(code, spot), self._memory()))
             return code.same_bits(value, self.form.element)
         if self.shared_words:
-            bits = self._read(code, self.spot(code, line, code.divided(within, self.per_number)))
-            shift = code.times(code.remainder(within, self.per_number), wide)
+            bits = self._read(code, self.spot(code, line, self._number_of(code, within)))
+            shift = self._shift_of(code, within)
             if shift != 0:
                 bits = code.add(bit.ShiftRightLogicalOp(bits, code.value(shift)))
             return code.same_bits(code.resized(bits, wide, sign=False), self.form.element)
         total: SSAValue | None = None
         for part in range(wide // narrow):
-            number = code.plus(code.times(within, wide // narrow), part)
+            number = self._part_of(code, within, part)
             bits = code.resized(
                 self._read(code, self.spot(code, line, number)), wide, sign=False
             )  # fmt: skip
@@ -229,6 +229,24 @@ class MatrixMemory:
             total = bits if total is None else code.add(bit.BitwiseOrOp(total, bits))
         assert total is not None
         return code.same_bits(total, self.form.element)
+
+    def _number_of(self, code: Code, within: Index) -> Index:
+        """Which number of a line holds a component."""
+        key = ("number", self.per_number, within)
+        return code.index_at_top(key, lambda: code.divided(within, self.per_number))
+
+    def _shift_of(self, code: Code, within: Index) -> Index:
+        """From which bit of its number on."""
+        key = ("shift", self.per_number, self.component_width, within)
+        return code.index_at_top(
+            key, lambda: code.times(code.remainder(within, self.per_number), self.component_width)
+        )
+
+    def _part_of(self, code: Code, within: Index, part: int) -> Index:
+        """The number of a line that holds part of a component."""
+        parts = self.component_width // self.number_width
+        key = ("part", parts, part, within)
+        return code.index_at_top(key, lambda: code.plus(code.times(within, parts), part))
 
     def store(self, code: Code, place: Place, value: SSAValue) -> None:
         """One component that shares no number with others."""
@@ -239,7 +257,7 @@ class MatrixMemory:
             return
         bits = code.same_bits(value, IntegerType(wide))
         for part in range(wide // narrow):
-            number = code.plus(code.times(within, wide // narrow), part)
+            number = self._part_of(code, within, part)
             some = bits
             if part:
                 some = code.add(bit.ShiftRightLogicalOp(bits, code.number(part * narrow)))
