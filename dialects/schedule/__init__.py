@@ -12,6 +12,7 @@ from xdsl_spirv.dialects.schedule.attributes import (
     PackingAttr,
     StagedAttr,
 )
+from xdsl_spirv.dialects.schedule.loops import LoopsAttr
 from xdsl_spirv.dialects.schedule.operations import (
     CollectiveOp,
     DispatchOp,
@@ -33,6 +34,7 @@ __all__ = [
     "ElementPtrOp",
     "FlatViewOp",
     "InstructionAttr",
+    "LoopsAttr",
     "PackOp",
     "PackedViewOp",
     "PackingAttr",
@@ -55,5 +57,5 @@ Schedule = Dialect(
         PaddedViewOp,
         YieldOp,
     ],
-    [StagedAttr, DirectAttr, PackingAttr, InstructionAttr, ContractionAttr],
+    [StagedAttr, DirectAttr, PackingAttr, InstructionAttr, ContractionAttr, LoopsAttr],
 )

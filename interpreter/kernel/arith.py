@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ShapedType
 
+from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp, RemfOp
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.constants import constant_value
@@ -46,6 +47,7 @@ value_table(
         arith.SubfOp: ew.in_binary32(np.subtract),
         arith.MulfOp: ew.in_binary32(np.multiply),
         arith.DivfOp: ew.in_binary32(np.divide),
+        RemfOp: ew.in_binary32(np.fmod),
         arith.NegfOp: np.negative,
         arith.MaximumfOp: ew.in_binary32(np.maximum),
         arith.MinimumfOp: ew.in_binary32(np.minimum),
@@ -156,6 +158,12 @@ def extend_signed(op: arith.ExtSIOp, unit: Unit) -> Function:
 @value(arith.ExtUIOp)
 def extend_unsigned(op: arith.ExtUIOp, unit: Unit) -> Function:
     """Zero-extended."""
+    return numbers.integer_to_integer(unit.plain(op.result.type).dtype, sign=False)
+
+
+@value(IndexCastUIOp)
+def index_cast_unsigned(op: IndexCastUIOp, unit: Unit) -> Function:
+    """Zero-extended or truncated."""
     return numbers.integer_to_integer(unit.plain(op.result.type).dtype, sign=False)
 
 

@@ -9,6 +9,7 @@ from math import erf
 import numpy as np
 from xdsl.dialects import math
 
+from xdsl_spirv.dialects.scalar_extensions import IsFiniteOp, IsInfOp, IsNaNOp
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.numbers import Array
@@ -83,5 +84,8 @@ value_table(
         math.TanOp: ew.wide_math(np.tan),
         math.TanhOp: ew.wide_math(np.tanh),
         math.TruncOp: ew.wide_math(np.trunc),
+        IsNaNOp: np.isnan,
+        IsInfOp: np.isinf,
+        IsFiniteOp: np.isfinite,
     }
 )

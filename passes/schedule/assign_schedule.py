@@ -22,6 +22,7 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
     ContractionAttr,
+    DispatchOp,
     InstructionAttr,
     StagedAttr,
     bit_width,
@@ -30,6 +31,7 @@ from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, problems_of
 from xdsl_spirv.passes.schedule.layout import Layout
+from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.targets import Target
@@ -63,6 +65,10 @@ class AssignSchedulePass(ModulePass):
             except NotAContraction:
                 continue
             self._assign(contraction, target)
+        for each in op.walk():
+            if isinstance(each, DispatchOp) and SCHEDULE not in each.attributes:
+                if not any(SCHEDULE in inner.attributes for inner in each.body.walk()):
+                    each.attributes[SCHEDULE] = choose_loops(each, target, self.name)
 
     def _assign(self, contraction: Contraction, target: Target) -> None:
         op = contraction.op

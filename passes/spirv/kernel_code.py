@@ -21,6 +21,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     VectorType,
+    i1,
+    i8,
     i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -126,6 +128,8 @@ class KernelCode:
         """A type as `spirv` has it."""
         if isinstance(type, IndexType):
             return i32
+        if isinstance(type, VectorType) and isinstance(type.element_type, IndexType):
+            return VectorType(i32, type.get_shape())
         if isinstance(type, MemRefType):
             refuse(PASS, op, f"a {type} cannot be passed around in a kernel")
         return type
@@ -210,7 +214,7 @@ class KernelCode:
             )
         count = check_size(type, op)
         number = sum(name.startswith(f"{self.name}_workgroup_") for name in self.interface)
-        pointer = PointerType(ArrayType(count, type.element_type), StorageClass.Workgroup)
+        pointer = PointerType(ArrayType(count, stored(type.element_type)), StorageClass.Workgroup)
         name = f"{self.name}_workgroup_{number}"
         self.bases[op.memref] = self.address(self.globals.add(GlobalVariableOp(name, pointer)))
 
@@ -231,8 +235,15 @@ def check_size(type: MemRefType, op: Operation) -> int:
     return count
 
 
+def stored(type: Attribute) -> Attribute:
+    """How an element lies in memory: a Boolean in a byte."""
+    if isinstance(type, VectorType):
+        return VectorType(stored(type.element_type), type.get_shape())
+    return i8 if type == i1 else type
+
+
 def _buffer_struct(type: MemRefType, read_only: bool) -> StructType:
-    element = type.element_type
+    element = stored(type.element_type)
     array = RuntimeArrayType(element, stride=bit_width(element) // 8)
     decorations = [MemberDecorationAttr(0, Decoration.NonWritable)] if read_only else []
     return StructType([array], [0], decorations, [Decoration.Block])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar, cast
 
-from xdsl.dialects import arith, gpu, math, memref, scf, vector
+from xdsl.dialects import arith, gpu, memref, scf, vector
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -23,15 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
-from xdsl_spirv.dialects.spirv import (
-    arithmetic,
-    bit,
-    constants,
-    conversion,
-    dot_product,
-    glsl,
-    logic,
-)
+from xdsl_spirv.dialects.spirv import arithmetic, constants, conversion, dot_product, group, logic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.composite import (
     CompositeConstructOp,
@@ -66,7 +58,9 @@ from xdsl_spirv.dialects.spirv.memory import (
     pointer_type,
 )
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode
+from xdsl_spirv.passes.spirv import kernel_math, kernel_scalars
+from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode, stored
+from xdsl_spirv.passes.spirv.kernel_values import Values, element_of
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -79,92 +73,19 @@ BARRIER = (
 
 DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
-BINARY: dict[type[Operation], type[Operation]] = {
-    arith.AddiOp: arithmetic.IAddOp,
-    arith.SubiOp: arithmetic.ISubOp,
-    arith.MuliOp: arithmetic.IMulOp,
-    arith.DivUIOp: arithmetic.UDivOp,
-    arith.RemUIOp: arithmetic.UModOp,
-    arith.AddfOp: arithmetic.FAddOp,
-    arith.SubfOp: arithmetic.FSubOp,
-    arith.MulfOp: arithmetic.FMulOp,
-    arith.DivfOp: arithmetic.FDivOp,
-    arith.ShLIOp: bit.ShiftLeftLogicalOp,
-}
-
-BITWISE: dict[type[Operation], tuple[type[Operation], type[Operation]]] = {
-    arith.AndIOp: (logic.LogicalAndOp, bit.BitwiseAndOp),
-    arith.OrIOp: (logic.LogicalOrOp, bit.BitwiseOrOp),
-}
-"""For Booleans, and for integers."""
-
-COMPARISONS: tuple[type[Operation], ...] = (
-    logic.IEqualOp,
-    logic.INotEqualOp,
-    logic.SLessThanOp,
-    logic.SLessThanEqualOp,
-    logic.SGreaterThanOp,
-    logic.SGreaterThanEqualOp,
-    logic.ULessThanOp,
-    logic.ULessThanEqualOp,
-    logic.UGreaterThanOp,
-    logic.UGreaterThanEqualOp,
+GROUP: tuple[type[Operation], ...] = (
+    group.GroupNonUniformShuffleXorOp,
+    group.GroupNonUniformIAddOp,
+    group.GroupNonUniformFAddOp,
+    group.GroupNonUniformIMulOp,
+    group.GroupNonUniformFMulOp,
+    group.GroupNonUniformSMinOp,
+    group.GroupNonUniformUMinOp,
+    group.GroupNonUniformFMinOp,
+    group.GroupNonUniformSMaxOp,
+    group.GroupNonUniformUMaxOp,
+    group.GroupNonUniformFMaxOp,
 )
-"""By the number of arith.cmpi's predicate."""
-
-
-def binary(code: KernelCode, op: Operation) -> None:
-    made = BINARY[type(op)].create(
-        operands=[code.value(operand) for operand in op.operands],
-        result_types=[code.type(op.results[0].type, op)],
-    )
-    code.values[op.results[0]] = code.add(made)
-
-
-def bitwise(code: KernelCode, op: Operation) -> None:
-    boolean, integer = BITWISE[type(op)]
-    kind = boolean if op.results[0].type == i1 else integer
-    made = kind.create(
-        operands=[code.value(operand) for operand in op.operands],
-        result_types=[code.type(op.results[0].type, op)],
-    )
-    code.values[op.results[0]] = code.add(made)
-
-
-def compare(code: KernelCode, op: Operation) -> None:
-    predicate = cast(arith.CmpiOp, op).predicate.value.data
-    made = COMPARISONS[predicate].create(
-        operands=[code.value(operand) for operand in op.operands], result_types=[i1]
-    )
-    code.values[op.results[0]] = code.add(made)
-
-
-def select(code: KernelCode, op: Operation) -> None:
-    made = logic.SelectOp(*(code.value(operand) for operand in op.operands))
-    code.values[op.results[0]] = code.add(made)
-
-
-def convert_float(code: KernelCode, op: Operation) -> None:
-    made = conversion.FConvertOp(code.value(op.operands[0]), op.results[0].type)
-    code.values[op.results[0]] = code.add(made)
-
-
-def convert_integer(code: KernelCode, op: Operation) -> None:
-    kind = conversion.SConvertOp if isinstance(op, arith.ExtSIOp) else conversion.UConvertOp
-    made = kind(code.value(op.operands[0]), code.type(op.results[0].type, op))
-    code.values[op.results[0]] = code.add(made)
-
-
-def bitcast(code: KernelCode, op: Operation) -> None:
-    made = conversion.BitcastOp(code.value(op.operands[0]), op.results[0].type)
-    code.values[op.results[0]] = code.add(made)
-
-
-def fused(code: KernelCode, op: Operation) -> None:
-    made = glsl.GLFmaOp.create(
-        operands=[code.value(operand) for operand in op.operands], result_types=op.result_types
-    )
-    code.values[op.results[0]] = code.add(made)
 
 
 def extract(code: KernelCode, op: Operation) -> None:
@@ -269,15 +190,25 @@ def element_ptr(code: KernelCode, op: Operation) -> None:
 
 
 def load(code: KernelCode, op: Operation) -> None:
+    """A Boolean is a byte in memory."""
     read = cast(memref.LoadOp, op)
     pointer = element_pointer(code, read.memref, read.indices).result
-    code.values[op.results[0]] = code.add(LoadOp(pointer, _memory_operand(pointer)))
+    value = code.add(LoadOp(pointer, _memory_operand(pointer)))
+    if element_of(op.results[0].type) == i1:
+        v = Values(code, value.type)
+        value = v.test(logic.INotEqualOp, value, v.number(0))
+    code.values[op.results[0]] = value
 
 
 def store(code: KernelCode, op: Operation) -> None:
+    """A Boolean is a byte in memory, 0 or 1."""
     written = cast(memref.StoreOp, op)
     pointer = element_pointer(code, written.memref, written.indices).result
-    code.block.add_op(StoreOp(pointer, code.value(written.value), _memory_operand(pointer)))
+    value, type = code.value(written.value), written.value.type
+    if element_of(type) == i1:
+        v = Values(code, stored(type))
+        value = v.select(value, v.number(1), v.number(0))
+    code.block.add_op(StoreOp(pointer, value, _memory_operand(pointer)))
 
 
 def same(code: KernelCode, op: Operation) -> None:
@@ -370,17 +301,9 @@ def return_(code: KernelCode, op: Operation) -> None:
 
 
 HANDLERS: dict[type[Operation], Convert] = {
-    **dict.fromkeys(BINARY, binary),
-    **dict.fromkeys(BITWISE, bitwise),
-    arith.CmpiOp: compare,
-    arith.SelectOp: select,
-    arith.ExtFOp: convert_float,
-    arith.TruncFOp: convert_float,
-    arith.ExtSIOp: convert_integer,
-    arith.ExtUIOp: convert_integer,
-    arith.BitcastOp: bitcast,
+    **kernel_scalars.HANDLERS,
+    **kernel_math.HANDLERS,
     arith.ConstantOp: constant,
-    math.FmaOp: fused,
     vector.ExtractOp: extract,
     vector.BroadcastOp: broadcast,
     CompositeConstructOp: same,
@@ -404,6 +327,7 @@ HANDLERS: dict[type[Operation], Convert] = {
     memref.StoreOp: store,
     FlatViewOp: flat_view,
     ElementPtrOp: element_ptr,
+    **dict.fromkeys(GROUP, same),
     CooperativeMatrixLoadOp: same,
     CooperativeMatrixStoreOp: same,
     CooperativeMatrixMulAddOp: same,

@@ -37,6 +37,7 @@ PASSES: dict[str, str] = {
     "contraction-to-cooperative-matrix": (
         "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"
     ),
+    "loops-to-invocations": "passes.kernel.loops_to_invocations:LoopsToInvocationsPass",
     "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",
     "linalg-to-spirv": "passes.pipeline:LinalgToSPIRVPass",
     "spirv-bfloat16-to-bits": "passes.spirv.fallback.bfloat16_to_bits:BFloat16ToBitsPass",
@@ -74,7 +75,21 @@ def _extend_linalg() -> None:
     XDSL_UNIVERSE.all_dialects["linalg"] = extended
 
 
+def _extend_scalars(name: str) -> None:
+    """Let xDSL's `arith` and `math` offer the operations of dialects/scalar_extensions.py."""
+    factory = XDSL_UNIVERSE.all_dialects[name]
+
+    def extended() -> Dialect:
+        from xdsl_spirv.dialects.scalar_extensions import extended
+
+        return extended(factory())
+
+    XDSL_UNIVERSE.all_dialects[name] = extended
+
+
 _extend_linalg()
+_extend_scalars("arith")
+_extend_scalars("math")
 
 # Models without any spirv operation hold such literals too, so the correction cannot wait for it.
 dense_literals.install()

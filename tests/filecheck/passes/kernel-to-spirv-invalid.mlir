@@ -1,10 +1,10 @@
 // RUN: xdsl-opt %s -p 'kernel-to-spirv' --verify-diagnostics --split-input-file | filecheck %s
 
-// CHECK: kernel-to-spirv: 'math.exp' (%y) in @f: there is no conversion to spirv for this in a kernel
+// CHECK: kernel-to-spirv: 'arith.mulsi_extended' (%y, %z) in @f: there is no conversion to spirv for this in a kernel
 "gpu.module"() <{sym_name = "kernels"}> ({
   "gpu.func"() <{function_type = () -> (), kernel}> ({
-    %x = arith.constant 1.0 : f32
-    %y = math.exp %x : f32
+    %x = arith.constant 1 : i32
+    %y, %z = arith.mulsi_extended %x, %x : i32
     "gpu.return"() : () -> ()
   }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
 }) : () -> ()

@@ -1,0 +1,95 @@
+"""
+How everything that is no contraction is divided among invocations, as data in the IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+REDUCERS = ("invocation", "subgroup", "workgroup")
+
+_NUMBERS = ("workgroup", "workgroups", "elements")
+
+
+@irdl_attr_definition
+class LoopsAttr(ParametrizedAttribute):
+    """
+    The schedule of a dispatch that is no contraction.
+
+    `workgroup` is how many invocations a workgroup has, `workgroups` how many of them are launched;
+    they take rows (points of the loops that reductions do not share) in turn until none is left.
+    `elements` is how many neighbouring elements an invocation computes at a time, and loads and
+    stores as a vector where they lie side by side. `reduce` is who computes a reduction: an
+    invocation by itself, the invocations of a subgroup, or those of a workgroup; a row's other
+    loops are divided among the same ones.
+
+        #schedule.loops<workgroup = 64, workgroups = 16, elements = 4, reduce = invocation>
+    """
+
+    name = "schedule.loops"
+    workgroup: IntAttr
+    workgroups: IntAttr
+    elements: IntAttr
+    reduce: StringAttr
+
+    def __init__(
+        self, workgroup: int, workgroups: int, elements: int = 1, reduce: str = "invocation"
+    ):
+        super().__init__(
+            IntAttr(workgroup), IntAttr(workgroups), IntAttr(elements), StringAttr(reduce)
+        )
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Workgroups of the launch."""
+        return self.workgroups.data, 1, 1
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Invocations of a workgroup."""
+        return self.workgroup.data, 1, 1
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        found: dict[str, Attribute] = {"elements": IntAttr(1), "reduce": StringAttr("invocation")}
+        start = parser.pos
+
+        def parse_field() -> None:
+            at = parser.pos
+            key = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            if key in _NUMBERS:
+                found[key] = IntAttr(parser.parse_integer(allow_boolean=False))
+            elif key == "reduce":
+                found[key] = StringAttr(parser.parse_identifier())
+            else:
+                known = ", ".join((*_NUMBERS, "reduce"))
+                parser.raise_error(f"{key!r} is not one of {known}", at, parser.pos)
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
+        missing = [name for name in _NUMBERS if name not in found]
+        if missing:
+            parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
+        return [*(found[name] for name in _NUMBERS), found["reduce"]]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(
+                f"workgroup = {self.workgroup.data}, workgroups = {self.workgroups.data}, "
+                f"elements = {self.elements.data}, reduce = {self.reduce.data}"
+            )
+
+    def verify(self) -> None:
+        for name in _NUMBERS:
+            value: IntAttr = getattr(self, name)
+            if value.data < 1:
+                raise VerifyException(f"{name} is {value.data}, must be at least 1")
+        if self.reduce.data not in REDUCERS:
+            raise VerifyException(f"reduce is {self.reduce.data}, not one of {', '.join(REDUCERS)}")

@@ -1,0 +1,587 @@
+"""
+What a kernel without a contraction computes: arrays that are functions of other arrays.
+
+    linalg.fill outs(%t)                      Filled
+    linalg.generic ins(%a) outs(%t)     ->    Computed(Loops(Stored(%a), Filled), 0)
+    linalg.generic ins(%t) outs(%r)           Computed(Loops(Computed(...)), 0), kept in %r
+
+Nothing is computed here, and nothing is stored but what leaves the kernel: an element of an array
+is an expression of elements of the arrays it is made of, which `LoopsCode` writes where it is
+needed. The same reader takes a `schedule.collective` (buffers, in the order of the writes) and the
+body of a `schedule.dispatch` (tensors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from xdsl.dialects import arith, bufferization, linalg, memref, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    MemRefType,
+    TensorType,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.traits import IsTerminator
+
+from xdsl_spirv.dialects.schedule import DispatchOp, PaddedViewOp, YieldOp
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+class NotLoops(ValueError):
+    """Why operations are not loops that can be divided among invocations; `op` is which."""
+
+    def __init__(self, op: Operation, cause: str):
+        super().__init__(cause)
+        self.op = op
+
+
+@dataclass(eq=False)
+class Array:
+    """Elements of type `element` at the points of `shape`."""
+
+    shape: Shape
+    element: Attribute
+
+
+@dataclass(eq=False)
+class Stored(Array):
+    """A buffer or tensor that comes from outside."""
+
+    value: SSAValue
+
+
+@dataclass(eq=False)
+class Unwritten(Array):
+    """What nobody has written: whoever reads it is at fault."""
+
+    op: Operation
+
+
+@dataclass(eq=False)
+class Filled(Array):
+    """Every element is the scalar `value`."""
+
+    value: SSAValue
+
+
+@dataclass(eq=False)
+class Literal(Array):
+    """A constant whose elements differ."""
+
+    dense: DenseIntOrFPElementsAttr
+    op: Operation
+
+
+@dataclass(eq=False)
+class Computed(Array):
+    """Output number `number` of loops."""
+
+    loops: Loops
+    number: int
+
+
+@dataclass(eq=False)
+class Reshaped(Array):
+    """The same elements in row-major order."""
+
+    source: Array
+
+
+@dataclass(eq=False)
+class Transposed(Array):
+    """Dimension i is dimension `permutation[i]` of the source; -1 stands for a new one."""
+
+    source: Array
+    permutation: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Sliced(Array):
+    """Element i is element `offsets` + i * `strides` of the source."""
+
+    source: Array
+    offsets: Shape
+    strides: Shape
+
+
+@dataclass(eq=False)
+class Patched(Array):
+    """`base` with the elements at `offsets` + i * `strides` replaced by those of `part`."""
+
+    base: Array
+    part: Array
+    offsets: Shape
+    strides: Shape
+
+
+@dataclass(eq=False)
+class Padded(Array):
+    """The source, its first element at `low`, surrounded by a value; None stands for zero."""
+
+    source: Array
+    low: Shape
+    value: SSAValue | None
+
+
+@dataclass(eq=False)
+class Loops:
+    """
+    A structured operation: loops, operands through index maps, and the body at a point.
+
+    `captured` are the arrays that the body reads at computed indices, `inverse` says for each
+    output which loop each of its dimensions is.
+    """
+
+    op: Operation
+    body: Block
+    sizes: Shape
+    reduction: tuple[bool, ...]
+    inputs: list[Array | SSAValue]
+    outputs: list[Array]
+    maps: list[AffineMap]
+    captured: Mapping[SSAValue, Array]
+    inverse: list[tuple[int | None, ...]] = field(default_factory=list[Any])
+
+    @property
+    def input_maps(self) -> list[AffineMap]:
+        return self.maps[: len(self.inputs)]
+
+    @property
+    def output_maps(self) -> list[AffineMap]:
+        return self.maps[len(self.inputs) :]
+
+    @property
+    def reduces(self) -> bool:
+        """Whether an output's element is the outcome of a loop."""
+        return any(
+            reduction and size != 1
+            for reduction, size in zip(self.reduction, self.sizes, strict=True)
+        )
+
+
+@dataclass(eq=False)
+class Result:
+    """What leaves: an array, and the buffer it is written to or the tensor it becomes."""
+
+    array: Array
+    target: SSAValue
+
+
+def shaped(value: SSAValue, op: Operation) -> tuple[Shape, Attribute]:
+    """The static shape and the element type of a tensor or memref."""
+    type = value.type
+    if not isinstance(type, TensorType | MemRefType):
+        raise NotLoops(op, f"{type} is not a ranked tensor or memref")
+    shape = type.get_shape()
+    if DYNAMIC_INDEX in shape:
+        raise NotLoops(op, f"{type} has a dynamic shape: make it static")
+    return tuple(shape), type.element_type
+
+
+@dataclass(frozen=True)
+class _View:
+    """A memref that is part of another one: how to read it, and what a write through it makes."""
+
+    source: SSAValue
+    read: Callable[[Array], Array]
+    write: Callable[[Array, Array], Array]
+
+
+class Reader:
+    """Reads operations in order; `arrays` is what each tensor or buffer holds by now."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self.arrays: dict[SSAValue, Array] = {}
+        self.views: dict[SSAValue, _View] = {}
+        self.written: dict[SSAValue, None] = {}
+        self.loaded: dict[Operation, Array] = {}
+        """What a load that stands outside every loop reads."""
+
+    def read(self) -> None:
+        for op in self.block.ops:
+            handler = HANDLERS.get(type(op))
+            if handler is None and isinstance(op, LinalgStructuredOperation):
+                handler = structured
+            if handler is not None:
+                handler(self, op)
+            elif op.has_trait(IsTerminator):
+                continue
+            elif op.regions or any(
+                isinstance(value.type, TensorType | MemRefType)
+                for value in (*op.operands, *op.results)
+            ):
+                raise NotLoops(op, "there is no lowering to loops for this operation")
+
+    def array(self, value: SSAValue, op: Operation) -> Array:
+        """What a tensor or a buffer holds at this point."""
+        view = self.views.get(value)
+        if view is not None:
+            return view.read(self.array(view.source, op))
+        if value not in self.arrays:
+            shape, element = shaped(value, op)
+            self.arrays[value] = Stored(shape, element, value)
+        return self.arrays[value]
+
+    def define(self, op: Operation, number: int, array: Array) -> None:
+        """An operation's output number `number`: its result, or what its buffer holds from now."""
+        if op.results:
+            self.arrays[op.results[number]] = array
+            return
+        outputs: Sequence[SSAValue] = getattr(op, "outputs", ()) or op.operands[-1:]
+        self.write(outputs[number], array, op)
+
+    def write(self, value: SSAValue, array: Array, op: Operation) -> None:
+        """A buffer holds an array from now on."""
+        view = self.views.get(value)
+        if view is None:
+            self.arrays[value] = array
+            self.written[value] = None
+            return
+        self.write(view.source, view.write(self.array(view.source, op), array), op)
+
+
+def results_of_collective(block: Block) -> tuple[Reader, list[Result]]:
+    """What a collective writes to the buffers of its kernel, in the order of the first write."""
+    reader = Reader(block)
+    reader.read()
+    outside = [value for value in reader.written if _is_outside(value, block)]
+    return reader, [Result(reader.arrays[value], value) for value in outside]
+
+
+def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
+    """What a dispatch yields."""
+    reader = Reader(dispatch.body.block)
+    reader.read()
+    yielded = [reader.array(value, dispatch) for value in dispatch.yielded]
+    return reader, [Result(a, v) for a, v in zip(yielded, dispatch.outputs, strict=True)]
+
+
+def _is_outside(value: SSAValue, block: Block) -> bool:
+    owner = value.owner
+    return isinstance(owner, Block) or owner.parent_block() is not block
+
+
+# Structured operations
+
+
+def structured(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, LinalgStructuredOperation)
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    kinds = [attribute.data for attribute in op.get_iterator_types()]
+    outputs = list(op.outputs)
+    inputs = list(op.operands)[: len(op.operands) - len(outputs)]
+    _loops(
+        reader,
+        op,
+        op.body.block,
+        inputs,
+        outputs,
+        maps,
+        [k != IteratorType.PARALLEL for k in kinds],
+    )
+
+
+def _loops(
+    reader: Reader,
+    op: Operation,
+    body: Block,
+    inputs: Sequence[SSAValue],
+    outputs: Sequence[SSAValue],
+    maps: list[AffineMap],
+    reduction: list[bool],
+) -> None:
+    """Loops over operands; each output becomes what they compute."""
+    shapes = [_shape_or_scalar(value, op) for value in (*inputs, *outputs)]
+    sizes = _sizes(maps, shapes, op)
+    taken: list[Array | SSAValue] = [
+        reader.array(v, op) if isinstance(v.type, TensorType | MemRefType) else v for v in inputs
+    ]
+    loops = Loops(
+        op,
+        body,
+        sizes,
+        tuple(reduction),
+        taken,
+        [reader.array(value, op) for value in outputs],
+        maps,
+        _captured(reader, op, body),
+    )
+    loops.inverse = [_inverse(loops, map) for map in loops.output_maps]
+    for number, value in enumerate(outputs):
+        shape, element = shaped(value, op)
+        reader.define(op, number, Computed(shape, element, loops, number))
+
+
+def _shape_or_scalar(value: SSAValue, op: Operation) -> Shape:
+    if isinstance(value.type, TensorType | MemRefType):
+        return shaped(value, op)[0]
+    return ()
+
+
+def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) -> Shape:
+    """The trip count of each loop, from the operands whose maps name it alone."""
+    sizes: dict[int, int] = {}
+    for map, shape in zip(maps, shapes, strict=True):
+        for expr, size in zip(map.results, shape, strict=True):
+            if isinstance(expr, AffineDimExpr):
+                sizes.setdefault(expr.position, size)
+    count = maps[0].num_dims
+    missing = [loop for loop in range(count) if loop not in sizes]
+    if missing:
+        raise NotLoops(op, f"no operand gives the size of loop d{missing[0]}")
+    return tuple(sizes[loop] for loop in range(count))
+
+
+def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
+    """The loop of each dimension of an output; None where its index is 0."""
+    found: list[int | None] = []
+    for expr in map.results:
+        if isinstance(expr, AffineDimExpr) and expr.position not in found:
+            found.append(expr.position)
+        elif expr == AffineExpr.constant(0):
+            found.append(None)
+        else:
+            raise NotLoops(
+                loops.op, f"an output is indexed by {expr}: only loops, each once, can index one"
+            )
+    for loop, size in enumerate(loops.sizes):
+        if loop not in found and not loops.reduction[loop] and size != 1:
+            raise NotLoops(loops.op, f"the parallel loop d{loop} does not index every output")
+    if any(loop is not None and loops.reduction[loop] for loop in found):
+        raise NotLoops(loops.op, "a reduction loop indexes an output")
+    return tuple(found)
+
+
+def _captured(reader: Reader, op: Operation, body: Block) -> dict[SSAValue, Array]:
+    """The arrays that a body reads element by element."""
+    found: dict[SSAValue, Array] = {}
+    for inner in body.walk():
+        if isinstance(inner, tensor.ExtractOp | memref.LoadOp):
+            source = inner.operands[0]
+            found[source] = reader.array(source, op)
+    return found
+
+
+def _reduce(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, linalg.ops.ReduceOp)
+    shape, _ = shaped(op.input, op)
+    dims = [int(axis) for axis in op.dimensions.get_values()]
+    rank = len(shape)
+    kept = tuple(AffineDimExpr(axis) for axis in range(rank) if axis not in dims)
+    maps = [AffineMap.identity(rank), AffineMap(rank, 0, kept)]
+    reduction = [axis in dims for axis in range(rank)]
+    _loops(reader, op, op.region.block, [op.input], [op.init], maps, reduction)
+
+
+def _fill(reader: Reader, op: Operation) -> None:
+    value, output = op.operands
+    shape, element = shaped(output, op)
+    if value.type != element:
+        raise NotLoops(op, f"it fills {element} with a {value.type}: convert the value first")
+    reader.define(op, 0, Filled(shape, element, value))
+
+
+def _copy(reader: Reader, op: Operation) -> None:
+    source, target = op.operands[0], op.operands[1]
+    array, (shape, element) = reader.array(source, op), shaped(target, op)
+    if array.element != element or array.shape != shape:
+        raise NotLoops(op, f"it copies {source.type} to {target.type}")
+    reader.define(op, 0, array)
+
+
+def _memref_copy(reader: Reader, op: Operation) -> None:
+    source, target = op.operands
+    reader.write(target, reader.array(source, op), op)
+
+
+def _transpose(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, linalg.ops.TransposeOp)
+    permutation = tuple(int(axis) for axis in op.permutation.get_values())
+    shape, element = shaped(op.operands[1], op)
+    source = reader.array(op.operands[0], op)
+    reader.define(op, 0, Transposed(shape, element, source, permutation))
+
+
+def _broadcast(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, linalg.ops.BroadcastOp)
+    new = {int(axis) for axis in op.dimensions.get_values()}
+    shape, element = shaped(op.operands[1], op)
+    old = iter(range(len(shape)))
+    permutation = tuple(-1 if axis in new else next(old) for axis in range(len(shape)))
+    source = reader.array(op.operands[0], op)
+    reader.define(op, 0, Transposed(shape, element, source, permutation))
+
+
+# What only names elements
+
+
+def _nothing(reader: Reader, op: Operation) -> None:
+    """Read where it is used."""
+
+
+def _empty(reader: Reader, op: Operation) -> None:
+    shape, element = shaped(op.results[0], op)
+    reader.arrays[op.results[0]] = Unwritten(shape, element, op)
+
+
+def _constant(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, arith.ConstantOp)
+    if isinstance(op.result.type, TensorType | MemRefType):
+        shape, element = shaped(op.result, op)
+        if not isinstance(op.value, DenseIntOrFPElementsAttr):
+            raise NotLoops(op, f"the constant {op.value} is not a tensor of numbers")
+        reader.arrays[op.result] = Literal(shape, element, op.value, op)
+
+
+def _load(reader: Reader, op: Operation) -> None:
+    reader.loaded[op] = reader.array(op.operands[0], op)
+
+
+def _splat(reader: Reader, op: Operation) -> None:
+    shape, element = shaped(op.results[0], op)
+    reader.arrays[op.results[0]] = Filled(shape, element, op.operands[0])
+
+
+def _same(reader: Reader, op: Operation) -> None:
+    if isinstance(op.results[0].type, MemRefType) and isinstance(op.operands[0].type, MemRefType):
+        reader.views[op.results[0]] = _View(op.operands[0], lambda a: a, lambda a, new: new)
+    else:
+        reader.arrays[op.results[0]] = reader.array(op.operands[0], op)
+
+
+def _reshape(reader: Reader, op: Operation) -> None:
+    source, result = op.operands[0], op.results[0]
+    shape, element = shaped(result, op)
+    old, _ = shaped(source, op)
+    if isinstance(result.type, MemRefType):
+        reader.views[result] = _View(
+            source,
+            lambda a: Reshaped(shape, element, a),
+            lambda a, new: Reshaped(old, element, new),
+        )
+    else:
+        reader.arrays[result] = Reshaped(shape, element, reader.array(source, op))
+
+
+def _static(op: Any, name: str) -> Shape:
+    values = tuple(int(v) for v in getattr(op, name).get_values())
+    if DYNAMIC_INDEX in values:
+        raise NotLoops(op, f"its {name.removeprefix('static_')} are dynamic: make them static")
+    return values
+
+
+def _slice(reader: Reader, op: Operation) -> None:
+    source, result = op.operands[0], op.results[0]
+    offsets, sizes, strides = (
+        _static(op, f"static_{name}") for name in ("offsets", "sizes", "strides")
+    )
+    shape, element = shaped(result, op)
+
+    def read(array: Array) -> Array:
+        part = Sliced(sizes, element, array, offsets, strides)
+        return part if shape == sizes else Reshaped(shape, element, part)
+
+    def write(array: Array, new: Array) -> Array:
+        part = new if shape == sizes else Reshaped(sizes, element, new)
+        return Patched(array.shape, element, array, part, offsets, strides)
+
+    if isinstance(result.type, MemRefType):
+        reader.views[result] = _View(source, read, write)
+    else:
+        reader.arrays[result] = read(reader.array(source, op))
+
+
+def _insert_slice(reader: Reader, op: Operation) -> None:
+    offsets, sizes, strides = (
+        _static(op, f"static_{name}") for name in ("offsets", "sizes", "strides")
+    )
+    part, base = (reader.array(value, op) for value in op.operands[:2])
+    if part.shape != sizes:
+        part = Reshaped(sizes, part.element, part)
+    result = Patched(base.shape, base.element, base, part, offsets, strides)
+    reader.arrays[op.results[0]] = result
+
+
+def _concat(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, tensor.ConcatOp)
+    axis = op.dim.value.data
+    shape, element = shaped(op.result, op)
+    result: Array = Unwritten(shape, element, op)
+    start = 0
+    for value in op.operands:
+        part = reader.array(value, op)
+        offsets = tuple(start if i == axis else 0 for i in range(len(shape)))
+        result = Patched(shape, element, result, part, offsets, (1,) * len(shape))
+        start += part.shape[axis]
+    reader.arrays[op.result] = result
+
+
+def _pad(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, tensor.PadOp)
+    low, high = _static(op, "static_low"), _static(op, "static_high")
+    block = op.region.block
+    last = block.last_op
+    if last is None or any(arg.first_use for arg in block.args) or len(list(block.ops)) > 1:
+        raise NotLoops(op, "its value depends on the place: only one value can surround a tensor")
+    shape, element = shaped(op.result, op)
+    source = reader.array(op.source, op)
+    if min((*low, *high), default=0) < 0:
+        raise NotLoops(op, "a padding is negative")
+    reader.arrays[op.result] = Padded(shape, element, source, low, last.operands[0])
+
+
+def _padded_view(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, PaddedViewOp)
+    shape, element = shaped(op.result, op)
+    low = tuple(int(v) for v in op.low.get_values())
+
+    def write(array: Array, new: Array) -> Array:
+        raise NotLoops(op, "a padded view cannot be written")
+
+    reader.views[op.result] = _View(
+        op.memref, lambda a: Padded(shape, element, a, low, None), write
+    )
+
+
+HANDLERS: dict[type[Operation], Callable[[Reader, Operation], None]] = {
+    linalg.ops.FillOp: _fill,
+    linalg.ops.CopyOp: _copy,
+    linalg.ops.ReduceOp: _reduce,
+    linalg.ops.TransposeOp: _transpose,
+    linalg.ops.BroadcastOp: _broadcast,
+    arith.ConstantOp: _constant,
+    tensor.EmptyOp: _empty,
+    memref.AllocOp: _empty,
+    memref.AllocaOp: _empty,
+    bufferization.AllocTensorOp: _empty,
+    memref.DeallocOp: _nothing,
+    memref.CopyOp: _memref_copy,
+    memref.CastOp: _same,
+    memref.MemorySpaceCastOp: _same,
+    tensor.CastOp: _same,
+    tensor.SplatOp: _splat,
+    tensor.CollapseShapeOp: _reshape,
+    tensor.ExpandShapeOp: _reshape,
+    tensor.ReshapeOp: _reshape,
+    memref.CollapseShapeOp: _reshape,
+    memref.ExpandShapeOp: _reshape,
+    tensor.ExtractSliceOp: _slice,
+    memref.SubviewOp: _slice,
+    tensor.InsertSliceOp: _insert_slice,
+    tensor.ConcatOp: _concat,
+    tensor.PadOp: _pad,
+    PaddedViewOp: _padded_view,
+    tensor.ExtractOp: _load,
+    memref.LoadOp: _load,
+    YieldOp: _nothing,
+}
+"""By exact type; any other structured operation is `structured`."""

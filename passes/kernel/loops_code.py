@@ -1,0 +1,581 @@
+"""
+An element of an array, as code: the expression of the arrays that it is made of.
+
+An element is written once for equal indices, as far out as its indices allow; so what a row's
+elements have in common (a maximum, a sum) is computed once a row. A reduction is a loop of the
+invocation, or, where its result does not depend on which invocation asks, the work of the group.
+
+What a padding surrounds is read at a place that exists, and not used where the padding is. An index
+that depends on data is limited to the array, so that no kernel reads outside its buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias, cast
+
+from xdsl.dialects import arith, cf, linalg, memref, scf, tensor
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+from xdsl.traits import IsTerminator
+
+from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.passes.kernel.builder import Index
+from xdsl_spirv.passes.kernel.loops_arrays import (
+    Array,
+    Computed,
+    Filled,
+    Literal,
+    Loops,
+    NotLoops,
+    Padded,
+    Patched,
+    Reader,
+    Reshaped,
+    Shape,
+    Sliced,
+    Stored,
+    Transposed,
+    Unwritten,
+)
+from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
+
+Point: TypeAlias = tuple[Index, ...]
+
+UNROLLED = 4
+"""Steps of a reduction that are written out instead of as a loop."""
+
+MAX_LITERAL = 64
+"""Elements of a constant in a kernel: more belong into a buffer."""
+
+MAX_CHAIN = 60
+"""Arrays that depend on one another in one kernel: Python's stack is not endless."""
+
+
+class Group(Protocol):
+    """Invocations that compute together what they all need."""
+
+    @property
+    def depth(self) -> int:
+        """What depends on scopes up to this depth is the same for all of them."""
+        ...
+
+    def reduce(
+        self, code: LoopsCode, loops: Loops, point: Point, initial: Sequence[SSAValue]
+    ) -> Sequence[SSAValue] | None:
+        """The outcome of a reduction, None if an invocation had better do it alone."""
+        ...
+
+
+class LoopsCode:
+    """Elements of the arrays of one kernel."""
+
+    def __init__(self, builder: LoopsBuilder, reader: Reader):
+        self.b = builder
+        self.reader = reader
+        self.group: Group | None = None
+        self.needed: dict[tuple[Loops, tuple[SSAValue, ...]], list[Operation]] = {}
+        self._chain = 0
+
+    # Elements
+
+    def element(self, array: Array, indices: Point) -> SSAValue:
+        """The element at indices that lie inside the array's shape."""
+        for index, size in zip(indices, array.shape, strict=True):
+            self.b.assume(index, size)
+        indices = tuple(
+            0 if size == 1 else index for index, size in zip(indices, array.shape, strict=True)
+        )
+        depth = self.b.fenced(self.b.depth_of(*indices))
+        return self.b.known(
+            ("element", array, indices), depth, lambda: self._element(array, indices)
+        )
+
+    def _element(self, array: Array, indices: Point) -> SSAValue:
+        b = self.b
+        match array:
+            case Stored():
+                return b.load(self.view(array.value), b.linear(indices, array.shape))
+            case Filled():
+                return self.scalar(array.value)
+            case Computed():
+                return self.computed(array.loops, self._point(array, indices))[array.number]
+            case Reshaped():
+                number = b.linear(indices, array.shape)
+                return self.element(array.source, b.delinearized(number, array.source.shape))
+            case Transposed():
+                source: list[Index] = [0] * len(array.source.shape)
+                for axis, index in zip(array.permutation, indices, strict=True):
+                    if axis >= 0:
+                        source[axis] = index
+                return self.element(array.source, tuple(source))
+            case Sliced():
+                places = zip(indices, array.offsets, array.strides, strict=True)
+                return self.element(
+                    array.source, tuple(b.plus(b.times(i, s), o) for i, o, s in places)
+                )
+            case Patched():
+                return self._patched(array, indices)
+            case Padded():
+                return self._padded(array, indices)
+            case Literal():
+                return self._literal(array, indices)
+            case Unwritten():
+                raise NotLoops(array.op, "elements are read that nobody has written")
+            case _:
+                raise TypeError(array)
+
+    def _point(self, array: Computed, indices: Point) -> Point:
+        """The parallel loops of an element; reduction loops at 0."""
+        point: list[Index] = [0] * len(array.loops.sizes)
+        for loop, index in zip(array.loops.inverse[array.number], indices, strict=True):
+            if loop is not None:
+                point[loop] = index
+        return tuple(point)
+
+    def view(self, memory: SSAValue) -> SSAValue:
+        """A buffer as one row of elements."""
+        type = memory.type
+        assert isinstance(type, MemRefType)
+        if type.get_num_dims() == 1:
+            return memory
+        name = f"{memory.name_hint or 'buffer'}_elements"
+
+        def make() -> Operation:
+            made = FlatViewOp(memory, type.element_type)
+            made.result.name_hint = name
+            return made
+
+        return self.b.pure("view", (memory,), make)
+
+    def inside(self, places: Sequence[Index], shape: Shape, strides: Shape | None = None):
+        """Whether coordinates, perhaps below 0, are multiples of strides that lie in a shape."""
+        b = self.b
+        condition = None
+        for position, (place, size) in enumerate(zip(places, shape, strict=True)):
+            stride = strides[position] if strides else 1
+            condition = b.both(condition, b.below(place, (size - 1) * stride + 1))
+            if stride != 1:
+                rest = b.remainder(place, stride)
+                condition = b.both(condition, b.below(rest, 1))
+        return condition
+
+    def _existing(
+        self, condition: SSAValue, places: Sequence[Index], shape: Shape, strides: Shape
+    ) -> Point:
+        """The indices where the condition holds, elsewhere others that exist."""
+        b = self.b
+        found: list[Index] = []
+        for place, size, stride in zip(places, shape, strides, strict=True):
+            index = b.divided(place, stride)
+            if b.below(place, (size - 1) * stride + 1) is not True:
+                index = b.select(condition, index, 0)
+            found.append(index)
+        return tuple(found)
+
+    def _patched(self, array: Patched, indices: Point) -> SSAValue:
+        b, part = self.b, array.part
+        places = [b.plus(i, -offset) for i, offset in zip(indices, array.offsets, strict=True)]
+        condition = self.inside(places, part.shape, array.strides)
+        if condition is False:
+            return self.element(array.base, indices)
+        if not isinstance(condition, SSAValue):
+            exact = zip(places, array.strides, strict=True)
+            return self.element(part, tuple(b.divided(p, s) for p, s in exact))
+        if isinstance(array.base, Unwritten):
+            return self.element(part, self._existing(condition, places, part.shape, array.strides))
+        if _is_cheap(part) and _is_cheap(array.base):
+            at = self._existing(condition, places, part.shape, array.strides)
+            return b.select(condition, self.element(part, at), self.element(array.base, indices))
+
+        def patched() -> SSAValue:
+            exact = zip(places, array.strides, strict=True)
+            return self.element(part, tuple(b.divided(p, s) for p, s in exact))
+
+        return b.choose(
+            condition, array.element, patched, lambda: self.element(array.base, indices)
+        )
+
+    def _padded(self, array: Padded, indices: Point) -> SSAValue:
+        b, source = self.b, array.source
+        places = [b.plus(index, -low) for index, low in zip(indices, array.low, strict=True)]
+        condition = self.inside(places, source.shape)
+        if condition is False:
+            return self._padding(array)
+        if not isinstance(condition, SSAValue):
+            return self.element(source, tuple(places))
+        if _is_cheap(source):
+            at = self._existing(condition, places, source.shape, (1,) * len(places))
+            return b.select(condition, self.element(source, at), self._padding(array))
+        return b.choose(
+            condition,
+            array.element,
+            lambda: self.element(source, tuple(places)),
+            lambda: self._padding(array),
+        )
+
+    def _padding(self, array: Padded) -> SSAValue:
+        return self.zero(array.element) if array.value is None else self.scalar(array.value)
+
+    def zero(self, type: Attribute) -> SSAValue:
+        if isinstance(type, IntegerType):
+            return self.b.constant(IntegerAttr(0, type))
+        return self.b.constant(FloatAttr(0.0, cast(AnyFloat, type)))
+
+    def _literal(self, array: Literal, indices: Point) -> SSAValue:
+        dense = array.dense
+        if dense.is_splat():
+            return self.b.constant(dense.get_attrs()[0])
+        number = self.b.linear(indices, array.shape)
+        values = dense.get_attrs()
+        if isinstance(number, int):
+            return self.b.constant(values[number])
+        if len(values) > MAX_LITERAL:
+            raise NotLoops(
+                array.op,
+                f"a constant of {len(values)} elements in a kernel: more than {MAX_LITERAL} "
+                "belong into a buffer (lift them out as an argument)",
+            )
+        result = self.b.constant(values[0])
+        for position, value in enumerate(values[1:], 1):
+            below = self.b.below(number, position)
+            if isinstance(below, SSAValue):
+                result = self.b.select(below, result, self.b.constant(value))
+        return result
+
+    # Scalars outside loops
+
+    def scalar(self, value: SSAValue) -> SSAValue:
+        """A scalar that the kernel has, or that operations around the loops compute."""
+        op = value.owner
+        if isinstance(op, Block) or op.parent_block() is not self.reader.block:
+            return value
+        if isinstance(op, tensor.ExtractOp | memref.LoadOp):
+            array = self.reader.loaded[op]
+            found = [self.scalar(index) for index in op.operands[1:]]
+            return self.element(array, self._limited(found, array.shape))
+        operands = [self.scalar(operand) for operand in op.operands]
+        return self.pure(op, operands)[op.results.index(value)]
+
+    # Loops
+
+    def computed(self, loops: Loops, point: Point) -> Sequence[SSAValue]:
+        """The outputs of loops at a point of the parallel ones."""
+        depth = self.b.fenced(self.b.depth_of(*point))
+        return self.b.known(("loops", loops, point), depth, lambda: self._computed(loops, point))
+
+    def _computed(self, loops: Loops, point: Point) -> Sequence[SSAValue]:
+        self._chain += 1
+        if self._chain > MAX_CHAIN:
+            raise NotLoops(loops.op, f"more than {MAX_CHAIN} operations depend on one another")
+        try:
+            if not loops.reduces:
+                return self.body(loops, point, None)
+            depth = self.b.fenced(self.b.depth_of(*point))
+            with self.b.at(depth):
+                return self._reduced(loops, point, depth)
+        finally:
+            self._chain -= 1
+
+    def _reduced(self, loops: Loops, point: Point, depth: int) -> Sequence[SSAValue]:
+        initial = [
+            self.element(array, self._at(map.results, point, array.shape))
+            for array, map in zip(loops.outputs, loops.output_maps, strict=True)
+        ]
+        if self.group is not None and depth <= self.group.depth:
+            found = self.group.reduce(self, loops, point, initial)
+            if found is not None:
+                return found
+        return self.sequential(loops, point, initial)
+
+    def sequential(
+        self, loops: Loops, point: Point, initial: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """A reduction as nested loops of the invocation, in the order of the operation's."""
+        order = [loop for loop, yes in enumerate(loops.reduction) if yes]
+        total = 1
+        for loop in order:
+            total *= loops.sizes[loop]
+
+        def nest(position: int, point: Point, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            if position == len(order):
+                return self.body(loops, point, carried)
+            loop = order[position]
+
+            def step(index: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                inner = (*point[:loop], index, *point[loop + 1 :])
+                return nest(position + 1, inner, carried)
+
+            if total > UNROLLED:
+                return self.b.loop((0, loops.sizes[loop], 1), carried, step)
+            for index in range(loops.sizes[loop]):
+                carried = step(index, carried)
+            return carried
+
+        return nest(0, point, initial)
+
+    def _at(self, exprs: Sequence[AffineExpr], point: Point, shape: Shape) -> Point:
+        """Index expressions at a point."""
+        indices = tuple(self.affine(expr, point) for expr in exprs)
+        for index, size in zip(indices, shape, strict=True):
+            self.b.assume(index, size)
+        return indices
+
+    def affine(self, expr: AffineExpr, point: Point) -> Index:
+        b = self.b
+        match expr:
+            case AffineDimExpr():
+                return point[expr.position]
+            case AffineConstantExpr():
+                return expr.value
+            case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add):
+                return b.plus(self.affine(expr.lhs, point), self.affine(expr.rhs, point))
+            case AffineBinaryOpExpr(kind=kind):
+                return self._scaled(kind, expr, point)
+            case _:
+                raise ValueError(f"the index expression {expr} is not known")
+
+    def _scaled(self, kind: AffineBinaryOpKind, expr: AffineBinaryOpExpr, point: Point) -> Index:
+        b = self.b
+        number, by = (expr.lhs, expr.rhs)
+        if isinstance(number, AffineConstantExpr):
+            number, by = by, number
+        if not isinstance(by, AffineConstantExpr):
+            raise ValueError(f"the index expression {expr} multiplies or divides by a loop")
+        value = self.affine(number, point)
+        if kind == AffineBinaryOpKind.Mul:
+            return b.times(value, by.value)
+        if b.bound(value) is None:
+            raise ValueError(f"{number} in the index expression {expr} may be negative")
+        if kind == AffineBinaryOpKind.Mod:
+            return b.remainder(value, by.value)
+        if kind == AffineBinaryOpKind.CeilDiv:
+            value = b.plus(value, by.value - 1)
+        return b.divided(value, by.value)
+
+    # Bodies
+
+    def body(
+        self,
+        loops: Loops,
+        point: Point,
+        carried: Sequence[SSAValue] | None,
+        values: Sequence[SSAValue] | None = None,
+    ) -> list[SSAValue]:
+        """What the body yields at a point, or other values of it; `carried` are the outputs."""
+        last = loops.body.last_op
+        assert last is not None
+        wanted = tuple(last.operands if values is None else values)
+        env: dict[SSAValue, Index] = {}
+        for op in self._needed(loops, wanted):
+            for operand in _read(op):
+                self._argument(loops, operand, point, carried, env)
+            self._operation(loops, op, point, env)
+        for value in wanted:
+            self._argument(loops, value, point, carried, env)
+        return [
+            self.b.index(env[value]) if value in env else self.scalar(value) for value in wanted
+        ]
+
+    def _needed(self, loops: Loops, wanted: tuple[SSAValue, ...]) -> list[Operation]:
+        """The operations of a body that the wanted values depend on, in their order."""
+        key = (loops, wanted)
+        if key not in self.needed:
+            values = set(wanted)
+            found: list[Operation] = []
+            for op in reversed(list(loops.body.ops)):
+                if any(result in values for result in op.results):
+                    found.append(op)
+                    values.update(_read(op))
+            self.needed[key] = found[::-1]
+        return self.needed[key]
+
+    def _argument(
+        self,
+        loops: Loops,
+        value: SSAValue,
+        point: Point,
+        carried: Sequence[SSAValue] | None,
+        env: dict[SSAValue, Index],
+    ) -> None:
+        """Put what a body's argument is into `env`."""
+        if value in env or value.owner is not loops.body:
+            return
+        number = loops.body.args.index(value)  # pyright: ignore[reportArgumentType]
+        exprs = loops.maps[number].results
+        if number >= len(loops.inputs):
+            output = number - len(loops.inputs)
+            if carried is not None:
+                env[value] = carried[output]
+                return
+            operand: Array | SSAValue = loops.outputs[output]
+        else:
+            operand = loops.inputs[number]
+        if isinstance(operand, SSAValue):
+            env[value] = self.scalar(operand)
+            return
+        try:
+            env[value] = self.element(operand, self._at(exprs, point, operand.shape))
+        except ValueError as error:
+            if isinstance(error, NotLoops):
+                raise
+            raise NotLoops(loops.op, str(error)) from None
+
+    def _operation(
+        self, loops: Loops, op: Operation, point: Point, env: dict[SSAValue, Index]
+    ) -> None:
+        """One operation of a body."""
+        b = self.b
+        if isinstance(op, linalg.ops.IndexOp):
+            env[op.result] = point[op.dim.value.data]
+            return
+        if isinstance(op, cf.AssertOp):
+            return
+        if isinstance(op, tensor.ExtractOp | memref.LoadOp):
+            array = loops.captured[op.operands[0]]
+            indices = [self._value(value, env) for value in op.operands[1:]]
+            env[op.results[0]] = self.element(array, self._limited(indices, array.shape))
+            return
+        if op.regions:
+            self._nested(loops, op, point, env)
+            return
+        operands = [self._value(value, env) for value in op.operands]
+        if isinstance(op.results[0].type, IndexType):
+            folded = self._index_operation(op, operands)
+            if folded is not None:
+                env[op.results[0]] = folded
+                return
+        results = self.pure(op, [b.index(value) for value in operands])
+        env.update(zip(op.results, results, strict=True))
+
+    def _value(self, value: SSAValue, env: Mapping[SSAValue, Index]) -> Index:
+        return env[value] if value in env else self.scalar(value)
+
+    def _index_operation(self, op: Operation, operands: Sequence[Index]) -> Index | None:
+        """Sums and multiples of indices, which fold."""
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+            return op.value.value.data
+        if isinstance(op, arith.AddiOp):
+            return self.b.plus(*operands)
+        if isinstance(op, arith.SubiOp) and isinstance(operands[1], int):
+            return self.b.plus(operands[0], -operands[1])
+        if isinstance(op, arith.MuliOp):
+            for a, other in (operands, operands[::-1]):
+                if isinstance(other, int):
+                    return self.b.times(a, other)
+        return None
+
+    def pure(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """An operation on other operands."""
+        b = self.b
+        if isinstance(op, arith.ConstantOp):
+            return [b.constant(cast(IntegerAttr | FloatAttr, op.value))]
+        key = (type(op), *op.properties.values(), *op.attributes.values(), *op.result_types)
+        depth = b.depth_of(*operands)
+
+        def make() -> Sequence[SSAValue]:
+            copy = type(op).create(
+                operands=operands,
+                result_types=op.result_types,
+                properties=op.properties,
+                attributes=op.attributes,
+            )
+            b.add(copy, depth)
+            return copy.results
+
+        return b.known(("pure", key, *operands), depth, make)
+
+    def _limited(self, indices: Sequence[Index], shape: Shape) -> Point:
+        """Indices that data decides, limited to an array."""
+        b = self.b
+        found: list[Index] = []
+        for index, size in zip(indices, shape, strict=True):
+            if b.below(index, size) is True or size == 1:
+                found.append(0 if size == 1 else index)
+                continue
+            value = b.index(index)
+            limit = b.index(size - 1)
+            least = b.pure("minui", (value, limit), lambda v=value, n=limit: arith.MinUIOp(v, n))
+            found.append(b.assume(least, size))
+        return tuple(found)
+
+    def _nested(
+        self, loops: Loops, op: Operation, point: Point, env: dict[SSAValue, Index]
+    ) -> None:
+        """An `scf` operation of a body: the same with the bodies' elements written inside."""
+        b = self.b
+        operands = [b.index(self._value(value, env)) for value in op.operands]
+        regions = [
+            b.region_of(
+                region.block, lambda copy, inner: self._inner(loops, inner, copy, point, env)
+            )
+            for region in op.regions
+            if region.blocks
+        ]
+        if isinstance(op, scf.IfOp) and len(regions) == 1:
+            regions.append(Region())
+        copy = type(op).create(
+            operands=operands,
+            result_types=op.result_types,
+            properties=op.properties,
+            regions=regions,
+        )
+        b.add(copy)
+        env.update(zip(op.results, copy.results, strict=True))
+
+    def _inner(
+        self,
+        loops: Loops,
+        block: Block,
+        copy: Block,
+        point: Point,
+        env: dict[SSAValue, Index],
+    ) -> Operation | None:
+        """Write a nested block; its terminator on the new values."""
+        env.update(zip(block.args, copy.args, strict=True))
+        for op in block.ops:
+            if op.has_trait(IsTerminator):
+                return type(op).create(
+                    operands=[self.b.index(self._value(value, env)) for value in op.operands],
+                    properties=op.properties,
+                )
+            self._operation(loops, op, point, env)
+        return None
+
+
+def _read(op: Operation) -> list[SSAValue]:
+    """What an operation reads, inside its regions too."""
+    if not op.regions:
+        return list(op.operands)
+    return [operand for inner in op.walk() for operand in inner.operands]
+
+
+def _is_cheap(array: Array) -> bool:
+    """Whether computing an element in vain costs little."""
+    match array:
+        case Computed():
+            return not array.loops.reduces and all(
+                _is_cheap(each) for each in array.loops.inputs if isinstance(each, Array)
+            )
+        case Reshaped() | Transposed() | Sliced():
+            return _is_cheap(array.source)
+        case Padded():
+            return _is_cheap(array.source)
+        case Patched():
+            return _is_cheap(array.base) and _is_cheap(array.part)
+        case _:
+            return True

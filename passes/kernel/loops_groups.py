@@ -1,0 +1,358 @@
+"""
+Who works on a row together, and how what each of them found becomes one result.
+
+A reduction is taken apart where its body is `accumulated <op> new` with an operation whose order
+does not matter: each invocation of the group takes every n-th element, and the partial results are
+exchanged, within a subgroup by group arithmetic or shuffles, between subgroups through Workgroup
+memory. Anything else an invocation computes by itself, in the order of the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf, prod
+from typing import Any, cast
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    i1,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.schedule import LoopsAttr
+from xdsl_spirv.dialects.spirv import group as spirv_group
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
+from xdsl_spirv.passes.kernel.builder import Index
+from xdsl_spirv.passes.kernel.loops_arrays import Loops
+from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
+from xdsl_spirv.passes.kernel.loops_code import LoopsCode, Point
+from xdsl_spirv.targets import Target
+
+UNROLLED = 16
+"""Elements of a row that an invocation keeps in registers instead of computing them again."""
+
+WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
+
+
+def _lowest(type: Attribute) -> Any:
+    if isinstance(type, IntegerType):
+        return -(1 << type.width.data - 1)
+    return -inf
+
+
+def _highest(type: Attribute) -> Any:
+    if isinstance(type, IntegerType):
+        return (1 << type.width.data - 1) - 1
+    return inf
+
+
+def _one(type: Attribute) -> Any:
+    return 1 if isinstance(type, IntegerType) else 1.0
+
+
+def _zero(type: Attribute) -> Any:
+    return 0 if isinstance(type, IntegerType) else 0.0
+
+
+def _all_ones(type: Attribute) -> Any:
+    return -1
+
+
+NEUTRAL: dict[type[Operation], Callable[[Attribute], Any]] = {
+    arith.AddfOp: _zero,
+    arith.AddiOp: _zero,
+    arith.MulfOp: _one,
+    arith.MuliOp: _one,
+    arith.MaximumfOp: _lowest,
+    arith.MaxnumfOp: _lowest,
+    arith.MinimumfOp: _highest,
+    arith.MinnumfOp: _highest,
+    arith.MaxSIOp: _lowest,
+    arith.MinSIOp: _highest,
+    arith.MaxUIOp: _zero,
+    arith.MinUIOp: _all_ones,
+    arith.AndIOp: _all_ones,
+    arith.OrIOp: _zero,
+    arith.XOrIOp: _zero,
+}
+"""Operations whose order does not matter, and what changes nothing."""
+
+GROUP_ARITHMETIC: dict[type[Operation], type[spirv_group.GroupArithmetic]] = {
+    arith.AddfOp: spirv_group.GroupNonUniformFAddOp,
+    arith.AddiOp: spirv_group.GroupNonUniformIAddOp,
+    arith.MulfOp: spirv_group.GroupNonUniformFMulOp,
+    arith.MuliOp: spirv_group.GroupNonUniformIMulOp,
+    arith.MaxnumfOp: spirv_group.GroupNonUniformFMaxOp,
+    arith.MinnumfOp: spirv_group.GroupNonUniformFMinOp,
+    arith.MaxSIOp: spirv_group.GroupNonUniformSMaxOp,
+    arith.MinSIOp: spirv_group.GroupNonUniformSMinOp,
+    arith.MaxUIOp: spirv_group.GroupNonUniformUMaxOp,
+    arith.MinUIOp: spirv_group.GroupNonUniformUMinOp,
+}
+"""`maximumf` and `minimumf` are not among them: group arithmetic does not pass on a NaN."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """An output's element is `accumulated <op> new`."""
+
+    op: Operation
+    new: SSAValue
+    type: Attribute
+
+    def of(self, code: LoopsCode, a: SSAValue, b: SSAValue) -> SSAValue:
+        return code.pure(self.op, (a, b))[0]
+
+    def neutral(self, code: LoopsCode) -> SSAValue:
+        value = NEUTRAL[type(self.op)](self.type)
+        if isinstance(self.type, IntegerType):
+            return code.b.constant(IntegerAttr(value, self.type))
+        return code.b.constant(FloatAttr(value, cast(AnyFloat, self.type)))
+
+
+def combinations_of(loops: Loops) -> list[Combination] | None:
+    """How each output accumulates, None if one does so in no way that can be taken apart."""
+    last = loops.body.last_op
+    assert last is not None
+    carried = loops.body.args[len(loops.inputs) :]
+    found: list[Combination] = []
+    for argument, value in zip(carried, last.operands, strict=True):
+        op = value.owner
+        if type(op) not in NEUTRAL or argument not in op.operands:  # pyright: ignore
+            return None
+        assert isinstance(op, Operation)
+        new = op.operands[1] if op.operands[0] is argument else op.operands[0]
+        if _depends(new, carried, loops) or new is argument:
+            return None
+        found.append(Combination(op, new, value.type))
+    return found
+
+
+def kind_of(each: Combination) -> type[spirv_group.GroupArithmetic] | None:
+    """The group arithmetic that does it."""
+    return GROUP_ARITHMETIC.get(type(each.op))
+
+
+def _depends(value: SSAValue, carried: Sequence[SSAValue], loops: Loops) -> bool:
+    """Whether a value of the body depends on what was accumulated."""
+    values = {value}
+    for op in reversed(list(loops.body.ops)):
+        if any(result in values for result in op.results):
+            for inner in op.walk():
+                values.update(inner.operands)
+    return any(argument in values for argument in carried)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """
+    The invocations that share a row: this is invocation `lane` of `size`, in group `number` of
+    `count`. `subgroups` are those of a workgroup that works together; `shuffle` and `arithmetic`
+    say what the target's subgroups can do, `memory` whether all may meet at a barrier.
+    """
+
+    b: LoopsBuilder
+    number: Index
+    count: int
+    lane: Index
+    size: int
+    elements: int
+    subgroups: int = 1
+    subgroup_size: int = 1
+    shuffle: bool = False
+    arithmetic: bool = False
+    memory: bool = True
+    depth: int = 0
+
+    def at(self, depth: int) -> Lanes:
+        """The same, for rows that the scopes up to `depth` decide."""
+        return replace(self, depth=depth)
+
+    def each(self, total: int, body: Callable[[Sequence[Index], Any], None]) -> None:
+        """
+        body(numbers, inside) for all numbers below `total`, a few neighbours at a time; where
+        `inside` does not hold the numbers are some that exist, and nothing may be stored.
+        """
+
+        def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
+            body(numbers, inside)
+            return ()
+
+        self._steps(total, (), step)
+
+    def _steps(
+        self,
+        total: int,
+        carried: Sequence[SSAValue],
+        body: Callable[[Sequence[Index], Any, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """
+        body(numbers, inside, carried) in turns over the invocations. Few steps are written out: the
+        same numbers then stand for the same elements in every pass over the row.
+        """
+        b = self.b
+        width = self.elements if total % self.elements == 0 else 1
+        stride = self.size * width
+        first = b.times(self.lane, width)
+        steps = -(-total // stride)
+
+        def neighbours(number: Index) -> list[Index]:
+            return [b.plus(number, i) for i in range(width)]
+
+        if steps * width <= UNROLLED:
+            for k in range(steps):
+                number = b.plus(first, k * stride)
+                inside = b.below(number, total)
+                if isinstance(inside, SSAValue):
+                    number = b.select(inside, number, 0)
+                number = b.assume(number, total)
+                carried = body(neighbours(number), inside, carried)
+            return carried
+        return b.loop(
+            (first, total, stride), carried, lambda i, values: body(neighbours(i), None, values)
+        )
+
+    def reduce(
+        self, code: LoopsCode, loops: Loops, point: Point, initial: Sequence[SSAValue]
+    ) -> Sequence[SSAValue] | None:
+        """The outcome of a reduction that all invocations of the group need."""
+        combinations = combinations_of(loops)
+        order = [loop for loop, yes in enumerate(loops.reduction) if yes]
+        sizes = [loops.sizes[loop] for loop in order]
+        if combinations is None or self.size == 1:
+            return None
+        if not all(self._can_exchange(each) for each in combinations):
+            return None
+        wanted = [each.new for each in combinations]
+        neutral = [each.neutral(code) for each in combinations]
+
+        def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
+            for number in numbers:
+                places = list(point)
+                indices = self.b.delinearized(number, sizes)
+                for loop, index in zip(order, indices, strict=True):
+                    places[loop] = index
+                values = code.body(loops, tuple(places), None, wanted)
+                if isinstance(inside, SSAValue):
+                    values = [
+                        self.b.select(inside, value, nothing)
+                        for value, nothing in zip(values, neutral, strict=True)
+                    ]
+                carried = [
+                    each.of(code, total, value)
+                    for each, total, value in zip(combinations, carried, values, strict=True)
+                ]
+            return carried
+
+        partial = self._steps(prod(sizes), neutral, step)
+        whole = self._exchanged(code, combinations, partial)
+        return [
+            each.of(code, before, value)
+            for each, before, value in zip(combinations, initial, whole, strict=True)
+        ]
+
+    # Between invocations
+
+    def _can_exchange(self, each: Combination) -> bool:
+        type = each.type
+        if type == i1 or isinstance(type, BFloat16Type):
+            return False
+        return self.memory or self.shuffle or (self.arithmetic and kind_of(each) is not None)
+
+    def _exchanged(
+        self, code: LoopsCode, combinations: Sequence[Combination], values: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """What all invocations of the group found, together."""
+        found: list[SSAValue] = []
+        for each, value in zip(combinations, values, strict=True):
+            if not self.shuffle and not (self.arithmetic and kind_of(each)):
+                found.append(self._through_memory(code, each, value, self.size, self.lane))
+                continue
+            value = self._in_subgroup(code, each, value)
+            if self.subgroups > 1:
+                subgroup = self.b.subgroup_id(self.subgroups)
+                value = self._through_memory(code, each, value, self.subgroups, subgroup)
+            found.append(value)
+        return found
+
+    def _in_subgroup(self, code: LoopsCode, each: Combination, value: SSAValue) -> SSAValue:
+        kind = kind_of(each)
+        if self.arithmetic and kind is not None:
+            return self.b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
+        distance = 1
+        while distance < self.subgroup_size:
+            mask = self.b.constant(IntegerAttr(distance, 32))
+            other = self.b.add(spirv_group.GroupNonUniformShuffleXorOp(Scope.Subgroup, value, mask))
+            value = each.of(code, value, other)
+            distance *= 2
+        return value
+
+    def _through_memory(
+        self, code: LoopsCode, each: Combination, value: SSAValue, count: int, number: Index
+    ) -> SSAValue:
+        """`count` partial results, number `number` is this one's, exchanged in Workgroup memory."""
+        b = self.b
+        type = MemRefType(each.type, [count], memory_space=WORKGROUP)
+        memory = b.allocate(type, "partial")
+        b.barrier()
+        b.store(value, memory, number)
+        b.barrier()
+        total = self._read(memory, 0)
+        for other in range(1, count):
+            total = each.of(code, total, self._read(memory, other))
+        return total
+
+    def _read(self, memory: SSAValue, number: int) -> SSAValue:
+        return self.b.add(memref.LoadOp.get(memory, [self.b.index(number)]))
+
+
+def group_of(b: LoopsBuilder, schedule: LoopsAttr, target: Target) -> Lanes:
+    """The group that the schedule names."""
+    invocations, workgroups = schedule.workgroup.data, schedule.workgroups.data
+    size = target.subgroup_size
+    elements = schedule.elements.data
+    workgroup, reduce = b.block_id(), schedule.reduce.data
+    b.scopes[0].bounds[workgroup] = workgroups
+    thread = b.thread_id(invocations)
+    if reduce == "invocation":
+        number = b.plus(b.times(workgroup, invocations), thread)
+        return Lanes(b, number, workgroups * invocations, 0, 1, elements)
+    shuffle = "subgroup-shuffle" in target.features
+    arithmetic = "subgroup-arithmetic" in target.features
+    subgroups = invocations // size
+    if reduce == "subgroup":
+        lane: Index = b.lane_id(size)
+        number = b.plus(b.times(workgroup, subgroups), b.subgroup_id(subgroups))
+        return Lanes(
+            b,
+            number,
+            workgroups * subgroups,
+            lane,
+            size,
+            elements,
+            1,
+            size,
+            shuffle,
+            arithmetic,
+            memory=False,
+        )
+    return Lanes(
+        b,
+        workgroup,
+        workgroups,
+        thread,
+        invocations,
+        elements,
+        subgroups,
+        size,
+        shuffle,
+        arithmetic,
+    )

@@ -1,0 +1,282 @@
+"""
+What is stored by the same loops: results of one shape, or the parts that make up a result.
+
+A result that consists of parts (a concatenation) gives a nest for each part, in which nobody asks
+which part an element belongs to. No element is stored twice: nests are not ordered by barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i1
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+
+from xdsl_spirv.passes.kernel.builder import Index
+from xdsl_spirv.passes.kernel.loops_arrays import (
+    Array,
+    Computed,
+    Loops,
+    NotLoops,
+    Padded,
+    Patched,
+    Reshaped,
+    Result,
+    Shape,
+    Sliced,
+    Stored,
+    Transposed,
+    Unwritten,
+)
+from xdsl_spirv.passes.kernel.loops_code import LoopsCode
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where elements go: `target[offsets + i * strides]`, but for what other parts replace."""
+
+    target: SSAValue
+    shape: Shape
+    offsets: Shape
+    strides: Shape
+    replaced: tuple[tuple[Shape, Shape, Shape], ...] = ()
+    """Offsets, sizes, strides."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Arrays of one shape, and where each of them goes."""
+
+    shape: Shape
+    results: Sequence[tuple[Array, Place]]
+
+    def store(self, code: LoopsCode, point: tuple[Index, ...], values: Sequence[SSAValue]) -> None:
+        """Store the elements at a point of the shape."""
+        b = code.b
+        for (_, place), value in zip(self.results, values, strict=True):
+            at = tuple(
+                b.plus(b.times(i, s), o)
+                for i, s, o in zip(point, place.strides, place.offsets, strict=True)
+            )
+            _store(code, place, at, value)
+
+
+def _store(code: LoopsCode, place: Place, at: tuple[Index, ...], value: SSAValue) -> None:
+    b = code.b
+    offset = b.linear(at, place.shape)
+    memory = code.view(place.target)
+
+    def store(left: Sequence[tuple[Shape, Shape, Shape]]) -> None:
+        if not left:
+            b.store(value, memory, offset)
+            return
+        offsets, sizes, strides = left[0]
+        places = [b.plus(i, -o) for i, o in zip(at, offsets, strict=True)]
+        condition = code.inside(places, sizes, strides)
+        if condition is None or condition is True:
+            return
+        if condition is False:
+            store(left[1:])
+            return
+        one = b.constant(IntegerAttr(1, i1))
+        outside = b.pure("not", (condition,), lambda: arith.XOrIOp(condition, one))
+        b.when(outside, lambda: store(left[1:]))
+
+    store(place.replaced)
+
+
+def nests_of(results: Sequence[Result]) -> list[Nest]:
+    """The nests that store all results."""
+    written = {result.target for result in results}
+    whole: dict[Shape, list[tuple[Array, Place]]] = {}
+    parts: list[Nest] = []
+    for result in results:
+        target, array = result.target, result.array
+        _check_reads(array, written, set())
+        place = Place(target, array.shape, (0,) * len(array.shape), (1,) * len(array.shape))
+        for part, at in _parts(array, place):
+            if at.replaced or part.shape != array.shape:
+                parts.append(Nest(part.shape, [(part, at)]))
+            else:
+                whole.setdefault(part.shape, []).append((part, at))
+    return [*(Nest(shape, each) for shape, each in whole.items()), *parts]
+
+
+def _parts(array: Array, place: Place) -> Iterator[tuple[Array, Place]]:
+    """The parts of a patched array, each with its place; the patches, then what is under them."""
+    if isinstance(array, Reshaped) and array.source.shape == array.shape:
+        array = array.source
+    if not isinstance(array, Patched) or any(s != 1 for s in place.strides):
+        if not isinstance(array, Unwritten):
+            yield array, place
+        return
+    offsets = tuple(a + b for a, b in zip(place.offsets, array.offsets, strict=True))
+    box = (offsets, array.part.shape, array.strides)
+    kept = tuple(other for other in place.replaced if not _disjoint(other, box))
+    yield from _parts(array.part, Place(place.target, place.shape, offsets, array.strides, kept))
+    under = (*place.replaced, box)
+    yield from _parts(
+        array.base, Place(place.target, place.shape, place.offsets, place.strides, under)
+    )
+
+
+def _disjoint(a: tuple[Shape, Shape, Shape], b: tuple[Shape, Shape, Shape]) -> bool:
+    """Whether two boxes certainly share no element."""
+    for (o1, n1, s1), (o2, n2, s2) in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True):
+        if o1 + (n1 - 1) * s1 < o2 or o2 + (n2 - 1) * s2 < o1:
+            return True
+    return False
+
+
+def _check_reads(array: Array, written: set[SSAValue], seen: set[Array]) -> None:
+    """A kernel must not read what other invocations write."""
+    if array in seen:
+        return
+    seen.add(array)
+    if isinstance(array, Stored) and array.value in written:
+        owner = next(iter(array.value.uses)).operation
+        raise NotLoops(owner, f"it reads %{array.value.name_hint}, which the kernel writes")
+    for source in sources_of(array):
+        _check_reads(source, written, seen)
+
+
+def sources_of(array: Array) -> list[Array]:
+    """The arrays that an array is made of."""
+    match array:
+        case Computed(loops=loops):
+            inputs = [each for each in loops.inputs if isinstance(each, Array)]
+            return [*inputs, *_initials(array), *loops.captured.values()]
+        case Reshaped() | Transposed() | Sliced() | Padded():
+            return [array.source]
+        case Patched():
+            return [array.base, array.part]
+        case _:
+            return []
+
+
+def _initials(array: Computed) -> list[Array]:
+    """The outputs whose values from before are read."""
+    loops = array.loops
+    count = len(loops.inputs)
+    return [
+        output
+        for output, argument in zip(loops.outputs, loops.body.args[count:], strict=True)
+        if argument.first_use is not None
+    ]
+
+
+# Rows and columns
+
+
+def columns_of(nest: Nest) -> frozenset[int]:
+    """
+    The dimensions of a nest that no reduction's outcome depends on; none without a reduction.
+    """
+    found = reductions_of(nest)
+    if not found:
+        return frozenset()
+    rows = frozenset[int]().union(*(rows for _, rows in found))
+    return frozenset(a for a, size in enumerate(nest.shape) if a not in rows and size != 1)
+
+
+def reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
+    """The reductions that a row needs, each with the dimensions that its outcome depends on."""
+    start = tuple(frozenset((axis,)) for axis in range(len(nest.shape)))
+    seen: set[tuple[Array, tuple[frozenset[int], ...]]] = set()
+    return [found for array, _ in nest.results for found in _reductions(array, start, seen)]
+
+
+INNER = -1
+"""Stands for the loop of a reduction in which another array is needed."""
+
+
+def _reductions(
+    array: Array,
+    at: tuple[frozenset[int], ...],
+    seen: set[tuple[Array, tuple[frozenset[int], ...]]],
+) -> Iterator[tuple[Loops, frozenset[int]]]:
+    """For each reduction that an element needs once a row: what its place depends on."""
+    if (array, at) in seen:
+        return
+    seen.add((array, at))
+    all_of_it = frozenset[int]().union(*at)
+    match array:
+        case Computed(loops=loops, number=number):
+            point = [frozenset[int]()] * len(loops.sizes)
+            for loop, place in zip(loops.inverse[number], at, strict=True):
+                if loop is not None:
+                    point[loop] = place
+            outer = frozenset[int]().union(*point)
+            if loops.reduces and INNER not in outer:
+                yield loops, outer
+            for loop, yes in enumerate(loops.reduction):
+                if yes:
+                    point[loop] = frozenset((INNER,))
+            operands = [*zip(loops.inputs, loops.input_maps, strict=True)]
+            operands += [
+                (output, map)
+                for output, map in zip(loops.outputs, loops.output_maps, strict=True)
+                if output in _initials(array)
+            ]
+            for operand, map in operands:
+                if isinstance(operand, Array):
+                    places = tuple(_places(expr, point) for expr in map.results)
+                    yield from _reductions(operand, places, seen)
+            for captured in loops.captured.values():
+                anywhere = frozenset[int]().union(*point)
+                yield from _reductions(captured, (anywhere,) * len(captured.shape), seen)
+        case Reshaped():
+            yield from _reductions(array.source, _reshaped(array, at), seen)
+        case Transposed():
+            source = [frozenset[int]()] * len(array.source.shape)
+            for axis, place in zip(array.permutation, at, strict=True):
+                if axis >= 0:
+                    source[axis] = place
+            yield from _reductions(array.source, tuple(source), seen)
+        case Sliced() | Padded():
+            yield from _reductions(array.source, at, seen)
+        case Patched():
+            for each in (array.base, array.part):
+                if isinstance(each, Unwritten):
+                    continue
+                for loops, rows in _reductions(each, at, seen):
+                    yield loops, rows | all_of_it
+        case _:
+            return
+
+
+def _places(expr: AffineExpr, point: Sequence[frozenset[int]]) -> frozenset[int]:
+    if isinstance(expr, AffineConstantExpr):
+        return frozenset()
+    if isinstance(expr, AffineDimExpr):
+        return point[expr.position]
+    return frozenset[int]().union(*(point[dim] for dim in expr.used_dims()))
+
+
+def _reshaped(array: Reshaped, at: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
+    """What each dimension of the source depends on: those that share its elements."""
+    found: list[frozenset[int]] = []
+    outer, inner = _ends(array.shape), _ends(array.source.shape)
+    strides = sorted({stride for stride, _ in (*outer, *inner)})
+    if any(large % small for small, large in pairwise(strides)):
+        return (frozenset[int]().union(*at),) * len(inner)
+    for low, high in inner:
+        touching = [
+            place for (l2, h2), place in zip(outer, at, strict=True) if l2 < high and low < h2
+        ]
+        found.append(frozenset[int]().union(*touching) if touching else frozenset())
+    return tuple(found)
+
+
+def _ends(shape: Shape) -> list[tuple[int, int]]:
+    """For each dimension the strides between which its index counts."""
+    ends: list[tuple[int, int]] = []
+    stride = 1
+    for size in reversed(shape):
+        ends.append((stride, stride * size))
+        stride *= size
+    return ends[::-1]

@@ -1,0 +1,214 @@
+"""
+Kernels without a contraction: the code of one invocation.
+
+    schedule.collective {                      scf.for %row = ... in turns among the groups
+      linalg.generic (max)              ->       the maximum of the row: lanes, then the group
+      linalg.generic (exp(x - max))              the sum of the row
+      linalg.generic (sum) ...                   scf.for %column = ... in turns among the lanes
+    }                                              load, compute, store
+
+The loops of a result are divided in two: rows, which decide what the reductions give, and columns,
+which share it. Rows go to groups (an invocation, a subgroup, or a workgroup, as the schedule says),
+columns to the invocations of the group. An intermediate buffer is never made: its elements are
+computed where they are used, once for each use that the code can see (`loops_code`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
+from xdsl_spirv.passes.kernel.builder import Condition, Index
+from xdsl_spirv.passes.kernel.loops_arrays import NotLoops, Result, results_of_collective
+from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder, erase_unused
+from xdsl_spirv.passes.kernel.loops_code import LoopsCode
+from xdsl_spirv.passes.kernel.loops_groups import Lanes, group_of
+from xdsl_spirv.passes.kernel.loops_nests import Nest, columns_of, nests_of
+from xdsl_spirv.passes.kernel.loops_vectors import use_vectors
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.target import target_of
+from xdsl_spirv.targets import Target
+
+PASS = "loops-to-invocations"
+
+EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-shuffle"))
+"""Features by which the invocations of a subgroup reduce."""
+
+
+@dataclass(frozen=True)
+class LoopsToInvocationsPass(ModulePass):
+    """Writes out every kernel whose collective carries a `#schedule.loops`."""
+
+    name = PASS
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for collective in [each for each in op.walk() if isinstance(each, CollectiveOp)]:
+            schedule = collective.attributes.get(SCHEDULE)
+            if isinstance(schedule, LoopsAttr):
+                _lower(collective, schedule, target_of(op, PASS))
+
+
+def _lower(collective: CollectiveOp, schedule: LoopsAttr, target: Target) -> None:
+    """Replace the collective by the code of an invocation."""
+    block = collective.parent_block()
+    assert block is not None
+    try:
+        reader, results = results_of_collective(collective.body.block)
+    except NotLoops as error:
+        refuse(PASS, error.op, str(error))
+    _check(collective, results, schedule, target)
+    after = list(block.ops)
+    after = after[after.index(collective) + 1 :]
+    for op in after:
+        op.detach()
+    builder = LoopsBuilder(block)
+    code = LoopsCode(builder, reader)
+    try:
+        for nest in nests_of(results):
+            _Distribution(code, schedule, target, nest).write()
+    except NotLoops as error:
+        refuse(PASS, error.op, str(error))
+    collective.detach()
+    collective.erase()
+    block.add_ops(after)
+    erase_unused(block)
+    use_vectors(block)
+
+
+def _check(
+    collective: CollectiveOp, results: Sequence[Result], schedule: LoopsAttr, target: Target
+) -> None:
+    if not results:
+        refuse(PASS, collective, "it writes to no buffer of its kernel")
+    if schedule.workgroup.data > min(target.max_invocations, target.max_workgroup_size[0]):
+        refuse(
+            PASS,
+            collective,
+            f"workgroup = {schedule.workgroup.data}: {target.name} has at most "
+            f"{target.max_invocations} invocations",
+        )
+    if schedule.workgroups.data > target.max_grid[0]:
+        refuse(
+            PASS,
+            collective,
+            f"workgroups = {schedule.workgroups.data}: {target.name} has at most "
+            f"{target.max_grid[0]}",
+        )
+    size = target.subgroup_size
+    if schedule.reduce.data == "subgroup" and not EXCHANGES & target.features:
+        refuse(
+            PASS,
+            collective,
+            f"reduce = subgroup: {target.name} has none of {', '.join(sorted(EXCHANGES))}; "
+            "let a workgroup or an invocation reduce",
+        )
+    if schedule.reduce.data != "invocation" and schedule.workgroup.data % size:
+        refuse(
+            PASS,
+            collective,
+            f"workgroup = {schedule.workgroup.data} is no multiple of the {size} invocations of a "
+            f"subgroup: {-(-schedule.workgroup.data // size) * size} would be",
+        )
+
+
+class _Distribution:
+    """The elements of one nest, divided among all invocations."""
+
+    def __init__(self, code: LoopsCode, schedule: LoopsAttr, target: Target, nest: Nest):
+        self.code, self.b, self.nest = code, code.b, nest
+        self.schedule = schedule
+        self.columns = columns_of(nest)
+        shape = nest.shape
+        self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
+        self.row_shape = tuple(s for i, s in enumerate(shape) if i not in self.columns)
+        self.lanes: Lanes = group_of(self.b, schedule, target)
+
+    def write(self) -> None:
+        if not self.columns and self.lanes.size == 1:
+            self._elements()
+            return
+        self._in_turns(prod(self.row_shape), self.lanes.number, self.lanes.count, self._row)
+
+    def _elements(self) -> None:
+        """Elements in row-major order, a few neighbours to an invocation."""
+        total, step = prod(self.nest.shape), self.schedule.elements.data
+        if total % step:
+            step = 1
+
+        def compute(unit: Index) -> None:
+            first = self.b.times(unit, step)
+            numbers = [self.b.plus(first, i) for i in range(step)]
+            self._store([self.b.delinearized(n, self.nest.shape) for n in numbers])
+
+        self._in_turns(total // step, self.lanes.number, self.lanes.count, compute)
+
+    def _in_turns(
+        self, total: int, number: Index, count: int, body: Callable[[Index], None]
+    ) -> None:
+        """body(i) for each i below `total`, in turns among `count` that have numbers."""
+        b = self.b
+        if total <= count:
+            below = b.below(number, total)
+
+            def once() -> None:
+                body(b.assume(number, total))
+
+            b.when(below, once)
+            return
+
+        def step(index: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            body(index)
+            return ()
+
+        b.loop((number, total, count), (), step)
+
+    def _row(self, row: Index) -> None:
+        """What a group does for a row: its columns, in turns among the group's invocations."""
+        b, code = self.b, self.code
+        code.group = self.lanes.at(b.depth) if self.lanes.size > 1 else None
+        place = b.delinearized(row, self.row_shape)
+        total = prod(self.column_shape)
+        if not self.columns:
+            self._stored_by_one(place)
+        else:
+            self.lanes.each(total, lambda ns, inside: self._columns(place, ns, inside))
+        code.group = None
+
+    def _stored_by_one(self, place: tuple[Index, ...]) -> None:
+        values = [self.code.element(array, place) for array, _ in self.nest.results]
+        self.b.when(
+            self.b.below(self.lanes.lane, 1),
+            lambda: self.nest.store(self.code, place, values),
+        )
+
+    def _columns(
+        self, place: tuple[Index, ...], numbers: Sequence[Index], inside: Condition | bool
+    ) -> None:
+        points: list[tuple[Index, ...]] = []
+        for number in numbers:
+            columns = iter(self.b.delinearized(number, self.column_shape))
+            rows = iter(place)
+            points.append(
+                tuple(
+                    next(columns) if i in self.columns else next(rows)
+                    for i in range(len(self.nest.shape))
+                )
+            )
+        self._store(points, inside)
+
+    def _store(self, points: Sequence[tuple[Index, ...]], inside: Condition | bool = None) -> None:
+        """Compute the elements at all points before any is stored, so that neighbours stay so."""
+        values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
+
+        def store() -> None:
+            for point, each in zip(points, values, strict=True):
+                self.nest.store(self.code, point, each)
+
+        self.b.when(inside, store)

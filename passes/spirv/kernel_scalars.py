@@ -1,0 +1,354 @@
+"""
+`arith` in a kernel: what each operation on scalars and vectors becomes in `spirv`.
+
+Where Vulkan leaves open what `arith` defines, a sequence stands for the operation: the remainder of
+negative integers, what a minimum gives for a NaN, ordered comparisons that need no OpenCL. What
+`arith` calls poison (a division by 0, a float that does not fit an integer) stays undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    f32,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp, RemfOp
+from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
+from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
+from xdsl_spirv.passes.spirv.kernel_values import (
+    Values,
+    element_of,
+    is_small,
+    like,
+    narrow,
+    wide,
+    width_of,
+)
+
+Compute = Callable[..., SSAValue]
+
+
+def _result(code: KernelCode, op: Operation) -> Values:
+    return Values(code, code.type(op.results[0].type, op))
+
+
+def _operands(code: KernelCode, op: Operation) -> list[SSAValue]:
+    return [code.value(operand) for operand in op.operands]
+
+
+def _is_bool(type: Attribute) -> bool:
+    return element_of(type) == i1
+
+
+def one_to_one(kind: type[Operation]) -> Convert:
+    """The same operands, one instruction."""
+
+    def convert(code: KernelCode, op: Operation) -> None:
+        code.values[op.results[0]] = _result(code, op).op(kind, *_operands(code, op))
+
+    return convert
+
+
+def on_floats(compute: Compute) -> Convert:
+    """compute(values, *operands); bfloat16 by way of binary32."""
+
+    def convert(code: KernelCode, op: Operation) -> None:
+        type = op.results[0].type
+        operands = _operands(code, op)
+        if not isinstance(element_of(type), BFloat16Type):
+            code.values[op.results[0]] = compute(Values(code, type), *operands)
+            return
+        v = Values(code, like(type, f32))
+        result = compute(v, *(wide(code, operand, type) for operand in operands))
+        code.values[op.results[0]] = narrow(code, result, type)
+
+    return convert
+
+
+def on_integers(compute: Compute) -> Convert:
+    """compute(values, *operands)."""
+
+    def convert(code: KernelCode, op: Operation) -> None:
+        code.values[op.results[0]] = compute(_result(code, op), *_operands(code, op))
+
+    return convert
+
+
+def by_kind(boolean: type[Operation], integer: type[Operation]) -> Convert:
+    """One instruction for Booleans, another for integers."""
+
+    def convert(code: KernelCode, op: Operation) -> None:
+        kind = boolean if _is_bool(op.results[0].type) else integer
+        code.values[op.results[0]] = _result(code, op).op(kind, *_operands(code, op))
+
+    return convert
+
+
+# Floats
+
+
+def minimum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    """a < b or a is no number ? a : b, which passes on a NaN of either."""
+    return v.select(v.either(v.less(a, b), v.is_nan(a)), a, b)
+
+
+def maximum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    return v.select(v.either(v.less(b, a), v.is_nan(a)), a, b)
+
+
+def remainder(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    return v.op(arithmetic.FRemOp, a, b)
+
+
+# Integers
+
+
+def remainder_signed(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    """a - a / b * b: Vulkan leaves SRem of a negative operand undefined."""
+    quotient = v.op(arithmetic.SDivOp, a, b)
+    return v.op(arithmetic.ISubOp, a, v.op(arithmetic.IMulOp, quotient, b))
+
+
+def _inexact(v: Values, a: SSAValue, b: SSAValue, quotient: SSAValue) -> SSAValue:
+    """Whether a division leaves a remainder."""
+    product = v.op(arithmetic.IMulOp, quotient, b)
+    return v.test(logic.INotEqualOp, product, a)
+
+
+def _signs_differ(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    return v.test(logic.SLessThanOp, v.op(bit.BitwiseXorOp, a, b), v.number(0))
+
+
+def floor_divided(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    """The quotient toward 0, less 1 where that rounded up."""
+    quotient = v.op(arithmetic.SDivOp, a, b)
+    down = v.as_type(i1).op(logic.LogicalAndOp, _inexact(v, a, b, quotient), _signs_differ(v, a, b))
+    return v.select(down, v.op(arithmetic.ISubOp, quotient, v.number(1)), quotient)
+
+
+def ceiling_divided(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    """The quotient toward 0, plus 1 where that rounded down."""
+    quotient = v.op(arithmetic.SDivOp, a, b)
+    same = v.as_type(i1).op(logic.LogicalNotOp, _signs_differ(v, a, b))
+    up = v.as_type(i1).op(logic.LogicalAndOp, _inexact(v, a, b, quotient), same)
+    return v.select(up, v.op(arithmetic.IAddOp, quotient, v.number(1)), quotient)
+
+
+def ceiling_divided_unsigned(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
+    quotient = v.op(arithmetic.UDivOp, a, b)
+    up = _inexact(v, a, b, quotient)
+    return v.select(up, v.op(arithmetic.IAddOp, quotient, v.number(1)), quotient)
+
+
+# Comparisons
+
+_INTEGER_COMPARISONS: tuple[type[Operation], ...] = (
+    logic.IEqualOp,
+    logic.INotEqualOp,
+    logic.SLessThanOp,
+    logic.SLessThanEqualOp,
+    logic.SGreaterThanOp,
+    logic.SGreaterThanEqualOp,
+    logic.ULessThanOp,
+    logic.ULessThanEqualOp,
+    logic.UGreaterThanOp,
+    logic.UGreaterThanEqualOp,
+)
+"""By the number of arith.cmpi's predicate."""
+
+_FLOAT_COMPARISONS: dict[int, type[Operation]] = {
+    1: logic.FOrdEqualOp,
+    2: logic.FOrdGreaterThanOp,
+    3: logic.FOrdGreaterThanEqualOp,
+    4: logic.FOrdLessThanOp,
+    5: logic.FOrdLessThanEqualOp,
+    6: logic.FOrdNotEqualOp,
+    8: logic.FUnordEqualOp,
+    9: logic.FUnordGreaterThanOp,
+    10: logic.FUnordGreaterThanEqualOp,
+    11: logic.FUnordLessThanOp,
+    12: logic.FUnordLessThanEqualOp,
+    13: logic.FUnordNotEqualOp,
+}
+"""By the number of arith.cmpf's predicate; 0 and 15 are constants, 7 and 14 ask for a NaN."""
+
+
+def compare_integers(code: KernelCode, op: Operation) -> None:
+    """Booleans are compared as the integers 0 and 1, or 0 and -1 where the sign counts."""
+    predicate = cast(arith.CmpiOp, op).predicate.value.data
+    a, b = _operands(code, op)
+    type = code.type(op.operands[0].type, op)
+    v = Values(code, type)
+    if _is_bool(type):
+        if predicate < 2:
+            kind = logic.LogicalEqualOp if predicate == 0 else logic.LogicalNotEqualOp
+            code.values[op.results[0]] = v.test(kind, a, b)
+            return
+        v = v.as_type(i32)
+        true, false = v.number(-1 if predicate < 6 else 1), v.number(0)
+        a, b = v.select(a, true, false), v.select(b, true, false)
+    code.values[op.results[0]] = v.test(_INTEGER_COMPARISONS[predicate], a, b)
+
+
+def compare_floats(code: KernelCode, op: Operation) -> None:
+    predicate = cast(arith.CmpfOp, op).predicate.value.data
+    type = op.operands[0].type
+    a, b = _operands(code, op)
+    if isinstance(element_of(type), BFloat16Type):
+        a, b, type = wide(code, a, type), wide(code, b, type), like(type, f32)
+    v = Values(code, type)
+    boolean = v.as_type(i1)
+    if predicate in (0, 15):
+        result = boolean.number(predicate == 15)
+    elif predicate in (7, 14):
+        result = v.either(v.is_nan(a), v.is_nan(b))
+        if predicate == 7:
+            result = boolean.op(logic.LogicalNotOp, result)
+    else:
+        result = v.test(_FLOAT_COMPARISONS[predicate], a, b)
+    code.values[op.results[0]] = result
+
+
+def select(code: KernelCode, op: Operation) -> None:
+    made = logic.SelectOp(*_operands(code, op))
+    code.values[op.results[0]] = code.add(made)
+
+
+# Conversions
+
+
+def convert_float(code: KernelCode, op: Operation) -> None:
+    """Between floating types, rounded to nearest even where the device's conversion is."""
+    v, value = _result(code, op), code.value(op.operands[0])
+    code.values[op.results[0]] = v.op(conversion.FConvertOp, value)
+
+
+def resize(sign: bool) -> Convert:
+    """Integers to another width, by their sign or with zeros; Booleans by a choice."""
+
+    def convert(code: KernelCode, op: Operation) -> None:
+        value = code.value(op.operands[0])
+        source = code.type(op.operands[0].type, op)
+        v = _result(code, op)
+        code.values[op.results[0]] = resized(code, value, source, v.type, sign)
+
+    return convert
+
+
+def resized(
+    code: KernelCode, value: SSAValue, source: Attribute, target: Attribute, sign: bool
+) -> SSAValue:
+    """An integer or a Boolean in another width."""
+    v = Values(code, target)
+    if source == target:
+        return value
+    if _is_bool(source):
+        return v.select(value, v.number(-1 if sign else 1), v.number(0))
+    if _is_bool(target):
+        whole = Values(code, source)
+        low = whole.op(bit.BitwiseAndOp, value, whole.number(1))
+        return whole.test(logic.INotEqualOp, low, whole.number(0))
+    return v.op(conversion.SConvertOp if sign else conversion.UConvertOp, value)
+
+
+def integer_to_float(sign: bool) -> Convert:
+    """Rounded once; by way of binary32 where the result is smaller and that is exact."""
+    kind = conversion.ConvertSToFOp if sign else conversion.ConvertUToFOp
+
+    def convert(code: KernelCode, op: Operation) -> None:
+        value, target = code.value(op.operands[0]), op.results[0].type
+        source = code.type(op.operands[0].type, op)
+        if _is_bool(source):
+            v = _result(code, op)
+            code.values[op.results[0]] = v.select(value, v.number(-1 if sign else 1), v.number(0))
+            return
+        if width_of(source) < 32:
+            value = resized(code, value, source, like(source, i32), sign)
+        v = _result(code, op)
+        if not is_small(target):
+            code.values[op.results[0]] = v.op(kind, value)
+            return
+        single = v.as_type(f32).op(kind, value)
+        code.values[op.results[0]] = narrow(code, single, target)
+
+    return convert
+
+
+def float_to_integer(sign: bool) -> Convert:
+    """Toward 0, by way of 32 bits where the result is smaller."""
+    kind = conversion.ConvertFToSOp if sign else conversion.ConvertFToUOp
+
+    def convert(code: KernelCode, op: Operation) -> None:
+        source = op.operands[0].type
+        value = wide(code, code.value(op.operands[0]), source)
+        v = _result(code, op)
+        if width_of(v.type) >= 32:
+            code.values[op.results[0]] = v.op(kind, value)
+            return
+        whole = v.as_type(i32).op(conversion.ConvertFToSOp, value)
+        code.values[op.results[0]] = resized(code, whole, like(v.type, i32), v.type, True)
+
+    return convert
+
+
+def bitcast(code: KernelCode, op: Operation) -> None:
+    value, v = code.value(op.operands[0]), _result(code, op)
+    same = code.type(op.operands[0].type, op) == v.type
+    code.values[op.results[0]] = value if same else v.op(conversion.BitcastOp, value)
+
+
+HANDLERS: dict[type[Operation], Convert] = {
+    arith.AddiOp: one_to_one(arithmetic.IAddOp),
+    arith.SubiOp: one_to_one(arithmetic.ISubOp),
+    arith.MuliOp: by_kind(logic.LogicalAndOp, arithmetic.IMulOp),
+    arith.DivSIOp: one_to_one(arithmetic.SDivOp),
+    arith.DivUIOp: one_to_one(arithmetic.UDivOp),
+    arith.RemSIOp: on_integers(remainder_signed),
+    arith.RemUIOp: one_to_one(arithmetic.UModOp),
+    arith.FloorDivSIOp: on_integers(floor_divided),
+    arith.CeilDivSIOp: on_integers(ceiling_divided),
+    arith.CeilDivUIOp: on_integers(ceiling_divided_unsigned),
+    arith.MinSIOp: by_kind(logic.LogicalOrOp, glsl.GLSMinOp),
+    arith.MaxSIOp: by_kind(logic.LogicalAndOp, glsl.GLSMaxOp),
+    arith.MinUIOp: by_kind(logic.LogicalAndOp, glsl.GLUMinOp),
+    arith.MaxUIOp: by_kind(logic.LogicalOrOp, glsl.GLUMaxOp),
+    arith.AndIOp: by_kind(logic.LogicalAndOp, bit.BitwiseAndOp),
+    arith.OrIOp: by_kind(logic.LogicalOrOp, bit.BitwiseOrOp),
+    arith.XOrIOp: by_kind(logic.LogicalNotEqualOp, bit.BitwiseXorOp),
+    arith.ShLIOp: one_to_one(bit.ShiftLeftLogicalOp),
+    arith.ShRUIOp: one_to_one(bit.ShiftRightLogicalOp),
+    arith.ShRSIOp: one_to_one(bit.ShiftRightArithmeticOp),
+    arith.AddfOp: on_floats(Values.add),
+    arith.SubfOp: on_floats(Values.sub),
+    arith.MulfOp: on_floats(Values.mul),
+    arith.DivfOp: on_floats(Values.div),
+    RemfOp: on_floats(remainder),
+    arith.NegfOp: on_floats(Values.negated),
+    arith.MinimumfOp: on_floats(minimum),
+    arith.MaximumfOp: on_floats(maximum),
+    arith.MinnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMinOp, a, b)),
+    arith.MaxnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMaxOp, a, b)),
+    arith.CmpiOp: compare_integers,
+    arith.CmpfOp: compare_floats,
+    arith.SelectOp: select,
+    arith.ExtFOp: convert_float,
+    arith.TruncFOp: convert_float,
+    arith.ExtSIOp: resize(True),
+    arith.ExtUIOp: resize(False),
+    arith.TruncIOp: resize(False),
+    arith.IndexCastOp: resize(True),
+    IndexCastUIOp: resize(False),
+    arith.SIToFPOp: integer_to_float(True),
+    arith.UIToFPOp: integer_to_float(False),
+    arith.FPToSIOp: float_to_integer(True),
+    arith.FPToUIOp: float_to_integer(False),
+    arith.BitcastOp: bitcast,
+}

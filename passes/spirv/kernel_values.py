@@ -1,0 +1,144 @@
+"""
+Sequences of `spirv` instructions on values of one type, scalars or vectors: what legalisation
+writes.
+
+There is no arithmetic in bfloat16: values are converted to binary32 and back around it.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    f32,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
+from xdsl_spirv.passes.spirv.kernel_code import KernelCode
+
+
+def element_of(type: Attribute) -> Attribute:
+    """The type of a scalar, or of a vector's components."""
+    return type.element_type if isinstance(type, VectorType) else type
+
+
+def like(type: Attribute, element: Attribute) -> Attribute:
+    """The scalar type, or a vector of it of the same length as `type`."""
+    return VectorType(element, type.get_shape()) if isinstance(type, VectorType) else element
+
+
+def width_of(type: Attribute) -> int:
+    element = element_of(type)
+    assert isinstance(element, IntegerType | Float16Type | Float32Type) or hasattr(
+        element, "bitwidth"
+    )
+    return element.width.data if isinstance(element, IntegerType) else element.bitwidth  # pyright: ignore
+
+
+def is_small(type: Attribute) -> bool:
+    """Whether functions are computed in binary32 and rounded."""
+    return isinstance(element_of(type), Float16Type | BFloat16Type)
+
+
+class Values:
+    """Instructions on values of the type `type`, appended to `code`."""
+
+    def __init__(self, code: KernelCode, type: Attribute):
+        self.code, self.type = code, type
+
+    def as_type(self, element: Attribute) -> Values:
+        return Values(self.code, like(self.type, element))
+
+    def number(self, value: float) -> SSAValue:
+        """A constant in every component."""
+        element = element_of(self.type)
+        if isinstance(self.type, VectorType):
+            return self.code.constant(DenseIntOrFPElementsAttr.from_list(self.type, [value]))
+        if isinstance(element, IntegerType):
+            return self.code.constant(IntegerAttr(int(value), element))
+        return self.code.constant(FloatAttr(value, cast(AnyFloat, element)))
+
+    def op(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
+        """An instruction whose result has the values' type."""
+        return self.code.add(kind.create(operands=operands, result_types=[self.type]))
+
+    def test(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
+        """An instruction whose result is a Boolean for each component."""
+        return self.code.add(kind.create(operands=operands, result_types=[like(self.type, i1)]))
+
+    def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.op(logic.SelectOp, condition, a, b)
+
+    def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.as_type(i1).op(logic.LogicalOrOp, a, b)
+
+    def bits(self, value: SSAValue) -> SSAValue:
+        """A binary32 number's bits."""
+        return self.as_type(i32).op(conversion.BitcastOp, value)
+
+    # Floats
+
+    def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.op(arithmetic.FAddOp, a, b)
+
+    def sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.op(arithmetic.FSubOp, a, b)
+
+    def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.op(arithmetic.FMulOp, a, b)
+
+    def div(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.op(arithmetic.FDivOp, a, b)
+
+    def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
+        return self.op(glsl.GLFmaOp, a, b, c)
+
+    def negated(self, a: SSAValue) -> SSAValue:
+        return self.op(arithmetic.FNegateOp, a)
+
+    def magnitude(self, a: SSAValue) -> SSAValue:
+        return self.op(glsl.GLFAbsOp, a)
+
+    def less(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.test(logic.FOrdLessThanOp, a, b)
+
+    def is_nan(self, a: SSAValue) -> SSAValue:
+        return self.test(logic.IsNanOp, a)
+
+    def polynomial(self, x: SSAValue, coefficients: tuple[float, ...]) -> SSAValue:
+        """c0 + x (c1 + x (c2 + ...))."""
+        result = self.number(coefficients[-1])
+        for coefficient in coefficients[-2::-1]:
+            result = self.fma(result, x, self.number(coefficient))
+        return result
+
+    def with_sign(self, magnitude: SSAValue, sign: SSAValue) -> SSAValue:
+        """A binary32 number that is not negative, with another's sign."""
+        whole = self.as_type(i32)
+        mask = whole.op(bit.BitwiseAndOp, self.bits(sign), whole.number(-(1 << 31)))
+        joined = whole.op(bit.BitwiseOrOp, self.bits(magnitude), mask)
+        return self.op(conversion.BitcastOp, joined)
+
+
+def wide(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValue:
+    """A value of a floating type, in binary32 if it is smaller."""
+    if is_small(type):
+        return Values(code, like(type, f32)).op(conversion.FConvertOp, value)
+    return value
+
+
+def narrow(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValue:
+    """A binary32 number rounded to a floating type, if it is smaller."""
+    return Values(code, type).op(conversion.FConvertOp, value) if is_small(type) else value
