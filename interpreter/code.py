@@ -14,9 +14,9 @@ before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -26,6 +26,9 @@ from xdsl_spirv.interpreter.semantics import Function, semantics_of
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.flow import Flow
+
 Env: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Env], None]
 Slots: TypeAlias = tuple[int, ...]
@@ -34,8 +37,16 @@ WAVE = 0
 RETURNED = 1
 """The slots of the wave and of what the function returns."""
 
-RETURNS = ("spirv.Return", "spirv.ReturnValue", "spirv.Kill", "gpu.return", "func.return")
-"""Terminators that end the function for the lanes that reach them."""
+RETURNS = (
+    "spirv.Return",
+    "spirv.ReturnValue",
+    "spirv.Kill",
+    "gpu.return",
+    "func.return",
+    "spirv.mlir.break",
+    "spirv.mlir.continue",
+)
+"""Terminators after which the lanes that reach them do not go on behind the construct."""
 
 
 class Steps:
@@ -121,6 +132,7 @@ class Compiler:
         self.template: Env = [None, None]
         self.lane_bytes = 0.0
         self.half = HalfValues(unit, self._holds_half())
+        self.flows: dict[Region, Flow] = {}
         self._slots: dict[SSAValue, int] = {}
         self._free: list[int] = []
         self._escaping: set[SSAValue] = set()

@@ -8,15 +8,23 @@ lanes runs next, with just those: so lanes meet again where the branches merge, 
 a loop wait for the others to finish it.
 
 A branch's operands become the arguments of the target block, which are SPIR-V's phis.
+
+A break or continue leaves several regions at once: its lanes are put down where the region that
+they go to finds them when the construct around them is done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, TypeAlias
 
+import numpy as np
 from xdsl.ir import Block, Region, SSAValue
 
+from xdsl_spirv.dialects.spirv.control_flow import Construct
+from xdsl_spirv.dialects.spirv.exits import ExitOp
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Steps
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, merger
@@ -43,6 +51,8 @@ class Flow:
         self.results = tuple(compiler.new_slot() for _ in results)
         merges = [merger(compiler.unit.form(result.type)) for result in results]
         self.assign_results = compiler.assigner(self.results, merges)
+        self.exits = compiler.new_slot()
+        compiler.flows[region] = self
         order = block_order(region)
         self.numbers = {block: number for number, block in enumerate(order)}
         for block in order[1:]:
@@ -79,24 +89,61 @@ class Flow:
         """
         wave: Wave = env[WAVE]
         outer_partial, wave.partial = wave.partial, False
-        number = 0
+        number, exits = 0, self.exits
+        env[exits] = None
         while number >= 0:
             self.blocks[number].run(env)
+            if env[exits]:
+                number = self._rejoin(env, wave, number)
+                continue
             if wave.nobody:
                 break
             leaving = self.terminators[number](env)
             if isinstance(leaving, int):
                 number = leaving
             else:
-                number = self._run_parted(env, wave, leaving)
+                number = self._run_parted(env, wave, leaving, wave.mask)
         if number == RETURN:
             wave.nobody = True
             wave.departures += 1
         wave.partial = outer_partial
 
-    def _run_parted(self, env: Env, wave: Wave, leaving: list[tuple[int, Mask]]) -> int:
-        """Run until all lanes that are left agree on a block again; its number."""
-        whole, departures = wave.mask, wave.departures
+    def exit(self, env: Env, number: int) -> int:
+        """The active lanes go to a block of this region from regions inside."""
+        wave: Wave = env[WAVE]
+        env[self.exits] = [*(env[self.exits] or ()), (number, wave.mask)]
+        return RETURN
+
+    def _left(self, env: Env, wave: Wave, number: int) -> list[tuple[int, Mask]]:
+        """
+        Where the lanes go after a block: by its terminator, or out of constructs inside of it.
+        """
+        pending, env[self.exits] = env[self.exits] or [], None
+        if wave.nobody:
+            wave.nobody = False
+            return pending
+        # What the others bring to a block must not replace what those who left have put there.
+        wave.partial = wave.partial or bool(pending)
+        going = self.terminators[number](env)
+        return [*([(going, wave.mask)] if isinstance(going, int) else going), *pending]
+
+    def _rejoin(self, env: Env, wave: Wave, number: int) -> int:
+        """Lanes left a construct inside the block; where all go on once they agree."""
+        leaving = self._left(env, wave, number)
+        wave.partial = False
+        if len(leaving) == 1:
+            ((number, wave.mask),) = leaving
+            return number
+        whole = reduce(or_, [mask for _, mask in leaving])
+        if _covers(whole, wave.existing):
+            whole = wave.existing
+        return self._run_parted(env, wave, leaving, whole)
+
+    def _run_parted(
+        self, env: Env, wave: Wave, leaving: list[tuple[int, Mask]], whole: Mask
+    ) -> int:
+        """Run until all lanes (`whole`) that are left agree on a block again; its number."""
+        departures = wave.departures
         waiting: dict[int, Mask] = {}
         wave.partial = True
         self._send(wave, leaving, waiting)
@@ -104,16 +151,12 @@ class Flow:
             number = min(waiting, key=_priority)
             wave.mask = waiting.pop(number)
             self.blocks[number].run(env)
-            if wave.nobody:
-                wave.nobody = False
-                continue
-            going = self.terminators[number](env)
-            self._send(wave, [(going, wave.mask)] if isinstance(going, int) else going, waiting)
+            self._send(wave, self._left(env, wave, number), waiting)
         wave.partial = False
         if not waiting:
             return RETURN
         ((number, wave.mask),) = waiting.items()
-        if wave.departures == departures:
+        if wave.departures == departures or _covers(wave.mask, whole):
             wave.mask = whole
         return number
 
@@ -126,6 +169,11 @@ class Flow:
                 waiting[target] = waiting[target] | mask
             else:
                 waiting[target] = mask
+
+
+def _covers(mask: Mask, whole: Mask) -> bool:
+    """Whether no lane is missing."""
+    return bool(np.all(mask if whole is None else mask | ~whole))
 
 
 def _priority(number: int) -> int:
@@ -161,7 +209,21 @@ def block_order(region: Region) -> list[Block]:
 
 
 def _successors(block: Block) -> Sequence[Block]:
-    return block.last_op.successors if block.last_op is not None else ()
+    """Where a block's lanes go: by its terminator, or out of constructs inside of it."""
+    if block.last_op is None:
+        return ()
+    found = list(block.last_op.successors)
+    for op in block.ops:
+        if isinstance(op, Construct):
+            found += [
+                inner.target
+                for inner in op.walk()
+                if isinstance(inner, ExitOp)
+                and inner.target is not None
+                and inner.target.parent is block.parent
+                and inner.target not in found
+            ]
+    return found
 
 
 def _reachable(block: Block) -> set[Block]:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from xdsl_spirv.dialects.spirv import arithmetic, control_flow, conversion, logic
+from xdsl_spirv.dialects.spirv import arithmetic, control_flow, conversion, exits, logic
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.numbers import F16, Array, narrow, round_to_half, widener
 from xdsl_spirv.interpreter.semantics import Function, semantics_of
@@ -163,6 +163,8 @@ _PASSING = (
     control_flow.BranchConditionalOp,
     control_flow.SwitchOp,
     control_flow.MergeOp,
+    exits.BreakOp,
+    exits.ContinueOp,
 )
 
 
@@ -178,6 +180,8 @@ def _targets(use: Use) -> list[SSAValue]:
         case control_flow.MergeOp():
             construct = op.parent_op()
             return [] if construct is None else [construct.results[number]]
+        case exits.ExitOp() if op.target is not None:
+            return [op.target.args[number]]
         case _:
             return []
 

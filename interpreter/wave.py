@@ -54,11 +54,13 @@ class Wave:
 
     `mask` is None while all lanes are active. `partial` says that the region being executed has
     parted its lanes, so that a value which outlives its block must be merged with the older one.
-    `departures` counts divergent returns; `nobody` says that no lane is left in this region.
+    `existing` is the mask of all lanes that there are. `departures` counts divergent returns, breaks
+    and continues; `nobody` says that no lane is left in this region.
     """
 
     __slots__ = (
         "departures",
+        "existing",
         "first",
         "geometry",
         "globals",
@@ -92,6 +94,7 @@ class Wave:
         self.mask: Mask = None
         if size != geometry.invocations:
             self.mask = self.local_index < geometry.invocations
+        self.existing = self.mask
 
     @property
     def shape(self) -> Triple:

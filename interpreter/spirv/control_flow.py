@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import control_flow as ops
+from xdsl_spirv.dialects.spirv import exits
 from xdsl_spirv.interpreter.code import RETURNED, WAVE, Code, Compiler, Env, Step
 from xdsl_spirv.interpreter.constants import attribute_array as constant_array
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -147,6 +148,28 @@ def return_value(op: ops.ReturnValueOp, flow: Flow) -> Callable[[Env], Leaving]:
             value = merge_values(wave.active(), value, old)
         env[RETURNED] = value
         return RETURN
+
+    return call
+
+
+@terminator(exits.BreakOp, exits.ContinueOp)
+def leave_constructs(op: exits.ExitOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """The lanes go to a block of a construct around this one."""
+    compiler, construct, target = flow.compiler, op.construct, op.target
+    assert construct is not None  # the operation's verifier
+    assert target is not None
+    outer = compiler.flows[construct.body]
+    number = outer.numbers[target]
+    read = compiler.mover(op.arguments, target.args)
+    assign = compiler.assigner(compiler.slots(target.args), compiler.merges(target.args))
+
+    def call(env: Env) -> Leaving:
+        wave: Wave = env[WAVE]
+        # Others may have reached the block with values of theirs, whatever this region has parted.
+        partial, wave.partial = wave.partial, wave.mask is not None
+        assign(env, read(env))
+        wave.partial = partial
+        return outer.exit(env, number)
 
     return call
 

@@ -44,6 +44,7 @@ def component_wave(wave: Wave, form: CooperativeMatrix, count: int) -> Wave:
         inner.subgroups = 1
     if wave.mask is not None:
         inner.mask = wave.mask.any(axis=scope_axes(form), keepdims=True)
+    inner.existing = inner.mask
     return inner
 
 
