@@ -21,12 +21,20 @@ from xdsl_spirv.dialects.spirv.layout import (
     scalar_bytes,
     size_in_bytes,
 )
-from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+    UntypedPointerType,
+)
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import Mask, Plain
-from xdsl_spirv.interpreter.memory import Pointer
-from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
+from xdsl_spirv.interpreter.forms import Mask, Plain, merger
+from xdsl_spirv.interpreter.memories import physical
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
+from xdsl_spirv.interpreter.numbers import I64, Array, scalar_dtype
 from xdsl_spirv.interpreter.unit import Unit
 
 
@@ -91,7 +99,7 @@ class Chain:
             type = layout.element(type)
         self.type = type
 
-    def follow(self, base: Pointer, indexes: Sequence[Array]) -> Pointer:
+    def follow(self, base: Pointer | Pointers, indexes: Sequence[Array]) -> Pointer | Pointers:
         """The pointer that the chain leads to."""
         pointer = base.plus_bytes(self.offset) if self.offset else base
         for number, stride in self.dynamic:
@@ -99,15 +107,33 @@ class Chain:
         return pointer
 
 
-Loader: TypeAlias = Callable[[Pointer, Mask], Any]
-Storer: TypeAlias = Callable[[Pointer, Any, Mask], None]
+Loader: TypeAlias = Callable[[Any, Mask], Any]
+Storer: TypeAlias = Callable[[Any, Any, Mask], None]
 PlainLoader: TypeAlias = Callable[[Pointer, Plain, Mask], Array]
 PlainStorer: TypeAlias = Callable[[Pointer, Plain, Array, Mask], None]
 
 
 def loader(type: Attribute, layout: Layout, load: PlainLoader = memory.load) -> Loader:
     """How to read a whole value of a type: one gather by `load`, or one for each member."""
+    read, merge = _loader(type, layout, load), merger(layout.unit.form(type))
+
+    def load_from(pointer: Pointer | Pointers, mask: Mask) -> Any:
+        if isinstance(pointer, Pointer):
+            return read(pointer, mask)
+        value = None
+        for one, lanes in cases(pointer, mask):
+            found = read(one, lanes)
+            value = found if value is None else merge(lanes, found, value)
+        return value
+
+    return load_from
+
+
+def _loader(type: Attribute, layout: Layout, load: PlainLoader) -> Loader:
     form = layout.unit.form(type)
+    if isinstance(type, PointerType | UntypedPointerType):
+        memories = layout.unit.memories
+        return lambda pointer, mask: memories.at(load(pointer, Plain(I64), mask), mask)
     if isinstance(form, Plain) and _is_packed(type, layout):
         return lambda pointer, mask: load(pointer, form, mask)
     parts = [(offset, loader(part, layout, load)) for offset, part in _parts(type, layout)]
@@ -121,7 +147,19 @@ def loader(type: Attribute, layout: Layout, load: PlainLoader = memory.load) -> 
 
 def storer(type: Attribute, layout: Layout, store: PlainStorer = memory.store) -> Storer:
     """How to write a whole value of a type, by `store`."""
+    write = _storer(type, layout, store)
+
+    def store_to(pointer: Pointer | Pointers, value: Any, mask: Mask) -> None:
+        for one, lanes in cases(pointer, mask):
+            write(one, value, lanes)
+
+    return store_to
+
+
+def _storer(type: Attribute, layout: Layout, store: PlainStorer) -> Storer:
     form = layout.unit.form(type)
+    if isinstance(type, PointerType | UntypedPointerType):
+        return lambda pointer, value, mask: store(pointer, Plain(I64), physical(value), mask)
     if isinstance(form, Plain) and _is_packed(type, layout):
         return lambda pointer, value, mask: store(pointer, form, value, mask)
     parts = [(offset, storer(part, layout, store)) for offset, part in _parts(type, layout)]

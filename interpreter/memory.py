@@ -12,6 +12,7 @@ integer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd, prod
 from typing import Any, Literal, TypeAlias
 
@@ -36,10 +37,10 @@ _LOAD = "a cooperative load"
 class Memory:
     """
     One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages;
-    `shadow` is what the checks know of it.
+    `shadow` is what the checks know of it, `address` where a program finds it.
     """
 
-    __slots__ = ("data", "label", "rows", "shadow", "views", "wave")
+    __slots__ = ("address", "data", "label", "rows", "shadow", "views", "wave")
 
     def __init__(
         self, data: Array, rows: Rows = "shared", wave: Wave | None = None, label: str = ""
@@ -50,6 +51,7 @@ class Memory:
         self.label = label
         self.views: dict[DType, Array] = {}
         self.shadow: Any = None
+        self.address: int = data.ctypes.data
 
     @classmethod
     def of_array(cls, array: Array, label: str = "") -> Memory:
@@ -127,18 +129,63 @@ class Pointer:
             )
         return address // size
 
-    def merge(self, mask: Mask, old: Any) -> Pointer:
+    def address(self) -> Array:
+        """Bytes from the start of each row."""
+        return self.index * self.scale + self.base
+
+    def merge(self, mask: Mask, old: Any) -> Pointer | Pointers:
         """This pointer where the mask is set, `old` elsewhere."""
         if old is None or old is self:
             return self
-        if old.memory is not self.memory:
-            raise InterpreterError(
-                "invocations in divergent flow hold pointers into different variables",
-                remedy="pointers that vary between variables are not executed",
-            )
-        new_bytes = self.index * self.scale + self.base
-        old_bytes = old.index * old.scale + old.base
-        return Pointer(self.memory, np.where(mask, new_bytes, old_bytes), 1)
+        if isinstance(old, Pointer) and old.memory is self.memory:
+            return Pointer(self.memory, np.where(mask, self.address(), old.address()), 1)
+        return Pointers.chosen(mask, self, old)
+
+
+class Pointers:
+    """
+    A pointer that is into different memories in different lanes: `cases` are pointers, and masks of
+    the lanes that have each.
+    """
+
+    __slots__ = ("cases",)
+
+    def __init__(self, cases: Sequence[tuple[Pointer, Array]]):
+        self.cases = cases
+
+    @classmethod
+    def chosen(cls, mask: Array, new: Pointer | Pointers, old: Pointer | Pointers) -> Pointers:
+        """`new` where the mask is set, `old` elsewhere."""
+        found: dict[int, tuple[Pointer, Array]] = {}
+        for side, pointer in ((mask, new), (~mask, old)):
+            for one, lanes in cases(pointer, side):
+                before = found.get(id(one.memory))
+                if before is None:
+                    found[id(one.memory)] = one, lanes
+                else:
+                    total = np.where(lanes, one.address(), before[0].address())
+                    found[id(one.memory)] = Pointer(one.memory, total, 1), lanes | before[1]
+        return cls(list(found.values()))
+
+    def plus(self, index: Array, scale: int, base: int) -> Pointers:
+        """The pointer `index * scale + base` bytes further."""
+        return Pointers([(pointer.plus(index, scale, base), m) for pointer, m in self.cases])
+
+    def plus_bytes(self, count: int) -> Pointers:
+        """The pointer `count` bytes further."""
+        return Pointers([(pointer.plus_bytes(count), m) for pointer, m in self.cases])
+
+    def merge(self, mask: Mask, old: Any) -> Pointers:
+        """This pointer where the mask is set, `old` elsewhere."""
+        return self if old is None or old is self else Pointers.chosen(mask, self, old)
+
+
+def cases(pointer: Pointer | Pointers, mask: Mask) -> list[tuple[Pointer, Mask]]:
+    """The memories that a pointer is into in the active lanes, with those lanes."""
+    if isinstance(pointer, Pointer):
+        return [(pointer, mask)]
+    found = [(one, m if mask is None else m & mask) for one, m in pointer.cases]
+    return [case for case in found if case[1].any()] or found[:1]
 
 
 def start_of(memory: Memory) -> Pointer:
@@ -251,8 +298,13 @@ def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
     Access(pointer, form, mask, "a store").store(value, mask)
 
 
-def leaders(pointer: Pointer, mask: Mask, axes: tuple[int, ...]) -> Pointer:
+def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> Pointer:
     """The pointer of the first active lane along `axes`, for what a scope does as one (CM-27)."""
+    if isinstance(pointer, Pointers):
+        raise InterpreterError(
+            "a cooperative access through a pointer into several memories",
+            remedy="branch on which memory it is, and access each",
+        )
     index = pointer.index
     if all(index.shape[axis] == 1 for axis in axes):
         return pointer

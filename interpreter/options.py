@@ -4,6 +4,8 @@ The choices that a run leaves to its caller: subgroup size, memory, and what SPI
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -56,6 +58,10 @@ class MemoryBudget:
             )
 
 
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+
+
 @dataclass(frozen=True)
 class Options:
     """
@@ -64,7 +70,8 @@ class Options:
     `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's, `component_mapping`
     CM-18's, `accumulation` CM-25's; `memory` bounds the workgroups that are in flight together,
     `max_steps` the blocks that a launch executes. `checks` says what to look for (docs/checks.md):
-    nothing, unless given. `debug` has breakpoints and a trace (debug.py).
+    nothing, unless given. `debug` has breakpoints and a trace (debug.py). `print` takes what a
+    DebugPrintf prints in one invocation.
     """
 
     subgroup_size: int = 32
@@ -75,6 +82,7 @@ class Options:
     max_steps: int | None = None
     checks: Checks | None = None
     debug: Debug | None = None
+    print: Callable[[str], None] = _print
 
     def __post_init__(self) -> None:
         size = self.subgroup_size

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import IntAttr, MemRefType, SymbolRefAttr, VectorType
+from xdsl.dialects.builtin import IntAttr, MemRefType, NoneType, SymbolRefAttr, VectorType
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
@@ -27,6 +27,7 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
+from xdsl_spirv.interpreter.memories import Memories
 from xdsl_spirv.interpreter.numbers import scalar_dtype
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.steps import Steps
@@ -47,8 +48,8 @@ class Unit:
 
     `specialized` holds the value of every specialization constant by symbol; `geometry` is the
     launch's. `global_slot` numbers the module's variables in a wave's `globals`, and `creators`
-    makes each of them for a new wave. `checker` looks on where the options ask for checks;
-    `products` counts what `magnitudes` (options.py) sums.
+    makes each of them for a new wave. `memories` has the launch's buffers. `checker` looks on where
+    the options ask for checks; `products` counts what `magnitudes` (options.py) sums.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -61,6 +62,7 @@ class Unit:
         self.global_slots: dict[str, int] = {}
         self.creators: list[Callable[[Wave], Value]] = []
         self.workgroup_bytes = 0
+        self.memories = Memories()
         self.checker: Checker | None = None
         self.steps = Steps.of(options.max_steps)
         self.products = 0
@@ -142,7 +144,13 @@ class Unit:
                 return Composite(tuple(self.form(member) for member in type.member_types))
             case CooperativeMatrixType():
                 return self._cooperative(type)
-            case PointerType() | UntypedPointerType() | MemRefType() | RuntimeArrayType():
+            case (
+                PointerType()
+                | UntypedPointerType()
+                | MemRefType()
+                | RuntimeArrayType()
+                | NoneType()
+            ):
                 return Opaque(str(type))
             case _:
                 raise InterpreterError(f"values of type {type} are not executed")

@@ -54,8 +54,8 @@ class Wave:
 
     `mask` is None while all lanes are active. `partial` says that the region being executed has
     parted its lanes, so that a value which outlives its block must be merged with the older one.
-    `existing` is the mask of all lanes that there are. `departures` counts divergent returns, breaks
-    and continues; `nobody` says that no lane is left in this region.
+    `existing` is the mask of all lanes that there are. `departures` counts divergent returns,
+    breaks and continues; `nobody` says that no lane is left in this region.
     """
 
     __slots__ = (

@@ -9,24 +9,26 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.dialects.spirv import atomic as ops
+from xdsl_spirv.dialects.spirv import kernel
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import CheckedAccess, PlainAccess, aligned
-from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane
+from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane, largest
 from xdsl_spirv.interpreter.checks.variables import address
 from xdsl_spirv.interpreter.forms import Plain
-from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.semantics import TABLE, Function
-from xdsl_spirv.interpreter.spirv.memory import has_bytes, pointer_type
+from xdsl_spirv.interpreter.spirv.atomic import atomic_type
+from xdsl_spirv.interpreter.spirv.memory import has_bytes
 from xdsl_spirv.interpreter.wave import Wave
 
-ATOMICS = [op for op in TABLE if issubclass(op, ops.AtomicOperation)]
+ATOMICS = [op for op in TABLE if issubclass(op, ops.AtomicOperation | kernel.AtomicFlag)]
 
 
 @checked(*ATOMICS)
 def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """One access that other atomics of the location may meet."""
     checker = compiler.checker
-    type = pointer_type(op.pointer)
+    type = atomic_type(op)
     if not has_bytes(type):
         return lambda wave, values, shadows: (function(wave, *values), None)
     form = compiler.unit.form(type.pointee)
@@ -35,6 +37,17 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     place = list(op.operands).index(op.pointer)
     plain = PlainAccess(checker, op, atomic=True)
     writes = not isinstance(op, ops.AtomicLoadOp)
+
+    def each_memory(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        outer, result, shadow = wave.mask, None, None
+        for pointer, lanes in cases(values[place], outer):
+            wave.mask = lanes
+            one = [*values[:place], pointer, *values[place + 1 :]]
+            found, own = call(wave, one, [None] * len(shadows))
+            result = found if result is None else np.where(lanes, found, result)
+            shadow = largest([part for part in (shadow, own) if part is not None] or [None])
+        wave.mask = outer
+        return result, shadow
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         for number, shadow in enumerate(shadows):
@@ -45,6 +58,8 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
             else:
                 lanes = by_lane(shadow, forms[number])
                 checker.find_undefined(op, "an operand of the atomic", lanes, wave.mask)
+        if isinstance(values[place], Pointers):
+            return each_memory(wave, values, shadows)
         pointer: Pointer = aligned(checker, op, values[place], form.dtype.itemsize, "an atomic")
         access = CheckedAccess(checker, op, pointer, form, wave.mask, "an atomic access")
         access.note(wave.mask, write=writes, atomic=True)
@@ -60,7 +75,7 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
         undefined = checker.shadow_of(access.memory).undefined
         shadow = None
         if undefined is not None:
-            if not isinstance(op, ops.AtomicStoreOp):
+            if not isinstance(op, ops.AtomicStoreOp | kernel.AtomicFlagClearOp):
                 plain.shadows.clear()
                 shadow = plain.read_shadow(access, undefined, wave.mask)
                 if shadow is not None and writes:

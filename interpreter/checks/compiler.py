@@ -44,6 +44,9 @@ Checked: TypeAlias = Callable[[Wave, list[Any], list[Any]], tuple[Any, Any]]
 CheckedStage: TypeAlias = Callable[[Any, "CheckedCompiler", Function], Checked]
 """(operation, compiler, its unchecked second stage) -> the checked one."""
 
+MODULES = ("values", "variables", "groups", "matrices", "atomics", "synchronization", "copies")
+"""The modules of this package that say how operations are checked."""
+
 CHECKED: dict[type[Operation], CheckedStage] = {}
 """Operations whose check is not the general rule's. The modules of this package fill it."""
 
@@ -164,7 +167,7 @@ class CheckedCompiler(Compiler):
         if len(results) > 1:
             assign = self.assigner(results, self.merges(op.results))
             return lambda env: assign(env, [(value, None) for value in run(env)[0]])
-        (result,) = results
+        result = results[0]
         form = self.unit.form(op.results[0].type)
         count = None if checker.counters is None else checker.counters.stage(op, form)
         if count is not None:
@@ -250,7 +253,7 @@ def nothing_like(shadow: Any) -> Any:
 def stage_of(op: Operation, kind: str) -> CheckedStage:
     """What checks an operation."""
     if not _LOADED:
-        for name in ("values", "variables", "groups", "matrices", "atomics", "synchronization"):
+        for name in MODULES:
             import_module(f"xdsl_spirv.interpreter.checks.{name}")
         _LOADED.append(True)
     found = CHECKED.get(type(op))

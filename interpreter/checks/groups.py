@@ -10,6 +10,8 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import group as ops
 from xdsl_spirv.dialects.spirv import rotate as rotates
+from xdsl_spirv.dialects.spirv import subgroup
+from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.scopes import uniform
 from xdsl_spirv.interpreter.checks.shadow import (
@@ -24,14 +26,14 @@ from xdsl_spirv.interpreter.checks.shadow import (
 from xdsl_spirv.interpreter.groups import Group, group_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import TABLE, Function
-from xdsl_spirv.interpreter.spirv.group import SOURCES
+from xdsl_spirv.interpreter.spirv.group import SOURCES, group_for
 from xdsl_spirv.interpreter.wave import Wave
 
 
 def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """A result that is undefined where an active member's operand is."""
     unit = compiler.unit
-    group = group_of(op.execution_scope.data)
+    group = group_for(op)
     forms = [unit.form(operand.type) for operand in op.operands]
     result = shadow_form(unit.form(op.results[0].type))
 
@@ -62,6 +64,7 @@ for _op in (
     ops.GroupNonUniformBallotFindLSBOp,
     ops.GroupNonUniformBallotFindMSBOp,
     ops.GroupNonUniformBroadcastFirstOp,
+    *(op for op in subgroup.OPERATIONS if op not in SOURCES),
 ):
     checked(_op)(_in_group)
 
@@ -118,14 +121,14 @@ def read_from(source: Array, active: Array) -> tuple[Array, Array]:
 @checked(*SOURCES)
 def exchange(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """Reading an inactive or missing invocation gives an undefined value."""
-    checker, group = compiler.checker, group_of(op.execution_scope.data)
+    checker, group = compiler.checker, group_for(op)
     form = shadow_form(compiler.unit.form(op.result.type))
     which_form = compiler.unit.form(op.operands[1].type)
     source = SOURCES[type(op)]
     message = "the value of an inactive or missing invocation"
     number = checker.origin(op, "UNDEF-08", message)
     agreed = isinstance(op, ops.GroupNonUniformBroadcastOp | ops.GroupNonUniformQuadBroadcastOp)
-    scope = op.execution_scope.data
+    scope = Scope.Workgroup if group.workgroup else Scope.Subgroup
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         value, which = values

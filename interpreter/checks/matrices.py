@@ -23,8 +23,12 @@ from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.memory import Memory, Pointer, Tiles, leaders
 from xdsl_spirv.interpreter.numbers import F64, Array, raw_dtype
 from xdsl_spirv.interpreter.semantics import Function
-from xdsl_spirv.interpreter.spirv.cooperative_matrix import Placement, carried, matrix_form
-from xdsl_spirv.interpreter.spirv.memory import pointer_type
+from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
+    Placement,
+    accessed_matrix,
+    carried,
+    matrix_form,
+)
 from xdsl_spirv.interpreter.wave import Wave
 
 
@@ -256,7 +260,7 @@ def store(
     """Every scope instance's matrix to its place, and the shadow with it."""
     matrices = Matrices(op, compiler, op.object.type, store=True)
     form, place, checker = matrices.form, matrices.place, compiler.checker
-    visible = pointer_type(op.pointer).storage_class.data in BUFFERS
+    visible = accessed_matrix(op).storage_class.data in BUFFERS
     octets = raw_dtype(form.dtype)
 
     def write_shadow(wave: Wave, memory: Memory, tiles: Tiles, shadow: Shadow) -> None:

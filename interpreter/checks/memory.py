@@ -71,8 +71,14 @@ def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: 
     return Pointer(pointer.memory, address // size, size)
 
 
-def check_aligned_operand(checker: Checker, op: Any, pointer: Pointer, name: str) -> None:
+def check_aligned_operand(
+    checker: Checker, op: Any, pointer: Pointer | memory.Pointers, name: str
+) -> None:
     """The memory operand Aligned promises that every address is a multiple of its number."""
+    if isinstance(pointer, memory.Pointers):
+        for one, _ in pointer.cases:
+            check_aligned_operand(checker, op, one, name)
+        return
     attribute = op.properties.get(name)
     if attribute is None or not checker.checks.alignment:
         return

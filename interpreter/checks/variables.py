@@ -36,10 +36,12 @@ from xdsl_spirv.interpreter.checks.shadow import (
 )
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.layout import Layout, loader, storer
+from xdsl_spirv.interpreter.memory import Pointer, Pointers
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv.memory import (
     accessed,
+    copied_types,
     has_bytes,
     load_variable,
     pointer_type,
@@ -123,6 +125,12 @@ def _replaced(shadow: Any, number: int) -> Any:
     return np.where(octets == UNWRITTEN, np.uint8(number), octets)
 
 
+def label_of(pointer: Pointer | Pointers) -> str:
+    """What a pointer is into, in words."""
+    one = pointer if isinstance(pointer, Pointer) else pointer.cases[0][0]
+    return one.memory.label or "a buffer"
+
+
 class Writer:
     """How a checked instruction writes where a pointer points, and the shadow."""
 
@@ -145,7 +153,7 @@ class Writer:
             if shadow is not None:
                 if self.visible:
                     lanes = by_lane(shadow, self.form)
-                    what = f"the value stored to {pointer.memory.label or 'a buffer'}"
+                    what = f"the value stored to {label_of(pointer)}"
                     self.checker.find_undefined(self.op, what, lanes, wave.mask)
                 else:
                     self.collect(pointer, shadow, wave.mask)
@@ -197,8 +205,8 @@ def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Che
 @checked(ops.CopyMemoryOp)
 def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """A load and a store."""
-    reader = Reader(op, pointer_type(op.source), compiler)
-    writer = Writer(op, pointer_type(op.target), compiler)
+    target, source = copied_types(op)
+    reader, writer = Reader(op, source, compiler), Writer(op, target, compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         for shadow in shadows:
@@ -239,6 +247,8 @@ def lengths_of(type: Attribute, indexes: Sequence[SSAValue], unit: Unit) -> list
     ops.InBoundsPtrAccessChainOp,
     untyped.UntypedAccessChainOp,
     untyped.UntypedInBoundsAccessChainOp,
+    untyped.UntypedPtrAccessChainOp,
+    untyped.UntypedInBoundsPtrAccessChainOp,
 )
 def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """
@@ -246,7 +256,7 @@ def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
     """
     checker, unit = compiler.checker, compiler.unit
     first = len(op.operands) - len(op.indexes)
-    base = op.base_type if isinstance(op, untyped.UntypedAccessChain) else None
+    base = op.properties.get("base_type")
     base = pointer_type(op.base).pointee if base is None else base
     lengths = lengths_of(base, op.indexes, unit)
     limits = [(first + number, count) for number, count in lengths] if checker.checks.bounds else []

@@ -12,16 +12,19 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import atomic as ops
+from xdsl_spirv.dialects.spirv import kernel
+from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
-from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import Array, DType, raw_dtype
 from xdsl_spirv.interpreter.semantics import Function, action
-from xdsl_spirv.interpreter.spirv.memory import has_bytes, pointer_type
+from xdsl_spirv.interpreter.spirv.memory import accessed, has_bytes
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
@@ -63,8 +66,15 @@ class Places:
         return result
 
 
+def atomic_type(op: Any) -> PointerType:
+    """The type of an atomic's pointer; an untyped one is to what the atomic gives or stores."""
+    if isinstance(op, kernel.AtomicFlag):
+        return accessed(op.pointer, i32)
+    return accessed(op.pointer, op.results[0].type if op.results else op.value.type)
+
+
 def _view_dtype(op: Any, unit: Unit) -> DType:
-    type = pointer_type(op.pointer)
+    type = atomic_type(op)
     if not has_bytes(type):
         raise InterpreterError(
             f"{op.name} on {type.storage_class.data.name} memory, which no two invocations share",
@@ -121,8 +131,8 @@ def update(op: ops.AtomicUpdate, unit: Unit) -> Function:
     """Combine memory with the value; the result is what memory held."""
     ufunc, dtype = _UPDATES[type(op)], _view_dtype(op, unit)
     if isinstance(op, ops.AtomicUMinOp | ops.AtomicUMaxOp):
-        return _updater(ufunc, raw_dtype(dtype), dtype, bool(op.result.uses))
-    return _updater(ufunc, dtype, dtype, bool(op.result.uses))
+        return by_memory(_updater(ufunc, raw_dtype(dtype), dtype, bool(op.result.uses)))
+    return by_memory(_updater(ufunc, dtype, dtype, bool(op.result.uses)))
 
 
 def _updater(ufunc: np.ufunc, dtype: DType, result: DType, used: bool) -> Function:
@@ -143,14 +153,14 @@ def step(op: ops.AtomicStep, unit: Unit) -> Function:
     dtype = _view_dtype(op, unit)
     one = np.full((1, 1, 1), 1 if isinstance(op, ops.AtomicIIncrementOp) else -1, dtype)
     call = _updater(np.add, dtype, dtype, bool(op.result.uses))
-    return lambda wave, pointer: call(wave, pointer, one)
+    return by_memory(lambda wave, pointer: call(wave, pointer, one))
 
 
 @action(ops.AtomicLoadOp)
 def load(op: ops.AtomicLoadOp, unit: Unit) -> Function:
     """What memory holds."""
     form = Plain(_view_dtype(op, unit))
-    return lambda wave, pointer: memory.load(pointer, form, wave.mask)
+    return by_memory(lambda wave, pointer: memory.load(pointer, form, wave.mask))
 
 
 @action(ops.AtomicStoreOp)
@@ -163,6 +173,24 @@ def store(op: ops.AtomicStoreOp, unit: Unit) -> Function:
     def call(wave: Wave, first: Any, second: Any) -> None:
         pointer, value = (first, second) if pointer_first else (second, first)
         memory.store(pointer, form, value, wave.mask)
+
+    return by_memory(call)
+
+
+def by_memory(function: Function) -> Function:
+    """An atomic's second stage, run for each memory that its pointer is into."""
+
+    def call(wave: Wave, *operands: Any) -> Any:
+        place = next(n for n, o in enumerate(operands) if isinstance(o, Pointer | Pointers))
+        if isinstance(operands[place], Pointer):
+            return function(wave, *operands)
+        outer, result = wave.mask, None
+        for pointer, lanes in cases(operands[place], outer):
+            wave.mask = lanes
+            found = function(wave, *operands[:place], pointer, *operands[place + 1 :])
+            result = found if result is None else np.where(lanes, found, result)
+        wave.mask = outer
+        return result
 
     return call
 
@@ -197,7 +225,27 @@ def exchange(op: ops.AtomicExchangeOp, unit: Unit) -> Function:
     def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
         view[items] = operands[0]
 
-    return lambda wave, pointer, value: one_by_one(wave, pointer, dtype, (value,), change)
+    return by_memory(
+        lambda wave, pointer, value: one_by_one(wave, pointer, dtype, (value,), change)
+    )
+
+
+@action(kernel.AtomicFlagTestAndSetOp)
+def test_and_set(op: kernel.AtomicFlagTestAndSetOp, unit: Unit) -> Function:
+    """Set the flag; whether it was set before."""
+    dtype, one = _view_dtype(op, unit), np.ones((1, 1, 1), np.int32)
+
+    def change(view: Array, items: Array, operands: tuple[Array, ...]) -> None:
+        view[items] = operands[0]
+
+    return by_memory(lambda wave, pointer: one_by_one(wave, pointer, dtype, (one,), change) != 0)
+
+
+@action(kernel.AtomicFlagClearOp)
+def clear(op: kernel.AtomicFlagClearOp, unit: Unit) -> Function:
+    """Clear the flag."""
+    form, zero = Plain(_view_dtype(op, unit)), np.zeros((1, 1, 1), np.int32)
+    return by_memory(lambda wave, pointer: memory.store(pointer, form, zero, wave.mask))
 
 
 @action(ops.AtomicCompareExchangeOp, ops.AtomicCompareExchangeWeakOp)
@@ -209,6 +257,8 @@ def compare_exchange(op: ops.AtomicCompare, unit: Unit) -> Function:
         value, comparator = operands
         view[items] = np.where(view[items] == comparator, value, view[items])
 
-    return lambda wave, pointer, value, comparator: one_by_one(
-        wave, pointer, dtype, (value, comparator), change
+    return by_memory(
+        lambda wave, pointer, value, comparator: one_by_one(
+            wave, pointer, dtype, (value, comparator), change
+        )
     )

@@ -10,6 +10,7 @@ which component is the option `component_mapping` (CM-18).
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Attribute
@@ -21,6 +22,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixOperands,
     Scope,
 )
+from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
@@ -29,7 +31,7 @@ from xdsl_spirv.interpreter.numbers import BOOL, F16, F32, F64, I64, Array, DTyp
 from xdsl_spirv.interpreter.options import Rounding
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value
 from xdsl_spirv.interpreter.spirv.dot_product import saturating_add
-from xdsl_spirv.interpreter.spirv.memory import has_bytes, pointer_type
+from xdsl_spirv.interpreter.spirv.memory import accessed, has_bytes
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import component_count
 from xdsl_spirv.interpreter.wave import Wave
@@ -47,11 +49,17 @@ def carried(form: CooperativeMatrix) -> Function:
     return (lambda lines: lines) if form.dtype == form.carrier else numbers.widener(form.dtype)
 
 
+def accessed_matrix(op: Any) -> PointerType:
+    """The type of a load's or store's pointer; an untyped one is to components."""
+    matrix = op.results[0].type if op.results else op.object.type
+    return accessed(op.pointer, matrix.element_type)
+
+
 class Placement:
     """How a load or store finds its matrices in memory."""
 
     def __init__(self, op: ops.MatrixMemoryOperation, form: CooperativeMatrix, unit: Unit):
-        type = pointer_type(op.pointer)
+        type = accessed_matrix(op)
         if not has_bytes(type):
             raise InterpreterError(f"{op.name} in {type.storage_class.data.name} memory", op)
         pointee = unit.plain(type.pointee)

@@ -1,5 +1,5 @@
 """
-Group-non-uniform instructions: over the active invocations of a subgroup, or of a workgroup.
+Group instructions, old and new: over the active invocations of a subgroup, or of a workgroup.
 
 Floats are reduced in the order of the lanes by numpy's pairwise sum; scans run lane by lane.
 Reading an inactive or missing lane, undefined in SPIR-V, gives that lane's stale value or lane 0's.
@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import group as ops
+from xdsl_spirv.dialects.spirv import subgroup
 from xdsl_spirv.dialects.spirv.enums import GroupOperation
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.groups import Group, group_of, take_members
@@ -24,14 +25,16 @@ from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
 
-def _group(op: Any) -> Group:
-    return group_of(op.execution_scope.data)
+def group_for(op: Any) -> Group:
+    """The group that takes part; instructions without a scope are the subgroup's."""
+    scope = getattr(op, "execution_scope", None)
+    return Group(workgroup=False) if scope is None else group_of(scope.data)
 
 
 @action(ops.GroupNonUniformElectOp)
 def elect(op: ops.GroupNonUniformElectOp, unit: Unit) -> Function:
     """True in the active invocation of the lowest number."""
-    group = _group(op)
+    group = group_for(op)
 
     def call(wave: Wave) -> Array:
         active = group.active(wave)
@@ -41,28 +44,28 @@ def elect(op: ops.GroupNonUniformElectOp, unit: Unit) -> Function:
     return call
 
 
-@action(ops.GroupNonUniformAllOp)
+@action(ops.GroupNonUniformAllOp, subgroup.GroupAllOp, subgroup.SubgroupAllOp)
 def vote_all(op: ops.GroupNonUniformAllOp, unit: Unit) -> Function:
     """Whether the predicate holds in every active invocation."""
-    group = _group(op)
+    group = group_for(op)
     return lambda wave, predicate: (group.row(predicate, wave) | ~group.active(wave)).all(
         axis=2, keepdims=True
     )
 
 
-@action(ops.GroupNonUniformAnyOp)
+@action(ops.GroupNonUniformAnyOp, subgroup.GroupAnyOp, subgroup.SubgroupAnyOp)
 def vote_any(op: ops.GroupNonUniformAnyOp, unit: Unit) -> Function:
     """Whether the predicate holds in some active invocation."""
-    group = _group(op)
+    group = group_for(op)
     return lambda wave, predicate: (group.row(predicate, wave) & group.active(wave)).any(
         axis=2, keepdims=True
     )
 
 
-@action(ops.GroupNonUniformAllEqualOp)
+@action(ops.GroupNonUniformAllEqualOp, subgroup.SubgroupAllEqualOp)
 def vote_equal(op: ops.GroupNonUniformAllEqualOp, unit: Unit) -> Function:
     """Whether all active invocations hold the same value."""
-    group = _group(op)
+    group = group_for(op)
 
     def call(wave: Wave, value: Array) -> Array:
         row, active = group.row(value, wave), group.active(wave)
@@ -73,7 +76,7 @@ def vote_equal(op: ops.GroupNonUniformAllEqualOp, unit: Unit) -> Function:
     return call
 
 
-def _words(bits: Array) -> Array:
+def words(bits: Array) -> Array:
     """Bools of up to 128 lanes as a ballot: vector<4xi32>, lane 0 the lowest bit."""
     if bits.shape[2] > 128:
         raise InterpreterError("a ballot has room for 128 invocations only")
@@ -94,11 +97,11 @@ def _usable_bits(ballot: Array, wave: Wave) -> Array:
     return _bits(ballot)[..., : wave.lanes]
 
 
-@action(ops.GroupNonUniformBallotOp)
+@action(ops.GroupNonUniformBallotOp, subgroup.SubgroupBallotOp)
 def ballot(op: ops.GroupNonUniformBallotOp, unit: Unit) -> Function:
     """A bit for each invocation: active, and its predicate holds."""
-    group = _group(op)
-    return lambda wave, predicate: _words(group.row(predicate, wave) & group.active(wave))
+    group = group_for(op)
+    return lambda wave, predicate: words(group.row(predicate, wave) & group.active(wave))
 
 
 @action(ops.GroupNonUniformInverseBallotOp)
@@ -180,6 +183,7 @@ SOURCES: dict[type[Operation], Source] = {
     ops.GroupNonUniformShuffleUpOp: lambda member, delta: member - delta,
     ops.GroupNonUniformShuffleDownOp: lambda member, delta: member + delta,
     ops.GroupNonUniformQuadBroadcastOp: lambda member, index: (member & ~3) + index,
+    subgroup.SubgroupReadInvocationOp: lambda member, chosen: chosen,
     ops.GroupNonUniformQuadSwapOp: lambda member, direction: member ^ (direction + 1),
 }
 
@@ -187,7 +191,7 @@ SOURCES: dict[type[Operation], Source] = {
 @action(*SOURCES)
 def exchange(op: ops.GroupExchange, unit: Unit) -> Function:
     """Another invocation's value."""
-    group, source = _group(op), SOURCES[type(op)]
+    group, source = group_for(op), SOURCES[type(op)]
 
     def call(wave: Wave, value: Array, which: Array) -> Array:
         if value.shape[1] == 1 and value.shape[2] == 1:
@@ -200,10 +204,10 @@ def exchange(op: ops.GroupExchange, unit: Unit) -> Function:
     return call
 
 
-@action(ops.GroupNonUniformBroadcastFirstOp)
+@action(ops.GroupNonUniformBroadcastFirstOp, subgroup.SubgroupFirstInvocationOp)
 def broadcast_first(op: ops.GroupNonUniformBroadcastFirstOp, unit: Unit) -> Function:
     """The value of the active invocation of the lowest number."""
-    group = _group(op)
+    group = group_for(op)
     return lambda wave, value: first_active(group.row(value, wave), group.active(wave), (2,))
 
 
@@ -237,13 +241,40 @@ _ARITHMETIC: dict[type[Operation], tuple[np.ufunc, Identity]] = {
     ops.GroupNonUniformLogicalXorOp: (np.logical_xor, lambda dtype: False),
 }
 
-_UNSIGNED = (ops.GroupNonUniformUMinOp, ops.GroupNonUniformUMaxOp)
+_OLDER: dict[type[Operation], type[Operation]] = {
+    subgroup.GroupIAddOp: ops.GroupNonUniformIAddOp,
+    subgroup.GroupFAddOp: ops.GroupNonUniformFAddOp,
+    subgroup.GroupIMulOp: ops.GroupNonUniformIMulOp,
+    subgroup.GroupFMulOp: ops.GroupNonUniformFMulOp,
+    subgroup.GroupSMinOp: ops.GroupNonUniformSMinOp,
+    subgroup.GroupUMinOp: ops.GroupNonUniformUMinOp,
+    subgroup.GroupFMinOp: ops.GroupNonUniformFMinOp,
+    subgroup.GroupSMaxOp: ops.GroupNonUniformSMaxOp,
+    subgroup.GroupUMaxOp: ops.GroupNonUniformUMaxOp,
+    subgroup.GroupFMaxOp: ops.GroupNonUniformFMaxOp,
+    subgroup.GroupBitwiseAndOp: ops.GroupNonUniformBitwiseAndOp,
+    subgroup.GroupBitwiseOrOp: ops.GroupNonUniformBitwiseOrOp,
+    subgroup.GroupBitwiseXorOp: ops.GroupNonUniformBitwiseXorOp,
+    subgroup.GroupLogicalAndOp: ops.GroupNonUniformLogicalAndOp,
+    subgroup.GroupLogicalOrOp: ops.GroupNonUniformLogicalOrOp,
+    subgroup.GroupLogicalXorOp: ops.GroupNonUniformLogicalXorOp,
+}
+"""Instructions from before SPIR-V 1.3, and those that do the same."""
+
+_ARITHMETIC.update({older: _ARITHMETIC[later] for older, later in _OLDER.items()})
+
+_UNSIGNED = (
+    ops.GroupNonUniformUMinOp,
+    ops.GroupNonUniformUMaxOp,
+    subgroup.GroupUMinOp,
+    subgroup.GroupUMaxOp,
+)
 
 
 @action(*_ARITHMETIC)
-def arithmetic(op: ops.GroupArithmetic, unit: Unit) -> Function:
+def arithmetic(op: ops.GroupArithmetic | subgroup.GroupReduction, unit: Unit) -> Function:
     """A reduction or scan over the active invocations."""
-    group, operation = _group(op), op.group_operation.data
+    group, operation = group_for(op), op.group_operation.data
     ufunc, identity = _ARITHMETIC[type(op)]
     form = unit.plain(op.result.type)
     dtype = raw_dtype(form.dtype) if type(op) in _UNSIGNED else form.dtype

@@ -28,7 +28,7 @@ from xdsl_spirv.dialects.spirv.types import (
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.layout import Chain, Layout, loader, storer
-from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, value
 from xdsl_spirv.interpreter.unit import Unit
@@ -44,20 +44,22 @@ def pointer_type(value: SSAValue) -> PointerType:
     if isinstance(value.type, UntypedPointerType):
         raise InterpreterError(
             "this access through an untyped pointer is not executed",
-            remedy="untyped pointers are for loads, stores and access chains",
+            remedy="give the pointer a type",
         )
     assert isinstance(value.type, PointerType)
     return value.type
 
 
 def accessed(pointer: SSAValue, data: Attribute) -> PointerType:
-    """The type of a pointer through which `data` moves: what an untyped one points to."""
+    """
+    The type of a pointer through which `data` moves: what an untyped one points to.
+
+    An untyped variable of an invocation is memory with bytes, as Workgroup memory is.
+    """
     if not isinstance(pointer.type, UntypedPointerType):
         return pointer_type(pointer)
-    found = PointerType(data, pointer.type.storage_class)
-    if not has_bytes(found):
-        raise InterpreterError(f"{pointer.type} is not executed: its memory has no bytes")
-    return found
+    storage = pointer.type.storage_class.data
+    return PointerType(data, StorageClass.Workgroup if storage in VALUE_CLASSES else storage)
 
 
 def has_bytes(type: PointerType) -> bool:
@@ -125,10 +127,17 @@ def store(op: ops.StoreOp, unit: Unit) -> Function:
     return lambda wave, pointer, object: store_variable(unit, wave, pointer, object)
 
 
+def copied_types(op: ops.CopyMemoryOp) -> tuple[PointerType, PointerType]:
+    """The types of the target and the source; an untyped one is to what the other is to."""
+    typed = op.source if isinstance(op.target.type, UntypedPointerType) else op.target
+    pointee = pointer_type(typed).pointee
+    return accessed(op.target, pointee), accessed(op.source, pointee)
+
+
 @action(ops.CopyMemoryOp)
 def copy_memory(op: ops.CopyMemoryOp, unit: Unit) -> Function:
     """Load from the source, store to the target."""
-    target, source = pointer_type(op.target), pointer_type(op.source)
+    target, source = copied_types(op)
     layout = Layout(unit)
     read = loader(source.pointee, layout) if has_bytes(source) else None
     write = storer(target.pointee, layout) if has_bytes(target) else None
@@ -176,13 +185,42 @@ def ptr_access_chain(op: ops.PtrAccessChainOp, unit: Unit) -> Function:
     if not has_bytes(base):
         raise InterpreterError(f"{op.name} into {base.storage_class.data.name} memory", op)
     layout = Layout(unit)
-    stride = layout.size(base.pointee)
+    stride = base.stride.data or layout.size(base.pointee)
     chain = _chain(base, op.indexes, unit, op)
 
     def call(pointer: Pointer, element: Array, *indexes: Array) -> Pointer:
         return chain(pointer.plus(element, stride, 0), *indexes)
 
     return call
+
+
+@value(untyped.UntypedPtrAccessChainOp, untyped.UntypedInBoundsPtrAccessChainOp)
+def untyped_ptr_chain(op: untyped.UntypedPtrAccessChain, unit: Unit) -> Function:
+    """As an untyped access chain, after stepping `element` objects of the stated type."""
+    stride = Layout(unit).size(op.base_type)
+    chain = _chain(accessed(op.base, op.base_type), op.indexes, unit, op)
+    return lambda pointer, element, *indexes: chain(pointer.plus(element, stride, 0), *indexes)
+
+
+@action(untyped.UntypedVariableOp)
+def untyped_variable(op: untyped.UntypedVariableOp, unit: Unit) -> Function:
+    """Bytes of each invocation's own."""
+    layout = Layout(unit)
+    size, write = layout.size(op.data_type), storer(op.data_type, layout)
+
+    def call(wave: Wave, *initial: Any) -> Pointer:
+        pointer = start_of(Memory.unwritten(size, "lane", wave, "an untyped variable"))
+        for one in initial:
+            write(pointer, one, wave.mask)
+        return pointer
+
+    return call
+
+
+@action(untyped.UntypedPrefetchOp)
+def prefetch(op: untyped.UntypedPrefetchOp, unit: Unit) -> Function:
+    """A hint."""
+    return lambda wave, pointer, count: None
 
 
 @value(ops.ArrayLengthOp)
@@ -205,8 +243,14 @@ def _length(struct: Attribute, number: int, unit: Unit) -> Function:
     layout = Layout(unit)
     start, stride = layout.offset(struct, number), layout.stride(array)
 
-    def call(pointer: Pointer) -> Array:
+    def length(pointer: Pointer) -> Array:
         count = (pointer.memory.data.shape[1] - pointer.base - start) // stride
         return np.full((1, 1, 1), count, np.int32)
+
+    def call(pointer: Pointer | Pointers) -> Array:
+        if isinstance(pointer, Pointer):
+            return length(pointer)
+        lengths = [length(one) for one, _ in pointer.cases]
+        return np.select([lanes for _, lanes in pointer.cases], lengths).astype(np.int32)
 
     return call

@@ -26,6 +26,7 @@ from xdsl_spirv.dialects.spirv.structure import (
     ModuleOp,
     UntypedGlobalVariableOp,
 )
+from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 from xdsl_spirv.interpreter.checks.places import lines_of
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.constants import constant_value, scalar
@@ -33,7 +34,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Form, Plain, zeros
 from xdsl_spirv.interpreter.launch import geometry_of, run
 from xdsl_spirv.interpreter.layout import Layout
-from xdsl_spirv.interpreter.memory import Memory, start_of
+from xdsl_spirv.interpreter.memory import Memory, load, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
@@ -225,14 +226,14 @@ def creator(
             memory = Memory.of_array(data, f"the push constants @{name}")
             return lambda wave: start_of(memory)
         case StorageClass.StorageBuffer | StorageClass.Uniform:
-            return _buffer(op, buffers)
+            return _buffer(op, unit, buffers)
         case _:
             raise InterpreterError(
                 f"variables of storage class {storage.name} are not executed", op
             )
 
 
-def _buffer(op: VariableOp, buffers: Buffers) -> Callable[[Wave], Any] | None:
+def _buffer(op: VariableOp, unit: Unit, buffers: Buffers) -> Callable[[Wave], Any] | None:
     where = _place(op)
     array = buffers.get(where)
     if array is None:
@@ -244,7 +245,7 @@ def _buffer(op: VariableOp, buffers: Buffers) -> Callable[[Wave], Any] | None:
             "pass numpy.ascontiguousarray(...) of it",
         )
     label = f"the buffer @{op.sym_name.data} (set {where[0]}, binding {where[1]})"
-    memory = Memory.of_array(array, label)
+    memory = unit.memories.buffer(where, label)
     return lambda wave: start_of(memory)
 
 
@@ -280,7 +281,7 @@ def run_entry(
             buffers,
             x * y * z,
             lambda chosen, copies: run_workgroups(
-                module, entry, grid, copies, spec_values, push_constants, chosen, SAMPLE
+                module, entry, grid, copies, spec_values, push_constants, chosen, SAMPLE, buffers
             ),
         )
 
@@ -294,8 +295,12 @@ def run_workgroups(
     push_constants: bytes,
     options: Options,
     workgroups: int | None = None,
+    originals: Buffers | None = None,
 ) -> Unit:
-    """Run an entry point over the first workgroups of a grid, or all."""
+    """
+    Run an entry point over the first workgroups of a grid, or all; physical addresses are those of
+    the `originals`, if the buffers are copies of them.
+    """
     function = find_entry(module, entry)
     placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
     unit = Unit(module, options, placeholder)
@@ -303,6 +308,7 @@ def run_workgroups(
         unit.checker = make_checker(unit, options.checks)
     if options.debug is not None:
         unit.lines = lines_of(module)
+    unit.memories.bind(buffers, buffers if originals is None else originals)
     specialize(unit, spec_values)
     unit.geometry = geometry_of(grid, workgroup_size(unit, function), options)
     used = _used_variables(unit, function)
@@ -317,10 +323,34 @@ def run_workgroups(
                 f"pass one under {_place(op)}",
             )
         unit.add_global(op.sym_name.data, made)
-    run(unit, function, (), workgroups)
+    run(unit, function, kernel_arguments(unit, function, buffers), workgroups)
     if options.debug is not None:
         options.debug.check_reached()
     return unit
+
+
+def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any]:
+    """
+    The arguments of an OpenCL kernel: number n is the buffer at set 0, binding n, or a scalar or
+    vector in it. Workgroup arguments have no size of their own and are refused.
+    """
+    found: list[Any] = []
+    for number, type in enumerate(function.function_type.inputs.data):
+        array = buffers.get((0, number))
+        if array is None:
+            raise InterpreterError(
+                f"the kernel takes argument {number}, a {type}, but got no buffer for it",
+                "buffers",
+                f"pass one under (0, {number})",
+            )
+        memory = unit.memories.buffer((0, number), f"argument {number}")
+        if not isinstance(type, PointerType | UntypedPointerType):
+            found.append(load(start_of(memory), unit.plain(type), None))
+        elif type.storage_class.data in (StorageClass.CrossWorkgroup, StorageClass.UniformConstant):
+            found.append(start_of(memory))
+        else:
+            raise InterpreterError(f"a kernel's argument of type {type} is not executed", function)
+    return found
 
 
 def make_checker(unit: Unit, checks: Checks) -> Checker:

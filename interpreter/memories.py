@@ -1,0 +1,88 @@
+"""
+The buffers of a launch as one address space.
+
+A buffer's physical address is that of its numpy array in this process (`array.ctypes.data`), which
+a caller can put into other buffers or push constants; what lies at no buffer's addresses is a
+pointer into nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers
+from xdsl_spirv.interpreter.numbers import I64, Array
+
+
+def nothing() -> Memory:
+    """Memory without bytes: where null pointers and wild ones are into."""
+    return Memory(np.zeros((1, 0), np.uint8), label="no buffer")
+
+
+class Memories:
+    """The buffers by (descriptor set, binding), each one memory however often it is bound."""
+
+    def __init__(self) -> None:
+        self._by_place: dict[tuple[int, int], Memory] = {}
+        self._nothing = nothing()
+
+    def bind(
+        self,
+        buffers: Mapping[tuple[int, int], Array],
+        originals: Mapping[tuple[int, int], Array],
+    ) -> None:
+        """
+        Make every buffer a memory; those that no variable binds are reached by address. Copies lie
+        where the program expects the originals.
+        """
+        for place, array in buffers.items():
+            if array.flags.c_contiguous:
+                label = f"the buffer at set {place[0]}, binding {place[1]}"
+                memory = self._by_place[place] = Memory.of_array(array, label)
+                memory.address = originals[place].ctypes.data
+
+    def buffer(self, place: tuple[int, int], label: str) -> Memory:
+        """A buffer that is bound to a variable."""
+        found = self._by_place[place]
+        found.label = label
+        return found
+
+    def at(self, addresses: Array, mask: Mask) -> Pointer | Pointers:
+        """The pointer to physical addresses (w, s, l)."""
+        cases: list[tuple[Pointer, Array]] = []
+        rest = np.ones((1, 1, 1), np.bool_) if mask is None else mask
+        for memory in self._by_place.values():
+            start, size = memory.address, memory.data.shape[1]
+            inside = (addresses >= start) & (addresses < start + size) & rest
+            if inside.any():
+                cases.append((Pointer(memory, addresses - start, 1), inside))
+                rest = rest & ~inside
+        if rest.any():
+            cases.append((Pointer(self._nothing, addresses, 1), rest))
+        return cases[0][0] if len(cases) == 1 else Pointers(cases)
+
+
+def physical(pointer: Any) -> Array:
+    """The physical addresses (w, s, l) of a pointer into memory that has bytes."""
+    if isinstance(pointer, Pointer):
+        memory = pointer.memory
+        if not memory.data.shape[1]:
+            return pointer.address()
+        start = memory.address
+        if memory.rows != "shared":
+            return pointer.address() + (start + memory.row_starts(memory.data.shape[1]))
+        return (pointer.address() + start).astype(I64, copy=False)
+    if isinstance(pointer, Pointers):
+        found = np.zeros((1, 1, 1), I64)
+        for one, lanes in pointer.cases:
+            found = np.where(lanes, physical(one), found)
+        return found
+    raise InterpreterError(
+        "a pointer into a variable that is no memory of bytes has no address",
+        remedy="take addresses of buffers and of Workgroup memory",
+    )

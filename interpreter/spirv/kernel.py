@@ -1,0 +1,193 @@
+"""
+What only OpenCL's kernels have, and Intel's blocks and roundings.
+
+An object's lifetime and the halves of a barrier do nothing, as barriers do (barrier.py).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv import kernel as ops
+from xdsl_spirv.dialects.spirv.enums import MemorySemantics, StorageClass
+from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.forms import Plain
+from xdsl_spirv.interpreter.memories import nothing
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases, leaders, start_of
+from xdsl_spirv.interpreter.numbers import F32, Array, integer_to_integer, signed, unsigned
+from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.spirv.logic import ordered_not_equal
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import VariablePointer
+from xdsl_spirv.interpreter.wave import Wave
+
+_CLASSES = {
+    "shared": StorageClass.CrossWorkgroup,
+    "workgroup": StorageClass.Workgroup,
+    "lane": StorageClass.Function,
+}
+"""The storage class of a memory, by whom its rows are for."""
+
+_SEMANTICS = {
+    StorageClass.CrossWorkgroup: MemorySemantics.CrossWorkgroupMemory,
+    StorageClass.Workgroup: MemorySemantics.WorkgroupMemory,
+    StorageClass.Function: MemorySemantics(0),
+}
+
+
+def storage_of(pointer: Pointer) -> StorageClass:
+    """Where a pointer without a storage class of its own is into."""
+    return _CLASSES[pointer.memory.rows]
+
+
+@action(ops.GenericCastToPtrExplicitOp)
+def cast_explicit(op: ops.GenericCastToPtrExplicitOp, unit: Unit) -> Function:
+    """The pointer where it is into the storage class, else null."""
+    wanted = op.storage.data
+    null = start_of(nothing())
+
+    def call(wave: Wave, pointer: Any) -> Any:
+        if isinstance(pointer, VariablePointer):
+            return pointer if wanted == StorageClass.Function else null
+        found = [(one, lanes) for one, lanes in cases(pointer, wave.active())]
+        made = [(one if storage_of(one) == wanted else null, lanes) for one, lanes in found]
+        return made[0][0] if len(made) == 1 else Pointers(made)
+
+    return call
+
+
+@action(ops.GenericPtrMemSemanticsOp)
+def memory_semantics(op: ops.GenericPtrMemSemanticsOp, unit: Unit) -> Function:
+    """The bit of the storage class that the pointer is into."""
+
+    def call(wave: Wave, pointer: Any) -> Array:
+        if isinstance(pointer, VariablePointer):
+            return np.zeros((1, 1, 1), np.int32)
+        found = np.zeros((1, 1, 1), np.int32)
+        for one, lanes in cases(pointer, wave.active()):
+            found = np.where(lanes, np.int32(_SEMANTICS[storage_of(one)]), found)
+        return found
+
+    return call
+
+
+@value(ops.SatConvertSToUOp)
+def saturate_to_unsigned(op: ops.SatConvertSToUOp, unit: Unit) -> Function:
+    """Negative numbers become 0, large ones the largest."""
+    target = unit.plain(op.result.type).dtype
+    convert = integer_to_integer(target, sign=True)
+
+    def call(a: Array) -> Array:
+        largest = min(2 ** (8 * target.itemsize) - 1, np.iinfo(a.dtype).max)
+        return convert(np.clip(a, 0, largest))
+
+    return call
+
+
+@value(ops.SatConvertUToSOp)
+def saturate_to_signed(op: ops.SatConvertUToSOp, unit: Unit) -> Function:
+    """Large numbers become the largest."""
+    target = unit.plain(op.result.type).dtype
+    convert = integer_to_integer(target, sign=False)
+
+    def call(a: Array) -> Array:
+        bits = unsigned(a)
+        largest = min(np.iinfo(target).max, int(np.iinfo(bits.dtype).max))
+        return convert(signed(np.minimum(bits, bits.dtype.type(largest))))
+
+    return call
+
+
+@value(ops.LessOrGreaterOp)
+def less_or_greater(op: ops.LessOrGreaterOp, unit: Unit) -> Function:
+    """Unequal, and neither is NaN."""
+    return ordered_not_equal
+
+
+@action(
+    ops.LifetimeStartOp,
+    ops.LifetimeStopOp,
+    ops.ControlBarrierArriveOp,
+    ops.ControlBarrierWaitOp,
+)
+def nothing_happens(op: Operation, unit: Unit) -> Function:
+    """Nothing."""
+    return lambda wave, *operands: None
+
+
+TF32_DROPPED = 13
+"""Bits of binary32's fraction that TF32 has not."""
+
+
+@value(ops.RoundFToTF32Op)
+def round_to_tf32(op: ops.RoundFToTF32Op, unit: Unit) -> Function:
+    """10 bits of fraction, to nearest even; NaN and infinities stay."""
+
+    def call(a: Array) -> Array:
+        bits = a.view(np.uint32).astype(np.uint64)
+        odd = (bits >> np.uint64(TF32_DROPPED)) & np.uint64(1)
+        half = np.uint64((1 << (TF32_DROPPED - 1)) - 1)
+        rounded = (bits + half + odd) >> np.uint64(TF32_DROPPED) << np.uint64(TF32_DROPPED)
+        return np.where(np.isfinite(a), rounded.astype(np.uint32).view(F32), a)
+
+    return call
+
+
+@value(ops.ConvertFToBF16Op)
+def to_bfloat16_bits(op: ops.ConvertFToBF16Op, unit: Unit) -> Function:
+    """The bits of the nearest bfloat16, ties to even."""
+    return lambda a: a.astype(ml_dtypes.bfloat16).view(np.int16)
+
+
+@value(ops.ConvertBF16ToFOp)
+def from_bfloat16_bits(op: ops.ConvertBF16ToFOp, unit: Unit) -> Function:
+    """The binary32 of a bfloat16's bits."""
+    return lambda a: a.view(ml_dtypes.bfloat16).astype(F32)
+
+
+class Block:
+    """
+    SPV_INTEL_subgroups: component c of lane l lies at element c * (lanes of a subgroup) + l.
+    """
+
+    def __init__(self, type: Any, unit: Unit):
+        self.form = unit.plain(type)
+        self.count = prod(self.form.shape)
+        self.element = Plain(self.form.dtype)
+
+    def places(self, wave: Wave, pointer: Pointer) -> list[Pointer]:
+        """Where each component of the lanes lies; the first active lane's pointer counts."""
+        start = leaders(pointer, wave.mask, (2,))
+        size = self.form.dtype.itemsize
+        lane = wave.lane_ids()
+        return [start.plus(lane, size, c * wave.lanes * size) for c in range(self.count)]
+
+
+@action(ops.SubgroupBlockReadOp)
+def block_read(op: ops.SubgroupBlockReadOp, unit: Unit) -> Function:
+    """Consecutive integers dealt out to the lanes."""
+    block = Block(op.result.type, unit)
+
+    def call(wave: Wave, pointer: Pointer) -> Array:
+        found = [memory.load(p, block.element, wave.mask) for p in block.places(wave, pointer)]
+        return np.stack(found, axis=3) if block.form.shape else found[0]
+
+    return call
+
+
+@action(ops.SubgroupBlockWriteOp)
+def block_write(op: ops.SubgroupBlockWriteOp, unit: Unit) -> Function:
+    """The lanes' integers, put together again."""
+    block = Block(op.value.type, unit)
+
+    def call(wave: Wave, pointer: Pointer, value: Array) -> None:
+        for number, place in enumerate(block.places(wave, pointer)):
+            part = value[..., number] if block.form.shape else value
+            memory.store(place, block.element, part, wave.mask)
+
+    return call

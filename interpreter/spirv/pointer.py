@@ -1,0 +1,127 @@
+"""
+Pointers compared, subtracted, made of numbers and turned into them; copies and sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.dialects.spirv import conversion
+from xdsl_spirv.dialects.spirv import pointer as ops
+from xdsl_spirv.dialects.spirv.constants import constant_integer
+from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.layout import Layout, PlainLoader, PlainStorer
+from xdsl_spirv.interpreter.memories import physical
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
+from xdsl_spirv.interpreter.numbers import I64, Array, integer_dtype, integer_to_integer
+from xdsl_spirv.interpreter.semantics import Function, action, constant, value
+from xdsl_spirv.interpreter.spirv.memory import pointer_type
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import VariablePointer
+from xdsl_spirv.interpreter.wave import Wave
+
+OCTET = integer_dtype(8)
+
+
+def equal(a: Any, b: Any) -> Array:
+    """Whether two pointers are one, by lane."""
+    if not isinstance(a, VariablePointer):
+        return physical(a) == physical(b)
+    same = a.variable is b.variable and len(a.path) == len(b.path)
+    result = np.full((1, 1, 1), same)
+    for x, y in zip(a.path, b.path, strict=False):
+        result = result & (x == y)
+    return result
+
+
+@value(ops.PtrEqualOp)
+def pointers_equal(op: ops.PtrEqualOp, unit: Unit) -> Function:
+    """Whether two pointers are one."""
+    return equal
+
+
+@value(ops.PtrNotEqualOp)
+def pointers_differ(op: ops.PtrNotEqualOp, unit: Unit) -> Function:
+    """Whether two pointers are two."""
+    return lambda a, b: ~equal(a, b)
+
+
+@value(ops.PtrDiffOp)
+def difference(op: ops.PtrDiffOp, unit: Unit) -> Function:
+    """The distance in elements of the array that both point into."""
+    type = pointer_type(op.operand_1)
+    stride = type.stride.data or Layout(unit).size(type.pointee)
+    dtype = unit.plain(op.result.type).dtype
+    return lambda a, b: ((physical(a) - physical(b)) // stride).astype(dtype)
+
+
+@constant(ops.SizeOfOp)
+def size_of(op: ops.SizeOfOp, unit: Unit) -> Array:
+    """The bytes of the pointee."""
+    return np.full((1, 1, 1), Layout(unit).size(pointer_type(op.pointer).pointee), np.int32)
+
+
+@value(ops.RawAccessChainNVOp)
+def raw_chain(op: ops.RawAccessChainNVOp, unit: Unit) -> Function:
+    """The pointer `element * stride + offset` bytes further; its robustness is not asked for."""
+    stride = constant_integer(op.byte_stride)
+
+    def call(base: Pointer | Pointers, step: Array, element: Array, offset: Array) -> Any:
+        if stride is not None:
+            return base.plus(element, stride, 0).plus(offset, 1, 0)
+        return base.plus(step.astype(I64) * element + offset, 1, 0)
+
+    return call
+
+
+@value(conversion.ConvertPtrToUOp)
+def pointer_to_number(op: conversion.ConvertPtrToUOp, unit: Unit) -> Function:
+    """The physical address."""
+    dtype = unit.plain(op.result.type).dtype
+    return lambda pointer: physical(pointer).astype(dtype)
+
+
+@action(conversion.ConvertUToPtrOp)
+def number_to_pointer(op: conversion.ConvertUToPtrOp, unit: Unit) -> Function:
+    """The pointer to what lies at an address."""
+    extend, memories = integer_to_integer(I64, sign=False), unit.memories
+    return lambda wave, address: memories.at(extend(address), wave.mask)
+
+
+def copy_bytes(
+    to: Any,
+    origin: Any,
+    size: Array,
+    mask: Mask,
+    load: PlainLoader = memory.load,
+    store: PlainStorer = memory.store,
+) -> None:
+    """Move `size` bytes, which may differ between lanes."""
+    lead = size.shape if mask is None else np.broadcast_shapes(size.shape, mask.shape)
+    active = np.broadcast_to(True if mask is None else mask, lead)
+    for count in np.unique(np.broadcast_to(size, lead)[active]).tolist():
+        form = Plain(OCTET, (count,))
+        for source, lanes in cases(origin, mask if size.size == 1 else active & (size == count)):
+            found = load(source, form, lanes)
+            for target, some in cases(to, lanes):
+                store(target, form, found, some)
+
+
+@action(ops.CopyMemorySizedOp)
+def copy_sized(op: ops.CopyMemorySizedOp, unit: Unit) -> Function:
+    """Move bytes from the source to the target."""
+
+    def call(wave: Wave, to: Any, origin: Any, size: Array) -> None:
+        if isinstance(to, VariablePointer) or isinstance(origin, VariablePointer):
+            raise InterpreterError(
+                f"{op.name} of a variable that is no memory of bytes",
+                op,
+                "make it an untyped variable, or copy it whole by spirv.CopyMemory",
+            )
+        copy_bytes(to, origin, size.astype(I64), wave.mask)
+
+    return call

@@ -1,0 +1,144 @@
+"""
+What is carried without a meaning of its own: NonSemantic instructions, of which DebugPrintf prints.
+
+A DebugPrintf prints once for each active invocation, in the order of workgroups and invocations, to
+`Options.print`. `%v3f` prints a vector; a length modifier says nothing that the value's type does
+not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
+from xdsl.ir import Attribute, Operation
+
+from xdsl_spirv.dialects.spirv import raw
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Plain
+from xdsl_spirv.interpreter.numbers import Array, is_float, unsigned
+from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+DEBUG_PRINTF = "NonSemantic.DebugPrintf"
+
+PLACE = re.compile(
+    r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<vector>v[234])?"
+    r"(?:hh|h|ll|l)?(?P<kind>[diouxXaAeEfFgGp])l?"
+)
+"""A conversion of a format: flags, width and precision, the components of a vector, the kind."""
+
+
+def _extended_set(op: raw.Carried) -> str | None:
+    """The extended instruction set of an OpExtInst."""
+    first = op.layout.data[0] if op.layout.data else None
+    if op.instruction.data != "OpExtInst" or not isinstance(first, raw.ExtendedSetAttr):
+        return None
+    return first.data
+
+
+@action(raw.RawOp)
+def carried(op: raw.RawOp, unit: Unit) -> Function:
+    """Nothing, but for DebugPrintf; what is not NonSemantic has no meaning here."""
+    name = _extended_set(op)
+    if name is None or not name.startswith("NonSemantic."):
+        raise InterpreterError(
+            f"{op.instruction.data} is carried only and has no semantics in a kernel",
+            op,
+            "tests/interpreter/test_coverage.py lists what is not executed, and why",
+        )
+    if name != DEBUG_PRINTF:
+        return lambda wave, *values: None
+    pieces = list(_pieces(_format(op, unit), op))
+    wanted = sum(not isinstance(piece, str) for piece in pieces)
+    if wanted != len(op.arguments):
+        raise InterpreterError(
+            f"the format has {wanted} conversions for {len(op.arguments)} values", op
+        )
+    forms = [unit.plain(argument.type) for argument in op.arguments]
+    out = unit.options.print
+
+    def call(wave: Wave, *values: Array) -> None:
+        count = wave.geometry.invocations
+        shape = (wave.workgroups, wave.subgroups * wave.lanes)
+        active = np.broadcast_to(wave.active(), wave.shape).reshape(shape)[:, :count]
+        rows = [
+            np.broadcast_to(value, wave.shape + form.shape).reshape(shape + form.shape)
+            for value, form in zip(values, forms, strict=True)
+        ]
+        for place in zip(*np.nonzero(active), strict=True):
+            out(_text(pieces, [row[place] for row in rows], forms))
+
+    return call
+
+
+@action(raw.DecorateOp)
+def decorated(op: raw.DecorateOp, unit: Unit) -> Function:
+    """A decoration of a value is a hint."""
+    return lambda wave, target: None
+
+
+def _format(op: raw.RawOp, unit: Unit) -> str:
+    """The OpString that the instruction names."""
+    symbol: Attribute = op.layout.data[2]
+    if isinstance(symbol, SymbolRefAttr):
+        found = unit.symbol(symbol)
+        if isinstance(found, raw.RawGlobalOp) and isinstance(found.layout.data[0], StringAttr):
+            return found.layout.data[0].data
+    raise InterpreterError("DebugPrintf takes its format from an OpString", op)
+
+
+def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
+    """Text and conversions in turn; `%%` is a percent sign."""
+    end = 0
+    for match in re.finditer(r"%%|%", format):
+        if match.start() < end:
+            continue
+        yield format[end : match.start()]
+        if match.group() == "%%":
+            yield "%"
+            end = match.end()
+            continue
+        found = PLACE.match(format, match.start())
+        if found is None:
+            raise InterpreterError(
+                f"DebugPrintf has no conversion {format[match.start() : match.start() + 6]!r}",
+                op,
+            )
+        yield found
+        end = found.end()
+    yield format[end:]
+
+
+def _text(
+    pieces: Sequence[str | re.Match[str]], values: Sequence[Any], forms: Sequence[Plain]
+) -> str:
+    """What one invocation prints."""
+    given = iter(zip(values, forms, strict=True))
+    return "".join(
+        piece if isinstance(piece, str) else _converted(piece, *next(given)) for piece in pieces
+    )
+
+
+def _converted(place: re.Match[str], value: Any, form: Plain) -> str:
+    numbers = np.atleast_1d(value)
+    kind = place["kind"]
+    if is_float(form.dtype):
+        numbers = numbers.astype(np.float64)
+    elif numbers.dtype.kind == "i" and kind in "uoxXp":
+        numbers = unsigned(numbers)
+    shown = {"u": "d", "i": "d", "p": "x"}.get(kind, kind)
+    return ", ".join(_one(place["flags"] or "", shown, number) for number in numbers.tolist())
+
+
+def _one(flags: str, kind: str, number: float) -> str:
+    if kind in "aA":
+        text = float(number).hex()
+        return text.upper() if kind == "A" else text
+    if kind in "doxX":
+        number = int(number)
+    return f"%{flags}{kind}" % number
