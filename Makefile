@@ -30,8 +30,8 @@ lit: $(STAMPS)/dev
 pytest: $(STAMPS)/dev lavapipe glslang
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long" -ra
 
-fuzz: $(STAMPS)/dev  ## read N damaged modules (make fuzz N=100000)
-	$(BIN)/python scripts/fuzz.py $(or $(N),10000)
+fuzz: $(STAMPS)/dev  ## read N damaged modules (make fuzz N=100000 JOBS=8)
+	$(BIN)/python scripts/fuzz.py $(or $(N),10000) --jobs $(JOBS)
 
 lint: $(STAMPS)/lint  ## ruff check, ruff format, pyright strict
 	$(BIN)/ruff check $(CODE)

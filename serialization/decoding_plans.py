@@ -28,6 +28,7 @@ from xdsl.irdl import (
     IRDLOperation,
     OptOperandDef,
     VarOperandDef,
+    VarResultDef,
 )
 from xdsl.irdl.constraints import AnyAttr
 
@@ -133,6 +134,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
     # Parameters of a mask come with the mask, which is behind every operand.
     parameters = [n for n in order if n not in names and n in PARAMETERS.values()]
     shuffled = [n for n in names if n in order] + parameters != order
+    needs_result = any(not isinstance(d, VarResultDef) for _, d in definition.results)
     sized = any(isinstance(o, AttrSizedOperandSegments) for o in definition.options)
 
     def decode(known: Known, words: Sequence[int]) -> Operation:
@@ -155,6 +157,8 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
             types = (known.type(words[1]),)
             if not definition.results or isinstance(types[0], NoneType):
                 types = ()
+            if not types and needs_result:
+                raise NotDeclared("the result has no type")
         op = cls.create(operands=state.operands, result_types=types, properties=properties)
         for field, word in state.derived.items():
             if int(getattr(op, field).data) != word:
