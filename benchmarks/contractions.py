@@ -1,0 +1,353 @@
+"""
+Contractions on a Vulkan device, in GPU time, beside PyTorch on the same device in the same run.
+
+    python benchmarks/contractions.py --target nvidia-h200 -o benchmarks/results/h200.json
+
+Each case is compiled (by the default schedule, and by every one that `--variants` names for it),
+run on random data, compared with a reference within the bound of docs/numerics.md, and timed: the
+device warms up for 150 ms, then the median of single dispatches is taken from GPU timestamps
+(burst, not sustained). PyTorch is timed by events of its own. Packing a weight is timed apart.
+Without PyTorch only ours are timed, and numpy makes the reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+
+from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
+from xdsl_spirv.runtime.vulkan import open_isolated
+
+torch: Any
+try:
+    import torch
+
+    CUDA = torch.cuda.is_available()
+except ImportError:
+    torch = None
+    CUDA = False
+
+WARM_UP = 0.15
+"""Seconds before each timing."""
+
+DTYPES = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "s8": np.int8,
+    "u8": np.uint8,
+    "s32": np.int32,
+}
+
+
+def mlir_type(name: str) -> str:
+    return "i" + name[1:] if name[0] in "su" else name
+
+
+@dataclass(frozen=True)
+class Case:
+    """A contraction: its maps as einsum writes them, over named sizes."""
+
+    name: str
+    types: tuple[str, str, str]
+    sizes: dict[str, int]
+    a: str
+    b: str
+    out: str
+    windows: tuple[tuple[str, str], ...] = ()
+    """(output loop, window loop) pairs whose sum is one dimension of A."""
+
+    def _dims(self, operand: str) -> list[tuple[str, ...]]:
+        pairs = dict(self.windows)
+        dims: list[tuple[str, ...]] = []
+        for loop in operand:
+            dims.append((loop, pairs[loop]) if operand == self.a and loop in pairs else (loop,))
+        return dims
+
+    def shape(self, operand: str) -> tuple[int, ...]:
+        return tuple(sum(self.sizes[loop] - 1 for loop in dim) + 1 for dim in self._dims(operand))
+
+    @property
+    def flops(self) -> int:
+        return 2 * math.prod(self.sizes.values())
+
+    @property
+    def depth(self) -> int:
+        return math.prod(size for loop, size in self.sizes.items() if loop not in self.out)
+
+    def text(self, schedule: str | None = None) -> str:
+        """The case as a function of linalg on tensors, with the schedule if one is given."""
+        loops = ", ".join(self.sizes)
+
+        def map_of(operand: str) -> str:
+            dims = ", ".join(" + ".join(dim) for dim in self._dims(operand))
+            return f"affine_map<({loops}) -> ({dims})>"
+
+        def tensor(operand: str, type: str) -> str:
+            return f"tensor<{'x'.join([*map(str, self.shape(operand)), mlir_type(type)])}>"
+
+        a, b, result = self.types
+        iterators = ", ".join(
+            f'"{"parallel" if loop in self.out else "reduction"}"' for loop in self.sizes
+        )
+        floating = not result.startswith("s")
+        to = mlir_type(result)
+        lines: list[str] = []
+        factors: list[str] = []
+        for value, name in (("%x", a), ("%y", b)):
+            if mlir_type(name) == to:
+                factors.append(value)
+                continue
+            extend = "arith.extf" if floating else f"arith.ext{name[0]}i"
+            lines.append(f"{value}e = {extend} {value} : {mlir_type(name)} to {to}")
+            factors.append(f"{value}e")
+        kind = "f" if floating else "i"
+        body = "\n    ".join(
+            [
+                *lines,
+                f"%p = arith.mul{kind} {', '.join(factors)} : {to}",
+                f"%s = arith.add{kind} %acc, %p : {to}",
+                f"linalg.yield %s : {to}",
+            ]
+        )
+        types = tensor(self.a, a), tensor(self.b, b), tensor(self.out, result)
+        maps = ", ".join(map(map_of, (self.a, self.b, self.out)))
+        attrs = f" attrs = {{schedule = {schedule}}}" if schedule else ""
+        return f"""func.func @main(%A: {types[0]}, %B: {types[1]}) -> {types[2]} {{
+  %zero = arith.constant {"0.0" if floating else "0"} : {to}
+  %e = tensor.empty() : {types[2]}
+  %f = linalg.fill ins(%zero : {to}) outs(%e : {types[2]}) -> {types[2]}
+  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}}
+      ins(%A, %B : {types[0]}, {types[1]}) outs(%f : {types[2]}){attrs} {{
+  ^bb0(%x: {mlir_type(a)}, %y: {mlir_type(b)}, %acc: {to}):
+    {body}
+  }} -> {types[2]}
+  func.return %r : {types[2]}
+}}
+"""
+
+    def inputs(self) -> dict[str, Any]:
+        """Random operands; small integers where the result is f16, so that sums are exact."""
+        generator = np.random.default_rng(1)
+
+        def values(operand: str, type: str) -> Any:
+            shape, dtype = self.shape(operand), DTYPES[type]
+            if type in ("s8", "u8"):
+                low, high = (-128, 128) if type == "s8" else (0, 256)
+                return generator.integers(low, high, shape).astype(dtype)
+            if self.types[2] == "f16":
+                return generator.integers(-1, 2, shape).astype(dtype)
+            return generator.standard_normal(shape, np.float32).astype(dtype)
+
+        return {"A": values(self.a, self.types[0]), "B": values(self.b, self.types[1])}
+
+
+def matmul(size: int | tuple[int, int, int], types: tuple[str, str, str], bt: bool = False) -> Case:
+    m, n, k = (size, size, size) if isinstance(size, int) else size
+    name = f"matmul {m}x{n}x{k} {types[0]} -> {types[2]}{' B transposed' if bt else ''}"
+    return Case(name, types, {"m": m, "n": n, "k": k}, "mk", "nk" if bt else "kn", "mn")
+
+
+def convolution(batch: int, types: tuple[str, str, str]) -> Case:
+    sizes = {"i": batch, "y": 56, "x": 56, "f": 256, "r": 3, "s": 3, "c": 256}
+    name = f"conv 3x3 58x58x256 -> 256 batch {batch} {types[0]} -> {types[2]}"
+    return Case(name, types, sizes, "iyxc", "rscf", "iyxf", (("y", "r"), ("x", "s")))
+
+
+F16, F32, BF16 = ("f16", "f16", "f16"), ("f16", "f16", "f32"), ("bf16", "bf16", "f32")
+S8, MIXED = ("s8", "s8", "s32"), ("u8", "s8", "s32")
+
+
+def small() -> list[Case]:
+    """What a software driver does in seconds, to try the script on."""
+    return [matmul((40, 36, 50), types) for types in (F16, F32, S8, MIXED)]
+
+
+def cases() -> list[Case]:
+    found = [matmul(n, types) for types in (F16, F32, BF16) for n in (1024, 2048, 4096, 8192)]
+    found += [matmul(n, types) for types in (F16, F32, BF16) for n in (1000, 4095)]
+    found += [matmul(n, S8, bt) for bt in (False, True) for n in (1024, 2048, 4096, 8192)]
+    found += [matmul(4096, MIXED, True), matmul(4096, ("f32",) * 3)]
+    found += [convolution(n, types) for types in (F32, S8) for n in (1, 32)]
+    return found
+
+
+def compiled(case: Case, target: str, schedule: str | None) -> Any:
+    ctx = context()
+    module = parse_text(case.text(schedule), case.name, ctx)
+    passes = Universe.get_multiverse().all_passes
+    PassPipeline.parse_spec(passes, "linalg-to-contraction,form-dispatches").apply(ctx, module)
+    return compile_module(module, target)
+
+
+def reference(case: Case, inputs: dict[str, Any]) -> tuple[Any, Any]:
+    """The result, exact for integers, and the sum of the products' magnitudes."""
+    a, b = inputs["A"], inputs["B"]
+    integer = case.types[2] == "s32"
+    if CUDA:
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        kind = torch.float64 if integer else torch.float32
+        x, y = (torch.from_numpy(v.astype(np.float32)).cuda().to(kind) for v in (a, b))
+        pair = [_torch_product(case, p, q) for p, q in ((x, y), (x.abs(), y.abs()))]
+        return tuple(v.double().cpu().numpy() for v in pair)  # type: ignore[return-value]
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    return _numpy_product(case, x, y), _numpy_product(case, abs(x), abs(y))
+
+
+def _numpy_product(case: Case, a: Any, b: Any) -> Any:
+    if not case.windows:
+        return np.einsum(f"{case.a},{case.b}->{case.out}", a, b, optimize=True)
+    windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), (1, 2))
+    return np.einsum("iyxcrs,rscf->iyxf", windows, b, optimize=True)
+
+
+def _torch_product(case: Case, a: Any, b: Any) -> Any:
+    if case.windows:
+        out = torch.nn.functional.conv2d(a.permute(0, 3, 1, 2), b.permute(3, 2, 0, 1))
+        return out.permute(0, 2, 3, 1)
+    return a @ (b.T if case.b == "nk" else b)
+
+
+def within(case: Case, found: Any, inputs: dict[str, Any]) -> bool:
+    exact, magnitude = reference(case, inputs)
+    error = np.abs(found.astype(np.float64) - exact)
+    if case.types[2] in ("s32", "f16"):
+        return bool(np.all(error == 0))
+    return bool(np.all(error <= (2 * case.depth + 2) * 2.0**-23 * magnitude + 1e-30))
+
+
+def torch_ms(case: Case, inputs: dict[str, Any]) -> float | None:
+    """PyTorch's own kernel for the same, by its events; None where it has none."""
+    if not CUDA:
+        return None
+    kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "s8": torch.int8}
+    kind = kinds.get(case.types[0])
+    if kind is None or case.types[1] not in kinds:
+        return None
+    a, b = (torch.from_numpy(v.astype(np.float32)).cuda().to(kind) for v in inputs.values())
+    run: Callable[[], Any]
+    if case.windows:
+        if kind is torch.int8:
+            return None
+        x = a.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+        w = b.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
+        run = lambda: torch.nn.functional.conv2d(x, w)  # noqa: E731
+    elif kind is torch.int8:
+        other = b.T if case.b == "nk" else b
+        run = lambda: torch._int_mm(a, other)  # noqa: E731
+    else:
+        other = b.T if case.b == "nk" else b
+        run = lambda: a @ other  # noqa: E731
+    try:
+        run()
+    except RuntimeError:
+        return None
+    end = time.monotonic() + WARM_UP
+    while time.monotonic() < end:
+        run()
+        torch.cuda.synchronize()
+    times: list[float] = []
+    for _ in range(25):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return statistics.median(times)
+
+
+def measure(device: Any, case: Case, target: str, schedule: str | None, inputs: Any) -> Any:
+    record: dict[str, Any] = {"case": case.name, "schedule": schedule or "default"}
+    try:
+        begin = time.perf_counter()
+        program = compiled(case, target, schedule)
+        record["compile_s"] = round(time.perf_counter() - begin, 3)
+        (result,) = device.execute(program, inputs).values()
+        record["ok"] = within(case, result, inputs)
+        times = device.times(program, 15, WARM_UP)
+    except Exception as error:
+        record["error"] = f"{type(error).__name__}: {error}"[:300]
+        return record
+    *before, last = times
+    if before:
+        record["pack_ms"] = round(sum(t.median for t in before) / 1e6, 5)
+    record["ms"] = round(last.median / 1e6, 5)
+    record["best_ms"] = round(min(last.nanoseconds) / 1e6, 5)
+    record["tflops"] = round(case.flops / last.median / 1e3, 2)
+    return record
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="nvidia-h200")
+    parser.add_argument("--device", default="vulkan")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--small", action="store_true", help="small cases only")
+    parser.add_argument("--variants", type=Path, help='JSON: {"case name": ["#schedule...", ...]}')
+    parser.add_argument("--seconds", type=float, default=540, help="begin nothing after this")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args(arguments)
+    variants = json.loads(options.variants.read_text()) if options.variants else None
+    chosen = [case for case in (small if options.small else cases)() if options.only in case.name]
+    if variants is not None:
+        chosen = [case for case in chosen if case.name in variants]
+    begin = time.monotonic()
+    records: list[Any] = []
+    device = open_isolated(options.device)
+    name = device.info.name if hasattr(device, "info") else options.device
+    for case in chosen:
+        if time.monotonic() - begin > options.seconds:
+            break
+        inputs = case.inputs()
+        peer = None if variants is not None else torch_ms(case, inputs)
+        for schedule in variants[case.name] if variants is not None else [None]:
+            if time.monotonic() - begin > options.seconds:
+                break
+            record = measure(device, case, options.target, schedule, inputs)
+            if peer is not None:
+                record["torch_ms"] = round(peer, 5)
+                record["torch_tflops"] = round(case.flops / peer / 1e9, 2)
+            records.append(record)
+            print(json.dumps(record), flush=True)
+            if "error" in record:
+                device.close()
+                device = open_isolated(options.device)
+        _write(options.output, options.target, name, records)
+    return 0 if all(record.get("ok") for record in records) else 1
+
+
+def _write(path: Path | None, target: str, device: str, records: Iterable[Any]) -> None:
+    if path is None:
+        return
+    document = {
+        "what": (__doc__ or "").strip().splitlines()[0],
+        "date": datetime.date.today().isoformat(),
+        "target": target,
+        "device": device,
+        "torch": getattr(torch, "__version__", None),
+        "records": list(records),
+    }
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        json.dump(document, file, indent=1)
+    Path(file.name).replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
