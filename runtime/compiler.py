@@ -22,6 +22,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.passes.refusal import place
+from xdsl_spirv.runtime.buffers import assign
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.host import HostPlan, host_function, plan
@@ -38,7 +39,7 @@ from xdsl_spirv.runtime.program import (
     Program,
 )
 from xdsl_spirv.runtime.specialization import spec_constants
-from xdsl_spirv.runtime.weights import argument_name, lift_constants
+from xdsl_spirv.runtime.weights import argument_name, constant_array, lift_constants
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
 from xdsl_spirv.targets import load
@@ -138,6 +139,9 @@ def compile_module(
     lowering.apply(ctx, module)
     verify(module)
     host_plan = plan(host_function(module, name), values)
+    values |= {n: constant_array(op.value, ctx) for n, op in host_plan.constants.items()}
+    dispatches = tuple(launch.dispatch for launch in host_plan.launches)
+    assigned = assign(host_plan.buffers, dispatches)
     values = {b.name: b.accept(values[b.name]) for b in host_plan.buffers if b.kind == "weight"}
     kernels, code = _kernels(module, host_plan)
     manifest = Manifest(
@@ -149,11 +153,12 @@ def compile_module(
         function=name,
         arguments=host_plan.arguments,
         results=host_plan.results,
-        buffers=host_plan.buffers,
+        buffers=assigned.buffers,
         kernels=kernels,
-        dispatches=tuple(launch.dispatch for launch in host_plan.launches),
+        dispatches=dispatches,
         weights=WEIGHTS if values else None,
         source=SOURCE,
+        memory=assigned.needed or None,
     )
     return Program(manifest, code, values, text)
 

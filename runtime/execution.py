@@ -65,11 +65,25 @@ def run(
     if device != "interpreter":
         raise _not_here(device, checks)
     buffers: Buffers = bind_inputs(program, inputs) | program.weights
-    for buffer in program.manifest.buffers:
-        if buffer.name not in buffers:
-            buffers[buffer.name] = np.zeros(buffer.shape, dtype_of(buffer.type))
+    buffers |= empty_buffers(program)
     _run_interpreter(program, buffers, checks)
     return {buffer.name: buffers[buffer.name] for buffer in program.manifest.outputs}
+
+
+def empty_buffers(program: Program) -> Buffers:
+    """Outputs and temporaries, the latter in one piece of memory where the program says where."""
+    manifest = program.manifest
+    memory = np.zeros(manifest.memory or 0, np.uint8)
+    found: Buffers = {}
+    for buffer in manifest.buffers:
+        if buffer.kind in ("input", "weight"):
+            continue
+        if buffer.offset is None:
+            found[buffer.name] = np.zeros(buffer.shape, dtype_of(buffer.type))
+            continue
+        piece = memory[buffer.offset : buffer.offset + buffer.bytes]
+        found[buffer.name] = piece.view(dtype_of(buffer.type)).reshape(buffer.shape)
+    return found
 
 
 def _not_here(device: str, checks: Checks | None) -> ProgramError:

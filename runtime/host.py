@@ -2,15 +2,17 @@
 The host function as a list of dispatches: who reads and writes which buffer, in which order.
 
 After lowering, the host function only makes buffers and launches kernels. That is read off here; an
-operation that computes anything on the host is refused, since no runner would execute it.
+operation that computes anything on the host is refused, since no runner would execute it. A reshape
+is the same buffer under another shape; a constant that a kernel reads is a weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
-from xdsl.dialects import arith, bufferization, func, gpu, memref
+from xdsl.dialects import arith, bufferization, func, gpu, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     IntegerAttr,
@@ -27,14 +29,24 @@ from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_
 from xdsl_spirv.runtime.elements import check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch
-from xdsl_spirv.runtime.weights import argument_name, argument_type
+from xdsl_spirv.runtime.weights import argument_name, argument_type, result_name, result_type
 
 Triple = tuple[int, int, int]
 
-SAME_BUFFER = (bufferization.ToBufferOp, bufferization.ToTensorOp, memref.CastOp)
-"""Operations whose result is their first operand, seen as another type."""
+SAME_BUFFER = (
+    bufferization.ToBufferOp,
+    bufferization.ToTensorOp,
+    memref.CastOp,
+    memref.CollapseShapeOp,
+    memref.ExpandShapeOp,
+    tensor.CastOp,
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.ReshapeOp,
+)
+"""Operations whose result is their first operand, seen as another type: the same bytes in order."""
 
-PASSIVE = ("tensor.empty", "memref.dealloc")
+PASSIVE = ("tensor.empty", "memref.dealloc", "memref.alloca_scope", "arith.constant")
 """Operations that nobody on the host has to execute: no launch reads what they make."""
 
 HOST = "the host function"
@@ -56,6 +68,8 @@ class HostPlan:
     results: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     launches: tuple[Launch, ...]
+    constants: Mapping[str, arith.ConstantOp]
+    """The weights that are constants of the function, by their buffers' names."""
 
 
 def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
@@ -90,9 +104,10 @@ def plan(function: func.FuncOp, weights: Collection[str]) -> HostPlan:
         reader.read(op)
     return HostPlan(
         tuple(reader.arguments),
-        tuple(reader.results.values()),
+        tuple(name for name, _, _ in reader.results.values()),
         tuple(reader.buffers.values()),
         tuple(reader.launches),
+        reader.constants,
     )
 
 
@@ -117,6 +132,7 @@ class _HostReader:
     def __init__(self, function: func.FuncOp, weights: Collection[str]):
         self.buffers: dict[str, Buffer] = {}
         self.launches: list[Launch] = []
+        self.constants: dict[str, arith.ConstantOp] = {}
         self.names: dict[SSAValue, str] = {}
         self.numbers: dict[SSAValue, int] = {}
         self.arguments: list[str] = []
@@ -131,13 +147,13 @@ class _HostReader:
         match op:
             case arith.ConstantOp(value=IntegerAttr() as number):
                 self.numbers[op.result] = number.value.data
-            case bufferization.ToBufferOp() | bufferization.ToTensorOp() | memref.CastOp():
+            case _ if isinstance(op, SAME_BUFFER):
                 self._same_buffer(op)
             case memref.AllocOp():
                 self._allocation(op)
             case gpu.LaunchFuncOp():
                 self._launch(op)
-            case arith.ConstantOp() | func.ReturnOp():
+            case func.ReturnOp():
                 pass
             case _ if op.name in PASSIVE:
                 pass
@@ -145,13 +161,18 @@ class _HostReader:
                 raise ProgramError(
                     f"{op.name} stays on the host, where nothing computes it",
                     place(op),
-                    "a program holds contractions only: remove the operation",
+                    "no pass made a kernel of it: remove the operation",
                 )
 
     def _buffer(
-        self, name: str, kind: BufferKind, value: SSAValue, element: str | None = None
+        self,
+        name: str,
+        kind: BufferKind,
+        value: SSAValue,
+        element: str | None = None,
+        shaped: Attribute | None = None,
     ) -> None:
-        type: Attribute = value.type
+        type = shaped or value.type
         if not isinstance(type, TensorType | MemRefType):
             raise ProgramError(f"{name} is of type {type}", HOST, "use tensors of static shape")
         shape = type.get_shape()
@@ -165,20 +186,34 @@ class _HostReader:
         self.names[value] = name
 
     def _same_buffer(self, op: Operation) -> None:
-        if op.operands[0] not in self.names:
+        source = op.operands[0]
+        if isinstance(source, OpResult) and isinstance(source.op, arith.ConstantOp):
+            self._constant(source.op)
+        if source not in self.names:
             raise ProgramError(
                 "a launch reads a tensor that no kernel and no argument makes",
                 place(op),
                 "make it an argument of the function",
             )
-        self.names[op.results[0]] = self.names[op.operands[0]]
+        self.names[op.results[0]] = self.names[source]
+
+    def _constant(self, op: arith.ConstantOp) -> None:
+        """A constant that somebody reads is a weight."""
+        if op.result in self.names:
+            return
+        number = len(self.constants)
+        name = next(n for n in _numbered("constant", number) if n not in self.buffers)
+        self._buffer(name, "weight", op.result)
+        self.constants[name] = op
 
     def _allocation(self, op: memref.AllocOp) -> None:
         if op.memref in self.results:
-            self._buffer(self.results[op.memref], "output", op.memref)
+            name, shaped, element = self.results[op.memref]
+            self._buffer(name, "output", op.memref, element, shaped)
             return
         number = sum(b.kind == "temporary" for b in self.buffers.values())
-        self._buffer(f"temporary{number}", "temporary", op.memref)
+        name = next(n for n in _numbered("temporary", number) if n not in self.buffers)
+        self._buffer(name, "temporary", op.memref)
 
     def _launch(self, op: gpu.LaunchFuncOp) -> None:
         for operand in op.kernelOperands:
@@ -202,10 +237,19 @@ class _HostReader:
         return x, y, z
 
 
-def _results(function: func.FuncOp) -> dict[SSAValue, str]:
-    """The allocation behind each returned tensor, and the result's name."""
+def _numbered(name: str, number: int) -> Iterator[str]:
+    """`name` with this number, the next, ..."""
+    return (f"{name}{n}" for n in count(number))
+
+
+Result = tuple[str, Attribute, str]
+"""A result's name, its type as a tensor, and its element type outside."""
+
+
+def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
+    """The allocation behind each returned tensor, and what the result is called."""
     last = function.body.block.last_op
-    results: dict[SSAValue, str] = {}
+    results: dict[SSAValue, Result] = {}
     for i, value in enumerate(last.operands if isinstance(last, func.ReturnOp) else ()):
         root = value
         while isinstance(root, OpResult) and isinstance(root.op, SAME_BUFFER):
@@ -216,5 +260,5 @@ def _results(function: func.FuncOp) -> dict[SSAValue, str]:
                 f"func.return in @{function.sym_name.data}",
                 "return each kernel's result once, and no argument",
             )
-        results[root] = f"result{i}"
+        results[root] = (result_name(function, i), value.type, result_type(function, i))
     return results

@@ -24,7 +24,10 @@ from xdsl_spirv.runtime.records import from_json, to_json
 from xdsl_spirv.runtime.weights import load_weights, save_weights
 
 SCHEMA = "xdsl-spirv-program"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
+"""Versions that are read; what the second adds may be missing."""
+
 MANIFEST = "program.json"
 SOURCE = "source.mlir"
 WEIGHTS = "weights.safetensors"
@@ -42,6 +45,8 @@ class Buffer:
     kind: BufferKind
     type: str
     shape: tuple[int, ...]
+    offset: int | None = None
+    """Where a temporary lies in the memory that all of them share (`Manifest.memory`)."""
 
     @property
     def bytes(self) -> int:
@@ -64,6 +69,8 @@ class Buffer:
         check_element_type(self.type, f"{place}.type")
         if any(size < 0 for size in self.shape):
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
+        if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
+            raise ProgramError(f"a {self.kind} at {self.offset}", f"{place}.offset")
 
     def __str__(self) -> str:
         return "x".join([*map(str, self.shape), self.type])
@@ -162,6 +169,8 @@ class Manifest:
     dispatches: tuple[Dispatch, ...]
     weights: str | None = None
     source: str | None = None
+    memory: int | None = None
+    """Bytes that the temporaries need where they share memory at their offsets."""
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
@@ -180,6 +189,13 @@ class Manifest:
         names = [b.name for b in self.buffers]
         if len(set(names)) != len(names):
             raise ProgramError("two buffers have one name", f"{place}.buffers")
+        for i, buffer in enumerate(self.buffers):
+            if buffer.offset is not None and buffer.offset + buffer.bytes > (self.memory or 0):
+                raise ProgramError(
+                    f"{buffer.name!r} ends beyond the {self.memory or 0} bytes of the memory",
+                    f"{place}.buffers[{i}]",
+                    "compile the program again",
+                )
         for field_name in ("arguments", "results"):
             for name in getattr(self, field_name):
                 _known(name, names, "buffer", f"{place}.{field_name}")
@@ -325,7 +341,7 @@ def _load_manifest(path: Path) -> Manifest:
     except ValueError as error:
         raise ProgramError(f"not JSON: {error}", str(path), "compile the program again") from error
     found = (data.get("schema"), data.get("version")) if isinstance(data, Mapping) else None
-    if found != (SCHEMA, VERSION):
+    if found not in [(SCHEMA, version) for version in READABLE]:
         raise ProgramError(
             f"expected the schema {SCHEMA!r}, version {VERSION}, found {found}",
             str(path),

@@ -97,7 +97,7 @@ def rois(build: Any) -> Any:
 def test_an_unsupported_operator_is_named_with_its_node(build: Any, worker: TorchMLIR):
     build.node("Relu", ["x"], "r")
     build.node("MaxRoiPool", ["r", "rois"], "out", name="the/pool", pooled_shape=[2, 2])
-    with pytest.raises(FrontendError, match="max_pool2d.*node 'the/pool'"):
+    with pytest.raises(FrontendError, match=r"max_pool2d.*node 'the/pool'"):
         import_onnx(rois(build), worker=worker)
 
 

@@ -1,0 +1,77 @@
+"""
+Where temporaries lie in the one piece of memory that they share.
+
+A temporary lives from the first dispatch that is given it to the last. Two that never live at once
+may lie at one place. The largest are placed first, each at the lowest offset where nothing lives
+that it would meet: not optimal, and in practice close to the largest sum of what lives at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl_spirv.runtime.program import Buffer, Dispatch
+
+ALIGNMENT = 256
+"""Bytes: no device asks for more (minStorageBufferOffsetAlignment is at most 256)."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """The buffers with their offsets, and the bytes of the memory: `needed` of `total` apart."""
+
+    buffers: tuple[Buffer, ...]
+    needed: int
+    total: int
+
+
+def assign(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> Assignment:
+    """Give every temporary an offset."""
+    lives = lifetimes(dispatches)
+    temporaries = [b for b in buffers if b.kind == "temporary"]
+    placed: list[tuple[Buffer, int]] = []
+    for buffer in sorted(temporaries, key=lambda b: -b.bytes):
+        life = lives.get(buffer.name, (0, 0))
+        met = sorted(
+            (offset, offset + aligned(other.bytes))
+            for other, offset in placed
+            if overlap(life, lives.get(other.name, (0, 0)))
+        )
+        placed.append((buffer, _lowest(met, aligned(buffer.bytes))))
+    offsets = {buffer.name: offset for buffer, offset in placed}
+    return Assignment(
+        tuple(replace(b, offset=offsets[b.name]) if b.name in offsets else b for b in buffers),
+        max((offset + buffer.bytes for buffer, offset in placed), default=0),
+        sum(buffer.bytes for buffer in temporaries),
+    )
+
+
+def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, tuple[int, int]]:
+    """The first and the last dispatch that is given each buffer."""
+    lives: dict[str, tuple[int, int]] = {}
+    for number, dispatch in enumerate(dispatches):
+        for binding in dispatch.bindings:
+            first, _ = lives.get(binding.buffer, (number, number))
+            lives[binding.buffer] = (first, number)
+    return lives
+
+
+def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Whether two lifetimes share a dispatch."""
+    return a[0] <= b[1] and b[0] <= a[1]
+
+
+def aligned(size: int) -> int:
+    """A size up to the next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _lowest(occupied: Sequence[tuple[int, int]], size: int) -> int:
+    """The lowest offset of a gap of `size` bytes between sorted pieces."""
+    offset = 0
+    for start, end in occupied:
+        if offset + size <= start:
+            break
+        offset = max(offset, end)
+    return offset
