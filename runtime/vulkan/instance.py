@@ -68,8 +68,9 @@ class Instance:
         self.commands = self.loader.of_instance(self.handle)
         try:
             if self.validation:
+                listen = self._listen()
                 self._messenger = self.commands.made(
-                    "vkCreateDebugUtilsMessengerEXT", self.handle, pointer(self._listen()), None
+                    "vkCreateDebugUtilsMessengerEXT", self.handle, pointer(listen), None
                 )
             found = self.commands.all("vkEnumeratePhysicalDevices", c.c_void_p, self.handle)
             devices = (
