@@ -35,9 +35,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 program=$1; shift
 case $program in */*) ;; *) program=$(command -v "$program");; esac
 export VK_DRIVER_FILES="$here/lavapipe.json" VK_ICD_FILENAMES="$here/lavapipe.json"
+[ ! -d "$here/layers" ] || export VK_LAYER_PATH="$here/layers"
 if [ -n "${{VVL:-}}" ] && [ -d "$here/layers" ]; then
-  export VK_LAYER_PATH="$here/layers" VK_LAYER_SETTINGS_PATH="$here/layers"
-  export VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+  export VK_LAYER_SETTINGS_PATH="$here/layers" VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
 fi
 exec "$here/lib/{loader}" --argv0 "$program" \\
   --library-path "$here/lib:/usr/lib/{triplet}:/lib/{triplet}" "$(readlink -f "$program")" "$@"
@@ -174,15 +174,23 @@ def fetch(
 
 
 def main(
-    name: str, parser: argparse.ArgumentParser, make: Callable[[argparse.Namespace, Path], None]
+    name: str,
+    parser: argparse.ArgumentParser,
+    make: Callable[[argparse.Namespace, Path], None],
+    parts: tuple[str, ...] = ("run",),
 ) -> int:
-    """The command line of a script that makes a prefix; `make(arguments, prefix)` does it."""
+    """
+    The command line of a script that makes a prefix; `make(arguments, prefix)` does it.
+
+    A prefix that lacks one of the `parts` (an older script made it) is made again.
+    """
     parser.add_argument("--prefix", type=Path, default=ROOT / f".{name}", help="where to")
     parser.add_argument("--if-missing", action="store_true", help="only if not there; never fail")
     arguments = parser.parse_args()
     prefix: Path = arguments.prefix.resolve()
     unavailable = prefix / "unavailable"
-    if arguments.if_missing and ((prefix / "run").exists() or unavailable.exists()):
+    whole = all((prefix / part).exists() for part in parts)
+    if arguments.if_missing and (whole or unavailable.exists()):
         return 0
     print(f"fetching {name} into {prefix.name}", file=sys.stderr)
     try:

@@ -1,10 +1,11 @@
 """
-Mesa's lavapipe, a Vulkan driver on the CPU, as scripts/debian.py has it: `PREFIX/run PROGRAM`
-starts a program of the machine (the virtual environment's Python, say) with that driver.
+Mesa's lavapipe, a Vulkan driver on the CPU, and Khronos' validation layer, as scripts/debian.py has
+it: `PREFIX/run PROGRAM` starts a program of the machine (the virtual environment's Python, say)
+with that driver. The layer is there for who asks for it; VVL=1 in front of PREFIX/run turns it on
+for everyone, with its checks of what shaders do.
 
-    scripts/fetch_lavapipe.py                       into .lavapipe, from trixie-backports
-    scripts/fetch_lavapipe.py --suite sid --layer   the newest, with the validation layer, which
-                                                    VVL=1 in front of PREFIX/run turns on
+    scripts/fetch_lavapipe.py               into .lavapipe, from trixie-backports
+    scripts/fetch_lavapipe.py --suite sid   the newest
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _add_layer(unpacked: Path, prefix: Path) -> None:
 
 def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
     """Make `prefix` hold lavapipe."""
-    layer: bool = arguments.layer
+    layer = not arguments.no_layer
     packages = PACKAGES + ([LAYER_PACKAGE] if layer else [])
     debian.fetch(
         arguments.suite, packages, prefix, lambda unpacked, made: lay_out(unpacked, made, layer)
@@ -79,8 +80,8 @@ def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch the lavapipe Vulkan driver, without root.")
     parser.add_argument("--suite", default=DEFAULT_SUITE, help="Debian suite (%(default)s)")
-    parser.add_argument("--layer", action="store_true", help="also the Khronos validation layer")
-    return debian.main("lavapipe", parser, fetch)
+    parser.add_argument("--no-layer", action="store_true", help="without the validation layer")
+    return debian.main("lavapipe", parser, fetch, ("run", "layers"))
 
 
 if __name__ == "__main__":

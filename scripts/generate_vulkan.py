@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from vulkan_object import get_vulkan_object  # pyright: ignore[reportMissingType
 
 HOME = Path(__file__).resolve().parent.parent / "runtime" / "vulkan"
 
-STRUCTURES = """Extent3D ConformanceVersion ApplicationInfo InstanceCreateInfo DeviceQueueCreateInfo DeviceCreateInfo SubmitInfo
+STRUCTURES = """Extent3D ConformanceVersion ApplicationInfo InstanceCreateInfo
+DeviceQueueCreateInfo DeviceCreateInfo SubmitInfo
 MemoryAllocateInfo MemoryAllocateFlagsInfo BufferCreateInfo ShaderModuleCreateInfo
 PipelineShaderStageCreateInfo PipelineShaderStageRequiredSubgroupSizeCreateInfo
 ComputePipelineCreateInfo PipelineCacheCreateInfo PipelineCacheHeaderVersionOne
@@ -161,7 +163,7 @@ def member_type(member: Any) -> str:
     return f"Annotated[{python}, {element} * {length_of(member.fixedSizeArray)}]"
 
 
-def ordered(names: list[str]) -> list[str]:
+def ordered(names: Sequence[str]) -> list[str]:
     """A structure behind those that it holds."""
     done: list[str] = []
 
@@ -226,7 +228,9 @@ def enums() -> str:
         text += _enumerants(name, "IntEnum", fields, prefix_of(fields, name))
     for name in BITMASKS:
         fields = VULKAN.bitmasks[f"Vk{name}"].flags
-        text += _enumerants(name.replace("FlagBits", ""), "IntFlag", fields, prefix_of(fields, name))
+        text += _enumerants(
+            name.replace("FlagBits", ""), "IntFlag", fields, prefix_of(fields, name)
+        )
     return text
 
 
@@ -239,7 +243,7 @@ def commands() -> dict[str, Any]:
             "Pointer" if p.pointer or p.fixedSizeArray else c_type(p.type) for p in known.params
         ]
         returned = known.returnType
-        result = {"void": "", "VkResult": "Result"}.get(returned) 
+        result = {"void": "", "VkResult": "Result"}.get(returned)
         first = known.params[0].type
         level = {"VkInstance": "instance", "VkPhysicalDevice": "instance"}.get(first, "device")
         level = level if first in VULKAN.handles else "global"

@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.vulkan.device import VARIABLE, VulkanDevice, open_device
+from xdsl_spirv.runtime.vulkan.device import VARIABLE, VulkanDevice, open_device, parse_name
 from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError
 from xdsl_spirv.runtime.vulkan.loaded import Time
 from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
@@ -69,6 +69,8 @@ def _refuse(arguments: argparse.Namespace) -> None:
 
 
 def _opened(name: str | None, arguments: argparse.Namespace) -> VulkanDevice | IsolatedDevice:
+    if name is not None:
+        parse_name(name)
     opener = open_device if arguments.in_process else open_isolated
     return opener(name, timeout=arguments.timeout)
 

@@ -6,13 +6,14 @@ The instance: the loader, the devices it offers, and what a validation layer say
             print(device.info.name)
 
 `validation=True` (or XDSL_SPIRV_VULKAN_VALIDATION=1) turns Khronos' validation layer on; its
-warnings and errors are kept in `messages` and printed by whoever owns the instance.
+warnings and errors are kept in `messages` and printed on standard error in the end.
 """
 
 from __future__ import annotations
 
 import ctypes as c
 import os
+import sys
 from types import TracebackType
 from typing import Any, Self
 
@@ -154,6 +155,8 @@ class Instance:
         if self.handle:
             self.loader.of_instance(self.handle)("vkDestroyInstance", self.handle, None)
             self.handle = 0
+            for message in self.messages if self.validation else ():
+                print(f"validation: {message}", file=sys.stderr)
 
     def __enter__(self) -> Self:
         return self

@@ -106,7 +106,7 @@ class LoadedWork:
         weights = max((b.size for b in work.named("weight")), default=0)
         self.staging = Staging(self.device, max(256, min(STAGING_BYTES, max(moved, weights))))
         self.in_one_go = moved <= self.staging.size
-        self._order = _writers(work, buffers)
+        self.order = barriers(work, buffers.overlapping)
 
     def _descriptors(self, buffers: Buffers) -> list[list[int]]:
         """The descriptor sets of each step, written."""
@@ -178,7 +178,7 @@ class LoadedWork:
     def _record_steps(self, commands: int, each: Callable[[int], None] | None = None) -> None:
         """All steps; `each` records something behind every one, and a barrier is there then."""
         for index, step in enumerate(self.work.steps):
-            if index and (each or self._order[index]):
+            if index and (each or self.order[index]):
                 self._barrier(commands, COMPUTED, COMPUTING)
             self._record(commands, step, self.steps[index], self.sets[index])
             if each is not None:
@@ -410,15 +410,15 @@ COPYING = (PipelineStage.TRANSFER, Access.TRANSFER_READ | Access.TRANSFER_WRITE)
 READ_BY_HOST = (PipelineStage.HOST, Access.HOST_READ)
 
 
-def _writers(work: Work, buffers: Buffers) -> list[bool]:
+def barriers(work: Work, overlapping: Callable[[str], list[str]]) -> list[bool]:
     """
     For each step whether a barrier must stand before it.
 
-    Kernels write outputs and temporaries only. What a manifest does not say is who of two reads:
-    two steps that share such a buffer, or its memory, are kept in order.
+    Kernels write outputs and temporaries only; which of them a step only reads the manifest does
+    not say. Two steps that share one, or memory of one (`overlapping`), are kept in order.
     """
     written = {buffer.name for buffer in work.named("output", "temporary")}
-    shared = {name: set(buffers.overlapping(name)) for name in written}
+    shared = {name: set(overlapping(name)) for name in written}
     since: set[str] = set()
     found: list[bool] = []
     for step in work.steps:

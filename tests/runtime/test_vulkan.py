@@ -1,0 +1,292 @@
+"""The Vulkan runtime on lavapipe, with the validation layer listening."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.runtime import compile_module
+from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.tools.main import main
+
+pytestmark = pytest.mark.vulkan
+
+SCENARIOS = Path(__file__).parent / "vulkan" / "scenarios.py"
+SAFE = ["one_submission", "in_pieces", "addresses", "features", "too_large", "kept_pipelines"]
+CONTROLS = ["leak", "no_barriers"]
+HAZARDOUS = ["a_kernel_that_never_ends", "a_driver_that_crashes", "an_interrupt"]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+PROGRAM = """
+func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x{n}x{c}> {{
+  %zero = arith.constant {zero} : {c}
+  %empty = tensor.empty() : tensor<{m}x{n}x{c}>
+  %init = linalg.fill ins(%zero : {c}) outs(%empty : tensor<{m}x{n}x{c}>) -> tensor<{m}x{n}x{c}>
+  %r = linalg.matmul ins(%A, %B : tensor<{m}x{k}x{a}>, tensor<{k}x{n}x{a}>)
+                     outs(%init : tensor<{m}x{n}x{c}>) -> tensor<{m}x{n}x{c}>
+  return %r : tensor<{m}x{n}x{c}>
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def on_lavapipe(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """`on_lavapipe(*arguments)` runs Python on the driver; its cache is its own."""
+    cache = tmp_path_factory.mktemp("cache")
+
+    def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [lavapipe, sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+            env=os.environ | {"XDSL_SPIRV_CACHE": str(cache)} | variables,
+        )
+
+    return run
+
+
+def _facts(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+LAYER_SETTINGS = """khronos_validation.validate_sync = true
+khronos_validation.syncval_shader_accesses_heuristic = true
+"""
+
+
+@pytest.fixture(scope="module")
+def layered(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment that turns the validation layer on; empty where there is none."""
+    if not (lavapipe.parent / "layers").exists():
+        return {}
+    folder = tmp_path_factory.mktemp("layer")
+    (folder / "vk_layer_settings.txt").write_text(LAYER_SETTINGS)
+    return {"XDSL_SPIRV_VULKAN_VALIDATION": "1", "VK_LAYER_SETTINGS_PATH": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def facts(on_lavapipe: Run, layered: dict[str, str]) -> dict[str, Any]:
+    """What the scenarios found, all in one process, under the layer if it is there."""
+    return _facts(on_lavapipe(SCENARIOS, *SAFE, *(CONTROLS if layered else []), **layered))
+
+
+def test_steps_in_one_submission(facts: dict[str, Any]):
+    found = facts["one_submission"]
+    assert found["right"] == [True, True]
+    assert found["in_one_go"]
+    assert len(found["times"]) == 6
+    assert all(0 < time < 1e9 for time in found["times"])
+    # Input, output and two of the five temporaries, which take turns.
+    assert found["allocated"] == 4 * 4096
+    assert found["live"]["Buffer"] == 8
+    assert found["live"]["Memory"] == 2
+
+
+def test_more_than_the_staging_buffer_holds(facts: dict[str, Any]):
+    found = facts["in_pieces"]
+    assert not found["in_one_go"]
+    assert found["staging"] == 1000
+    assert found["y"]
+    assert found["z"]
+
+
+def test_device_addresses(facts: dict[str, Any]):
+    assert facts["addresses"]["right"]
+
+
+def test_only_what_a_program_needs_is_on(facts: dict[str, Any]):
+    welcome = ["computeFullSubgroups", "maintenance4", "scalarBlockLayout", "subgroupSizeControl"]
+    assert facts["features"]["on"] == [*welcome, "vulkanMemoryModel"]
+    assert facts["features"]["devices"] == 1
+
+
+def test_what_does_not_fit_says_how_much_it_takes(facts: dict[str, Any]):
+    found = facts["too_large"]
+    assert "the buffer 'x' takes 1024 GiB" in found["buffer"]
+    assert "at most 128 MiB" in found["buffer"]
+    assert "the program takes 117.2 GiB of device memory" in found["memory"]
+    assert "free" in found["memory"]
+    assert "a grid of 1073741824x1x1 workgroups (it takes 65535x65535x65535)" in found["grid"]
+    assert found["size"].startswith("the buffer 'x' holds 256 bytes, found 4")
+    assert "it is compiled for big" in found["subgroup"]
+    assert "lacks subgroups of 128 invocations (it has 8)" in found["subgroup"]
+
+
+def test_the_pipeline_cache(facts: dict[str, Any]):
+    found = facts["kept_pipelines"]
+    assert found["kept"] > 32
+    assert found["damaged"] == 0
+    assert found["mended"]
+    assert found["right"]
+    assert found["beside"] == []
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_nothing_is_left(name: str, facts: dict[str, Any]):
+    assert facts[name]["left_at_last"] == {}
+    assert facts["one_submission"]["left"] == {}
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_the_validation_layer_says_nothing(
+    name: str, facts: dict[str, Any], layered: dict[str, str]
+):
+    if not layered:
+        pytest.skip("no validation layer: delete .lavapipe and run `make lavapipe`")
+    assert facts[name]["messages"] == []
+    # It is heard where there is something to say.
+    assert "has not been destroyed" in "".join(facts["leak"]["messages"])
+    assert "READ_AFTER_WRITE hazard detected" in "".join(facts["no_barriers"]["messages"])
+
+
+@pytest.fixture(scope="module")
+def hazards(on_lavapipe: Run) -> dict[str, Any]:
+    """What came of kernels and drivers that misbehave."""
+    return _facts(on_lavapipe(SCENARIOS, *HAZARDOUS))
+
+
+def test_a_kernel_that_never_ends(hazards: dict[str, Any]):
+    found = hazards["a_kernel_that_never_ends"]
+    assert found["error"] == "DeviceTimeoutError"
+    assert "did not finish within 1 s" in found["text"]
+    assert found["seconds"] < 60
+    assert not found["alive"]
+
+
+def test_a_driver_that_crashes(hazards: dict[str, Any]):
+    found = hazards["a_driver_that_crashes"]
+    assert found["error"] == "DeviceLostError"
+    assert "the driver's process died (SIGSEGV)" in found["text"]
+
+
+def test_an_interrupt_leaves_nobody_behind(hazards: dict[str, Any]):
+    found = hazards["an_interrupt"]
+    assert found["interrupted"]
+    assert found["seconds"] < 10
+    assert not found["alive"]
+
+
+Programs = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    """`programs(target, types, shape)` is the folder of a compiled matmul."""
+    made: dict[object, str] = {}
+
+    def program(target: str, types: tuple[str, str], shape: tuple[int, int, int]) -> str:
+        key = (target, types, shape)
+        if key not in made:
+            (a, c), (m, n, k) = types, shape
+            zero = "0.0" if c.startswith("f") else "0"
+            text = PROGRAM.format(m=m, n=n, k=k, a=a, c=c, zero=zero)
+            folder = tmp_path_factory.mktemp("program") / "out"
+            compile_module(parse_text(text), target).save(folder)
+            made[key] = str(folder)
+        return made[key]
+
+    return program
+
+
+HALF = ("f16", "f32")
+
+
+MAIN = ("-m", "xdsl_spirv.tools.main", "run")
+
+
+@pytest.mark.parametrize(
+    ("types", "shape"),
+    [(HALF, (33, 45, 70)), (("i8", "i32"), (40, 24, 16)), (("f32", "f32"), (9, 17, 5))],
+)
+def test_run_on_vulkan(
+    types: tuple[str, str],
+    shape: tuple[int, int, int],
+    on_lavapipe: Run,
+    layered: dict[str, str],
+    programs: Programs,
+    tmp_path: Path,
+):
+    program, output = programs("lavapipe", types, shape), tmp_path / "r.npz"
+    arguments = ["--random", "3", "--check", "--device", "vulkan:0", "--time", "2", "-o", output]
+    done = on_lavapipe(*MAIN, program, *arguments, **layered)
+    assert done.returncode == 0, done.stderr
+    # The validation layer's messages would be there.
+    assert done.stderr == ""
+    assert "within the bound" in done.stdout
+    assert "us in 1 dispatches" in done.stdout
+    there = tmp_path / "i.npz"
+    assert main(["run", program, "--random", "3", "--device", "interpreter", "-o", str(there)]) == 0
+    found, expected = np.load(output)["result0"], np.load(there)["result0"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_without_a_name_the_best_device_runs(on_lavapipe: Run, programs: Programs):
+    program = programs("lavapipe", HALF, (33, 45, 70))
+    done = on_lavapipe(*MAIN, program, "--random", "3", "--check", "--in-process")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("ran on vulkan:0 (llvmpipe")
+
+
+def test_a_program_for_another_target(on_lavapipe: Run, programs: Programs):
+    program = programs("nvidia-h200", HALF, (9, 9, 9))
+    done = on_lavapipe(*MAIN, program, "--random", "3", "--device", "vulkan")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: llvmpipe")
+    assert "it is compiled for nvidia-h200" in done.stderr
+    assert "subgroups of 32 invocations (it has 8)" in done.stderr
+    # Without a name the interpreter steps in, and says why.
+    done = on_lavapipe(*MAIN, program, "--random", "3", "--check")
+    assert done.returncode == 0
+    assert done.stderr.startswith("note: llvmpipe")
+
+
+def test_a_device_that_is_not_there(on_lavapipe: Run, programs: Programs):
+    program = programs("lavapipe", HALF, (33, 45, 70))
+    done = on_lavapipe(*MAIN, program, "--random", "3", "--device", "vulkan:7")
+    assert done.returncode == 1
+    assert "there is no device vulkan:7 (devices: vulkan:0 llvmpipe" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--device", "vulkan:x"], "'vulkan:x' is no Vulkan device; write vulkan or vulkan:N"),
+        (["--device", "vulkan", "--time", "0"], "--time 0 is no number of runs"),
+        (["--device", "vulkan", "--timeout", "0"], "--timeout 0 is no time"),
+        (["--device", "interpreter", "--time", "3"], "the interpreter's time says nothing"),
+        (["--device", "vulkan", "--sanitize", "all"], "does not look for undefined behaviour"),
+    ],
+)
+def test_bad_arguments(
+    arguments: list[str], message: str, programs: Programs, capsys: pytest.CaptureFixture[str]
+):
+    program = programs("lavapipe", HALF, (33, 45, 70))
+    assert main(["run", program, "--random", "3", *arguments]) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_no_loader(
+    programs: Programs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDSL_SPIRV_VULKAN_LIBRARY", "libnothing.so")
+    program = programs("lavapipe", HALF, (33, 45, 70))
+    assert main(["run", program, "--random", "3", "--device", "vulkan"]) == 1
+    said = capsys.readouterr().err
+    assert "there is no Vulkan loader (libnothing.so: cannot open" in said
+    assert "XDSL_SPIRV_VULKAN_LIBRARY" in said
+    # Without a name the interpreter runs it, as it always did.
+    assert main(["run", program, "--random", "3"]) == 0
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,103 @@
+"""What the runtime knows of Vulkan is the registry's: member by member, number by number."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import sys
+from enum import IntEnum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from xdsl_spirv.runtime.vulkan import enums, features, loader, structures
+from xdsl_spirv.runtime.vulkan.layout import Chained, Plain
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    """scripts/generate_vulkan.py, which reads the installed registry."""
+    path = ROOT / "scripts" / "generate_vulkan.py"
+    spec = importlib.util.spec_from_file_location("generate_vulkan", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _executed(text: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "generated"}
+    exec(compile(text, "<generated>", "exec", dont_inherit=True), names)
+    return names
+
+
+def _laid_out(kind: type[Plain]) -> list[tuple[str, int, int]]:
+    """Each member's name, offset and size."""
+    return [
+        (name, getattr(kind, name).offset, getattr(kind, name).size) for name, *_ in kind._fields_
+    ]
+
+
+def test_structures(generator: ModuleType):
+    fresh = _executed(generator.structures())
+    names = [n for n, kind in vars(structures).items() if _is_structure(kind)]
+    assert set(names) == set(generator.STRUCTURES)
+    for name in names:
+        mine: Any = getattr(structures, name)
+        assert _laid_out(mine) == _laid_out(fresh[name]), name
+        assert getattr(mine, "STYPE", None) == getattr(fresh[name], "STYPE", None), name
+
+
+def _is_structure(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Plain) and kind not in (Plain, Chained)
+
+
+def test_structures_have_the_c_compilers_sizes():
+    """From vulkan_core.h on a 64-bit machine: what the layout rules of C make of the members."""
+    for kind, size in (
+        (structures.PhysicalDeviceLimits, 504),
+        (structures.PhysicalDeviceProperties, 824),
+        (structures.ComputePipelineCreateInfo, 96),
+        (structures.SubmitInfo, 72),
+        (structures.WriteDescriptorSet, 64),
+        (structures.PhysicalDeviceMemoryProperties, 520),
+    ):
+        assert ctypes.sizeof(kind) == size, kind.__name__
+
+
+def test_enumerations(generator: ModuleType):
+    """A newer registry may know more than is written here, but nothing otherwise."""
+    fresh = _executed(generator.enums())
+    for name, kind in vars(enums).items():
+        if isinstance(kind, type) and kind.__module__ == enums.__name__:
+            assert issubclass(kind, IntEnum | int)
+            mine: Any = kind
+            for member, value in mine.__members__.items():
+                assert fresh[name][member] == value, f"{name}.{member}"
+
+
+def test_commands(generator: ModuleType):
+    assert loader.prototypes() == generator.commands()
+
+
+def test_features(generator: ModuleType):
+    known, fresh = features.tables(), json.loads(json.dumps(generator.features()))
+    for name, row in known["structures"].items():
+        assert row["members"] == fresh["structures"][name]["members"], name
+        assert row["type"] == fresh["structures"][name]["type"], name
+    for table in ("capabilities", "extensions"):
+        for name, rows in known[table].items():
+            for row in rows:
+                assert row in fresh[table][name], name
+
+
+def test_a_member_that_does_not_exist_is_refused():
+    with pytest.raises(TypeError, match="BufferCreateInfo has no member usages"):
+        structures.BufferCreateInfo(usages=1)

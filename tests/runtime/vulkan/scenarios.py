@@ -1,0 +1,323 @@
+"""
+What the runtime does on a device, as a program of its own: a driver may crash.
+
+    scenarios.py NAME...       runs each and prints what it found, as JSON
+
+A scenario returns facts; test_vulkan.py says what they must be. With the environment's
+XDSL_SPIRV_VULKAN_VALIDATION=1 what the validation layer says is among them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan import cache, loaded
+from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
+from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+from xdsl_spirv.runtime.vulkan.worker import open_isolated
+from xdsl_spirv.serialization.assembler import assemble
+
+HERE = Path(__file__).parent
+GROUP = 64
+TIMEOUT = 60.0
+
+
+def kernel(name: str) -> bytes:
+    return assemble((HERE / f"{name}.spvasm").read_text()).encode()
+
+
+def scaled(source: str, result: str, factor: int, offset: int, groups: int = 1) -> Step:
+    """result = source * factor + offset, element by element."""
+    return Step(
+        kernel="scale",
+        entry_point="scale",
+        grid=(groups, 1, 1),
+        bindings=((0, 0, source), (1, 2, result)),
+        constants=((7, factor.to_bytes(4, "little")),),
+        push=(5).to_bytes(4, "little") + bytes(4) + offset.to_bytes(4, "little"),
+    )
+
+
+def chain(length: int, elements: int) -> Work:
+    """x * 3 + 1, `length` times over, with a temporary between any two."""
+    names = ["x", *(f"t{i}" for i in range(length - 1)), "y"]
+    kinds = {"x": "input", "y": "output"}
+    return Work(
+        buffers=tuple(
+            WorkBuffer(n, 4 * elements, kinds.get(n, "temporary"))  # pyright: ignore[reportArgumentType]
+            for n in names
+        ),
+        kernels={"scale": kernel("scale")},
+        steps=tuple(scaled(a, b, 3, 1, elements // GROUP) for a, b in pairwise(names)),
+    )
+
+
+def expected(x: Any, length: int) -> Any:
+    for _ in range(length):
+        x = x * np.uint32(3) + np.uint32(1)
+    return x
+
+
+def numbers(elements: int) -> Any:
+    return np.random.default_rng(elements).integers(0, 1 << 20, elements).astype(np.uint32)
+
+
+def one_submission(device: VulkanDevice) -> dict[str, Any]:
+    """A chain of steps with temporaries, twice, and what is left when it is unloaded."""
+    work = device.load(chain(6, 1024))
+    x = numbers(1024)
+    results = [work.run({"x": x.tobytes()}, TIMEOUT) for _ in range(2)]
+    same = [bool((np.frombuffer(r["y"], np.uint32) == expected(x, 6)).all()) for r in results]
+    assert work.buffers is not None
+    taken = work.buffers.allocated
+    times = work.time(3, TIMEOUT)
+    live = dict(device.live)
+    device.unload(work)
+    return {
+        "right": same,
+        "allocated": taken,
+        "in_one_go": work.in_one_go,
+        "times": [min(t.nanoseconds) for t in times],
+        "live": live,
+        "left": device.live,
+    }
+
+
+def in_pieces(device: VulkanDevice) -> dict[str, Any]:
+    """Inputs, outputs and weights that are larger than the staging buffer."""
+    before, loaded.STAGING_BYTES = loaded.STAGING_BYTES, 1000
+    try:
+        x, w = numbers(4096), numbers(2048)
+        work = Work(
+            buffers=(
+                WorkBuffer("x", x.nbytes, "input"),
+                WorkBuffer("w", w.nbytes, "weight"),
+                WorkBuffer("y", x.nbytes, "output"),
+                WorkBuffer("z", w.nbytes, "output"),
+            ),
+            kernels={"scale": kernel("scale")},
+            steps=(scaled("x", "y", 5, 2, 64), scaled("w", "z", 1, 9, 32)),
+            weights={"w": w.tobytes()},
+        )
+        ready = device.load(work)
+        results = ready.run({"x": x.tobytes()}, TIMEOUT)
+        assert ready.staging is not None
+        return {
+            "in_one_go": ready.in_one_go,
+            "staging": ready.staging.size,
+            "y": bool((np.frombuffer(results["y"], np.uint32) == x * 5 + 2).all()),
+            "z": bool((np.frombuffer(results["z"], np.uint32) == w + 9).all()),
+        }
+    finally:
+        loaded.STAGING_BYTES = before
+
+
+def addresses(device: VulkanDevice) -> dict[str, Any]:
+    """Buffers by their device address, in the push constants."""
+    x = numbers(8)
+    work = Work(
+        buffers=(WorkBuffer("x", 32, "input"), WorkBuffer("y", 32, "output")),
+        kernels={"address": kernel("address")},
+        steps=(
+            Step(
+                "address", "address", (1, 1, 1), (), push=bytes(16), addresses=((0, "x"), (8, "y"))
+            ),
+        ),
+    )
+    results = device.load(work).run({"x": x.tobytes()}, TIMEOUT)
+    return {"right": bool((np.frombuffer(results["y"], np.uint32) == x + 1).all())}
+
+
+def features(device: VulkanDevice) -> dict[str, Any]:
+    """Only what a program declares is on."""
+    device.load(chain(1, 64))
+    device.load(chain(1, 64))
+    on = sorted({f.member for logical in device.logical for f in logical.features})
+    return {"on": on, "devices": len(device.logical)}
+
+
+def refused(device: VulkanDevice, work: Work) -> str:
+    try:
+        device.unload(device.load(work))
+    except ProgramError as error:
+        return str(error)
+    return ""
+
+
+def too_large(device: VulkanDevice) -> dict[str, Any]:
+    """One buffer, all buffers, a grid, and an input of another size."""
+    one = chain(1, 64)
+    huge = WorkBuffer("x", 1 << 40, "input")
+    many = tuple(WorkBuffer(f"m{i}", 120 << 20, "output") for i in range(1000))
+    wide = Step("scale", "scale", (1 << 30, 1, 1), one.steps[0].bindings, one.steps[0].constants,
+                one.steps[0].push)  # fmt: skip
+    ready = device.load(one)
+    try:
+        ready.run({"x": b"1234"}, TIMEOUT)
+        size = ""
+    except ProgramError as error:
+        size = str(error)
+    return {
+        "buffer": refused(device, Work((huge, one.buffers[1]), one.kernels, one.steps)),
+        "memory": refused(device, Work((*one.buffers, *many), one.kernels, one.steps)),
+        "grid": refused(device, Work(one.buffers, one.kernels, (wide,))),
+        "size": size,
+        "subgroup": refused(device, Work(one.buffers, one.kernels, one.steps, 128, "big")),
+    }
+
+
+def kept_pipelines(device: VulkanDevice) -> dict[str, Any]:
+    """The cache's file: there after closing, ignored when it is damaged."""
+    path = cache.path_for(device.info)
+    assert path is not None
+    with open_device() as other:
+        other.load(chain(1, 64))
+    first = path.read_bytes()
+    path.write_bytes(first[:-1] + bytes([first[-1] ^ 1]))
+    damaged = cache.load(device.info)
+    with open_device() as other:
+        right = (
+            other.load(chain(1, 64)).run({"x": bytes(256)}, TIMEOUT)["y"].startswith(b"\1\0\0\0")
+        )
+    return {
+        "kept": len(first),
+        "damaged": len(damaged),
+        "mended": len(cache.load(device.info)) > 0,
+        "right": right,
+        "beside": [p.name for p in path.parent.iterdir() if p != path],
+    }
+
+
+def a_kernel_that_never_ends() -> dict[str, Any]:
+    """The worker process is ended, and the caller gets an error in time."""
+    forever = Work(
+        (WorkBuffer("x", 4, "input"),),
+        {"forever": kernel("forever")},
+        (Step("forever", "forever", (1, 1, 1), ((0, 0, "x"),)),),
+    )
+    begun = time.perf_counter()
+    found: dict[str, Any] = {}
+    try:
+        with open_isolated(timeout=1.0) as device:
+            found["process"] = device.process.pid
+            device.load(forever).run({"x": bytes(4)}, 1.0)
+    except ProgramError as error:
+        found |= {"error": type(error).__name__, "text": str(error)}
+    return found | {"seconds": time.perf_counter() - begun, "alive": _alive(found["process"])}
+
+
+def a_driver_that_crashes() -> dict[str, Any]:
+    """The worker process dies in the middle of a run."""
+    forever = Work(
+        (WorkBuffer("x", 4, "input"),),
+        {"forever": kernel("forever")},
+        (Step("forever", "forever", (1, 1, 1), ((0, 0, "x"),)),),
+    )
+    with open_isolated() as device:
+        ready = device.load(forever)
+        threading.Timer(1.0, os.kill, (device.process.pid, signal.SIGSEGV)).start()
+        try:
+            ready.run({"x": bytes(4)}, TIMEOUT)
+        except ProgramError as error:
+            return {"error": type(error).__name__, "text": str(error)}
+    return {}
+
+
+def an_interrupt() -> dict[str, Any]:
+    """SIGINT while a kernel runs: nobody is left behind."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import scenarios as s\n"
+        "from xdsl_spirv.runtime.vulkan.worker import open_isolated\n"
+        "with open_isolated() as device:\n"
+        "    print(device.process.pid, flush=True)\n"
+        "    work = s.Work((s.WorkBuffer('x', 4, 'input'),), {'forever': s.kernel('forever')},\n"
+        "        (s.Step('forever', 'forever', (1, 1, 1), ((0, 0, 'x'),)),))\n"
+        "    ready = device.load(work)\n"
+        "    print('running', flush=True)\n"
+        "    ready.run({'x': bytes(4)}, 60.0)\n"
+    )
+    from xdsl_spirv.runtime.vulkan.worker import python_command
+
+    with subprocess.Popen(
+        [*python_command(), "-c", code, str(HERE)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        worker = int(process.stdout.readline())
+        process.stdout.readline()
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        begun = time.perf_counter()
+        process.wait(30)
+        said = process.stderr.read()
+    return {
+        "seconds": time.perf_counter() - begun,
+        "interrupted": "KeyboardInterrupt" in said,
+        "alive": _alive(worker),
+    }
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def leak(device: VulkanDevice) -> dict[str, Any]:
+    """What the validation layer says of a buffer that is not destroyed: that it is heard at all."""
+    device.load(chain(1, 64))
+    (logical,) = device.logical
+    logical.call("vkDestroyDevice", logical.handle, None)
+    device.logical.clear()
+    device.loaded.clear()
+    return {}
+
+
+def no_barriers(device: VulkanDevice) -> dict[str, Any]:
+    """What the layer's synchronization checks say of steps that are not kept in order."""
+    work = device.load(chain(3, 64))
+    work.order = [False] * len(work.order)
+    work.run({"x": bytes(256)}, TIMEOUT)
+    return {}
+
+
+ON_A_DEVICE: dict[str, Callable[[VulkanDevice], dict[str, Any]]] = {
+    f.__name__: f
+    for f in (
+        *(one_submission, in_pieces, addresses, features, too_large, kept_pipelines),
+        *(leak, no_barriers),
+    )
+}
+ALONE = {f.__name__: f for f in (a_kernel_that_never_ends, a_driver_that_crashes, an_interrupt)}
+
+
+def run(name: str) -> dict[str, Any]:
+    if name in ALONE:
+        return ALONE[name]()
+    device = open_device()
+    with device:
+        found = ON_A_DEVICE[name](device)
+    # What is said while everything is destroyed counts too.
+    return found | {"messages": device.messages, "left_at_last": device.live}
+
+
+if __name__ == "__main__":
+    print(json.dumps({name: run(name) for name in sys.argv[1:]}))
