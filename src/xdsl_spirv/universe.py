@@ -46,6 +46,10 @@ PASSES: dict[str, str] = {
     ),
     "spirv-dot-to-shifts": "passes.spirv.fallback.dot_to_shifts:DotToShiftsPass",
     "spirv-rotate-to-shuffle": "passes.spirv.fallback.rotate_to_shuffle:RotateToShufflePass",
+    "spirv-to-glsl450-memory-model": (
+        "passes.spirv.fallback.glsl450_memory_model:GLSL450MemoryModelPass"
+    ),
+    "spirv-to-vulkan12": "passes.spirv.fallback.to_vulkan12:ToVulkan12Pass",
     "spirv-specialize": "passes.spirv.specialize:SpecializePass",
     "spirv-update-vce": "passes.spirv.update_vce:UpdateVCEPass",
 }

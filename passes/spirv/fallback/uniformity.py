@@ -140,7 +140,7 @@ class Uniformity:
                 self._mark(result)
 
     def _reads_differently(self, pointer: SSAValue) -> bool:
-        root = _root(pointer)
+        root = variable_behind(pointer)
         if pointer in self._divergent or not isinstance(pointer.type, PointerType):
             return True
         storage = pointer.type.storage_class.data
@@ -165,7 +165,7 @@ class Uniformity:
     def _written(self, op: Operation, pointer: SSAValue, *, differs: bool) -> None:
         if not isinstance(pointer.type, PointerType) or pointer.type.storage_class.data not in OWN:
             return
-        root = _root(pointer)
+        root = variable_behind(pointer)
         target = root if isinstance(root, VariableOp) else self._variable(root)
         if target is None:
             # By a pointer that was passed in: any variable may be meant.
@@ -221,7 +221,7 @@ def _passed(
     return [(op.default_target, list(op.default_operands)), *cases]
 
 
-def _root(pointer: SSAValue) -> Operation | None:
+def variable_behind(pointer: SSAValue) -> Operation | None:
     """The variable that a pointer leads into, through access chains and copies."""
     while not isinstance(pointer, BlockArgument):
         owner = pointer.owner

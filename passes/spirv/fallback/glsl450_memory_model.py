@@ -1,0 +1,123 @@
+"""
+`spirv-to-glsl450-memory-model`: what a module of the Vulkan memory model says, in the older one.
+
+Under GLSL450 every access to Workgroup memory is what the Vulkan model calls non-private, and a
+barrier makes available and visible what it orders, so those words go. A buffer through which
+invocations see each other's writes is Coherent there: the variable is decorated so where an access
+to it was non-private.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.spirv.attributes import (
+    MemoryAccessAttr,
+    MemoryModelAttr,
+    MemorySemanticsAttr,
+    ScopeAttr,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    MemoryAccess,
+    MemoryModel,
+    MemorySemantics,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.fallback.uniformity import variable_behind
+
+NAME = "spirv-to-glsl450-memory-model"
+
+OF_VULKAN = (
+    MemoryAccess.NonPrivatePointer
+    | MemoryAccess.MakePointerAvailable
+    | MemoryAccess.MakePointerVisible
+)
+ORDERS = MemorySemantics.MakeAvailable | MemorySemantics.MakeVisible | MemorySemantics.OutputMemory
+FIELDS = (("memory_access", "memory_scope"), ("source_memory_access", "source_memory_scope"))
+BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform)
+
+
+@dataclass(frozen=True)
+class GLSL450MemoryModelPass(ModulePass):
+    """A module of the Vulkan memory model becomes one of GLSL450's."""
+
+    name = NAME
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        for module in op.walk():
+            if isinstance(module, ModuleOp) and module.memory_model.data is MemoryModel.Vulkan:
+                use_glsl450_memory_model(module)
+
+
+def use_glsl450_memory_model(module: ModuleOp) -> None:
+    """Change a module of the Vulkan memory model."""
+    for op in module.walk():
+        _check(op)
+    variables = {v.sym_name.data: v for v in module.body.block.ops if isinstance(v, ModuleVariable)}
+    for op in module.walk():
+        for number, (access, scope) in enumerate(FIELDS):
+            if isinstance(op.properties.get(access), MemoryAccessAttr):
+                _access(op, access, scope, op.operands[number], variables)
+        for name, attribute in op.properties.items():
+            if isinstance(attribute, MemorySemanticsAttr):
+                op.properties[name] = MemorySemanticsAttr(attribute.data & ~ORDERS)
+            elif isinstance(attribute, ScopeAttr) and attribute.data is Scope.QueueFamily:
+                op.properties[name] = ScopeAttr(Scope.Device)
+    module.memory_model = MemoryModelAttr(MemoryModel.GLSL450)
+
+
+def _check(op: Operation) -> None:
+    if any(isinstance(v.type, CooperativeMatrixType) for v in (*op.operands, *op.results)):
+        refuse(
+            NAME,
+            op,
+            "CM-02: cooperative matrices need the Vulkan memory model: run "
+            "spirv-cooperative-matrix-to-invocations before",
+        )
+    for attribute in op.properties.values():
+        if isinstance(attribute, MemorySemanticsAttr) and (
+            attribute.data & MemorySemantics.Volatile
+        ):
+            refuse(NAME, op, "the semantics Volatile are the Vulkan memory model's alone")
+
+
+def _access(
+    op: Operation,
+    field: str,
+    scope: str,
+    pointer: SSAValue,
+    variables: dict[str, ModuleVariable],
+) -> None:
+    access = op.properties[field]
+    assert isinstance(access, MemoryAccessAttr)
+    if access.data & MemoryAccess.NonPrivatePointer:
+        _make_coherent(op, pointer, variables)
+    left = access.data & ~OF_VULKAN
+    op.properties.pop(scope, None)
+    if left:
+        op.properties[field] = MemoryAccessAttr(left)
+    else:
+        del op.properties[field]
+
+
+def _make_coherent(op: Operation, pointer: SSAValue, variables: dict[str, ModuleVariable]) -> None:
+    if not isinstance(pointer.type, PointerType):
+        refuse(NAME, op, f"{pointer.type} does not say which variable is shared")
+    storage = pointer.type.storage_class.data
+    if storage not in (*BUFFERS, StorageClass.PhysicalStorageBuffer):
+        return
+    root = variable_behind(pointer)
+    if storage not in BUFFERS or not isinstance(root, AddressOfOp):
+        refuse(NAME, op, "no variable is named that could be decorated with Coherent")
+    variables[root.variable.string_value()].attributes["coherent"] = UnitAttr()

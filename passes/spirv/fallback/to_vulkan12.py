@@ -1,0 +1,142 @@
+"""
+`spirv-to-vulkan12`: what a device lacks is written in terms of what every Vulkan 1.2 device has.
+
+Each fallback runs where the module uses something that the target's file does not list; without a
+target all of them do. The order matters: cooperative matrices of bfloat16 become arrays of it
+first. What is left needs shuffles if the module rotated, and 8- or 16-bit storage if its buffers
+have such numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import BFloat16Type, IntegerType
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, known
+from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
+from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
+    CooperativeMatrixToInvocationsPass,
+)
+from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import DotToShiftsPass
+from xdsl_spirv.passes.spirv.fallback.glsl450_memory_model import GLSL450MemoryModelPass
+from xdsl_spirv.passes.spirv.fallback.rotate_to_shuffle import RotateToShufflePass
+from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.targets import Target, TargetError, load
+
+NAME = "spirv-to-vulkan12"
+SPIRV_OF_VULKAN_12 = 1.5
+
+FLAGS = CooperativeMatrixOperands
+SIGNS = (
+    FLAGS.MatrixASignedComponentsKHR,
+    FLAGS.MatrixBSignedComponentsKHR,
+    FLAGS.MatrixCSignedComponentsKHR,
+    FLAGS.MatrixResultSignedComponentsKHR,
+)
+
+
+@dataclass(frozen=True)
+class ToVulkan12Pass(ModulePass):
+    """
+    The fallbacks that a target needs, then spirv-update-vce.
+
+    `target` is a device's name or a target file's path; without it nothing beyond Vulkan 1.2 is
+    taken for granted. The other options are spirv-cooperative-matrix-to-invocations'.
+    """
+
+    name = NAME
+
+    target: str = ""
+    subgroup_size: int = 0
+    subgroups: str = "virtual"
+    workgroup_memory: int = 0
+    assume_uniform: bool = False
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        target = None
+        if self.target:
+            try:
+                target = load(self.target)
+            except TargetError as error:
+                raise PassFailedException(f"{NAME}: {error}") from error
+        for each in self.passes(op, target):
+            each.apply(ctx, op)
+
+    def passes(self, op: BuiltinModuleOp, target: Target | None) -> Iterator[ModulePass]:
+        """The passes that run, in their order."""
+        has = frozenset[str]() if target is None else target.features
+        if not {"subgroup-rotate", "subgroup-rotate-clustered"} <= has:
+            yield RotateToShufflePass()
+        if "integer-dot-product" not in has:
+            yield DotToShiftsPass()
+        if target is None or not matrices_listed(op, target):
+            memory = self.workgroup_memory
+            if not memory and target is not None:
+                memory = target.workgroup_memory_bytes
+            yield CooperativeMatrixToInvocationsPass(
+                self.subgroup_size, self.subgroups, memory, self.assume_uniform
+            )
+        if "bfloat16-type" not in has or "bfloat16-dot-product" not in has:
+            yield BFloat16ToBitsPass()
+        version = SPIRV_OF_VULKAN_12
+        if target is not None:
+            version = float(target.spirv_version)
+        if "vulkan-memory-model" not in has:
+            yield GLSL450MemoryModelPass()
+        yield UpdateVCEPass(version)
+
+
+def matrices_listed(op: BuiltinModuleOp, target: Target) -> bool:
+    """Whether the target can do every MulAdd, and has the types of all cooperative matrices."""
+    has = target.features
+    for each in op.walk():
+        types = [v.type for v in (*each.operands, *each.results)]
+        for type_ in types:
+            if not isinstance(type_, CooperativeMatrixType):
+                continue
+            if "cooperative-matrix" not in has:
+                return False
+            bfloat16 = isinstance(type_.element_type, BFloat16Type)
+            if bfloat16 and "bfloat16-cooperative-matrix" not in has:
+                return False
+        if isinstance(each, CooperativeMatrixMulAddOp) and not _is_listed(each, target):
+            return False
+    return True
+
+
+def _is_listed(op: CooperativeMatrixMulAddOp, target: Target) -> bool:
+    flags = FLAGS(0) if op.matrix_operands is None else FLAGS(op.matrix_operands.data)
+    values = (op.a, op.b, op.c, op.result)
+    matrices = [v.type for v in values if isinstance(v.type, CooperativeMatrixType)]
+    a, b, *_ = matrices
+    shape = (known(a.rows), known(b.columns), known(a.columns))
+    scope = a.scope
+    if None in shape or not isinstance(scope, ScopeAttr):
+        # Specialization decides: whoever specializes knows the device.
+        return True
+    types = tuple(
+        _name(m.element_type, signed=bool(flags & sign))
+        for m, sign in zip(matrices, SIGNS, strict=True)
+    )
+    saturating = bool(flags & FLAGS.SaturatingAccumulationKHR)
+    return any(
+        (p.shape, p.types, p.saturating, p.scope) == (shape, types, saturating, scope.data.name)
+        for p in target.cooperative_matrix
+    )
+
+
+def _name(element: Attribute, *, signed: bool) -> str:
+    """As a property list names a component type."""
+    if isinstance(element, IntegerType):
+        return f"{'s' if signed else 'u'}{element.width.data}"
+    return str(element)
