@@ -8,18 +8,29 @@ printed, parsed, encoded and validated for Vulkan 1.2.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.differential import Kernel, disagreements, generate, interpret, running
+from xdsl_spirv.interpreter import Options, dispatch
+from xdsl_spirv.passes.spirv.fallback.to_vulkan12 import ToVulkan12Pass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-from xdsl_spirv.runtime.compiler import context, parse_text, text_of
+from xdsl_spirv.runtime.check import check
+from xdsl_spirv.runtime.compiler import compile_module, context, parse_text, text_of
+from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.workloads import Workload, workload
 from xdsl_spirv.serialization import khronos
+from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
 
@@ -31,7 +42,7 @@ class Fallback:
     passes: str
     family: str
     extension: str
-    quick: int = 4
+    quick: int = 3
     many: int = 60
     subgroup_size: int = 8
     """Of the interpreter, after the passes; 8 before."""
@@ -43,9 +54,9 @@ FALLBACKS = [
     Fallback("spirv-rotate-to-shuffle", "rotate", "SPV_KHR_subgroup_rotate"),
     Fallback("spirv-dot-to-shifts", "dot", "SPV_KHR_integer_dot_product"),
     Fallback("spirv-bfloat16-to-bits", "bfloat16", "SPV_KHR_bfloat16"),
-    Fallback(f"{MATRICES}{{subgroup-size=8}}", "muladd", MATRIX, 2, 40, 4),
+    Fallback(f"{MATRICES}{{subgroup-size=8}}", "muladd", MATRIX, 1, 40, 4),
     Fallback(f"{MATRICES}{{subgroup-size=8 subgroups=device}}", "muladd", MATRIX, 1, 40),
-    Fallback(f"{MATRICES}{{subgroup-size=8}}", "cooperative", MATRIX, 2, 40, 32),
+    Fallback(f"{MATRICES}{{subgroup-size=8}}", "cooperative", MATRIX, 1, 40, 32),
 ]
 
 
@@ -59,14 +70,16 @@ def cases() -> list[Any]:
     ]  # fmt: skip
 
 
-def lowered(kernel: Kernel, passes: str) -> tuple[ModuleOp, ModuleOp]:
+def lowered(kernel: Kernel, passes: str, version: float = 1.5) -> tuple[ModuleOp, ModuleOp]:
     """The kernel's module as it is, and after the passes and a round through text."""
     ctx = context()
     before = parse_text(kernel.text(), ctx=ctx)
     UpdateVCEPass().apply(ctx, before)
     after = before.clone()
     known = Universe.get_multiverse().all_passes
-    PassPipeline.parse_spec(known, f"{passes},spirv-update-vce{{version=1.5}}").apply(ctx, after)
+    PassPipeline.parse_spec(known, f"{passes},spirv-update-vce{{version={version}}}").apply(
+        ctx, after
+    )
     after = parse_text(text_of(after), ctx=ctx)
     after.verify()
     return find_module(before), find_module(after)
@@ -86,3 +99,110 @@ def test_the_kernel_computes_the_same(
     monkeypatch.setattr(running, "SUBGROUP", fallback.subgroup_size)
     found = disagreements(kernel, expected, interpret(kernel, after))
     assert not found, str(found[0])
+
+
+EXTENSIONS = {
+    "SPV_KHR_bfloat16",
+    "SPV_KHR_cooperative_matrix",
+    "SPV_KHR_integer_dot_product",
+    "SPV_KHR_subgroup_rotate",
+    "SPV_KHR_vulkan_memory_model",
+}
+MATRIX_TYPES = ("f16 -> f32", "f16 -> f16", "bf16 -> f32", "s8 -> s32", "u8 -> u32")
+LARGEST = 40
+ON_LAVAPIPE = 2
+
+
+@dataclass
+class Elsewhere:
+    """A contraction compiled for a device with cooperative matrices, then for any device."""
+
+    made: Workload
+    program: Program
+    module: ModuleOp
+    inputs: dict[str, Any]
+    result: Any
+
+    @staticmethod
+    def of(seed: int, target: str, subgroup_size: int) -> Elsewhere | None:
+        """None where the kernel has no cooperative matrix. The module is read from the binary."""
+        made = workload(seed, MATRIX_TYPES, LARGEST)
+        program = compile_module(parse_text(made.text()), target)
+        if len(program.manifest.dispatches) != 1:
+            return None
+        (launch,) = program.manifest.dispatches
+        module = decode(program.code[launch.kernel].binary)
+        if "coopmatrix" not in str(module):
+            return None
+        ToVulkan12Pass(subgroup_size=subgroup_size, workgroup_memory=49152).apply(
+            context(), BuiltinModuleOp([module])
+        )
+        (output,) = program.manifest.outputs
+        result = np.zeros(output.shape or (1,), dtype_of(output.type))
+        return Elsewhere(made, program, module, made.inputs(np.random.default_rng(seed)), result)
+
+    @property
+    def arrays(self) -> dict[tuple[int, int], Any]:
+        (launch,), (output,) = self.program.manifest.dispatches, self.program.manifest.outputs
+        arrays = {**self.inputs, output.name: self.result}
+        return {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}
+
+    def check(self) -> None:
+        (output,) = self.program.manifest.outputs
+        found = {output.name: self.result.reshape(output.shape)}
+        (comparison,) = check(self.program, self.inputs, found)
+        assert comparison.passed, f"{self.made}: {comparison}"
+
+
+def elsewhere(target: str, subgroup_size: int, wanted: int) -> list[Elsewhere]:
+    """The first contractions whose kernel has cooperative matrices, checked to be valid."""
+    found: list[Elsewhere] = []
+    for seed in itertools.count():
+        each = Elsewhere.of(seed, target, subgroup_size)
+        if each is None:
+            continue
+        triple = each.module.vce_triple
+        assert triple is not None
+        assert EXTENSIONS.isdisjoint(e.data for e in triple.extensions)
+        assert khronos.spirv_val(encode(each.module), "vulkan1.2") == ""
+        found.append(each)
+        if len(found) == wanted:
+            return found
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "subgroup_size", [4, 64, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 16, 32, 128))]
+)
+@pytest.mark.parametrize(("target", "made_for"), [("lavapipe", 8), ("nvidia-h200", 32)])
+def test_kernels_for_matrices_run_on_any_subgroups(
+    target: str, made_for: int, subgroup_size: int, spirv_val: str
+):
+    for each in elsewhere(target, made_for, 2):
+        (launch,) = each.program.manifest.dispatches
+        options = Options(subgroup_size=subgroup_size)
+        dispatch(each.module, launch.entry_point, launch.grid, each.arrays, options=options)
+        each.check()
+
+
+@pytest.mark.vulkan
+def test_lavapipe_runs_kernels_for_another_device(
+    run_on_lavapipe: Callable[..., None], job: type[Any], spirv_val: str
+):
+    """Made for subgroups of 32 with matrices of 16x16x16 and bfloat16, which lavapipe has not."""
+    found = elsewhere("nvidia-h200", 32, ON_LAVAPIPE)
+    jobs: list[Any] = []
+    for each in found:
+        (launch,) = each.program.manifest.dispatches
+        jobs.append(job(encode(each.module), launch.entry_point, launch.grid, each.arrays))
+    run_on_lavapipe(jobs)
+    for each in found:
+        each.check()
+
+
+def test_a_target_keeps_what_it_has():
+    """lavapipe lists MulAdds of 8x8x8 and dot products, rotations too: nothing changes."""
+    for family in ("muladd", "dot", "rotate"):
+        before, after = lowered(generate(1, family), "spirv-to-vulkan12{target=lavapipe}", 1.6)
+        counts = [sum(1 for _ in module.walk()) for module in (before, after)]
+        assert counts[0] == counts[1], family
