@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.pack_operands import PackOperandsPass
 from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
     ContractionToCooperativeMatrixPass,
@@ -27,6 +28,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
     """The passes that `linalg-to-spirv{target=...}` runs."""
     return (
         LinalgToContractionPass(),
+        FormDispatchesPass(),
         AssignSchedulePass(target),
         PackOperandsPass(),
         OutlineDispatchesPass(),

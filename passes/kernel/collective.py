@@ -46,8 +46,8 @@ class Core(Protocol):
         """The accumulators after one K tile."""
         ...
 
-    def end(self, totals: Sequence[SSAValue], result: SSAValue) -> None:
-        """The accumulators into the result, and nothing outside it."""
+    def end(self, totals: Sequence[SSAValue]) -> None:
+        """What is made of the accumulators into the results, and nothing outside them."""
         ...
 
 
@@ -58,14 +58,14 @@ def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: 
     """Write out the body of each kernel whose schedule names the instruction."""
     collectives = [c for c in module.walk() if isinstance(c, CollectiveOp)]
     for collective in collectives:
-        root = collective.body.block.last_op
-        if isinstance(root, PackOp):
+        if SCHEDULE in collective.attributes or isinstance(collective.body.block.last_op, PackOp):
             continue
-        if not isinstance(root, linalg.ops.GenericOp):
-            refuse(pass_name, root or collective, "a collective ends with a linalg.generic")
-        schedule = root.attributes.get(SCHEDULE)
+        root = _root(collective)
+        if root is None:
+            refuse(pass_name, collective, "nothing in it is scheduled: run assign-schedule first")
+        schedule = root.attributes[SCHEDULE]
         if not isinstance(schedule, ContractionAttr):
-            refuse(pass_name, root, "it has no #schedule.contraction: run assign-schedule first")
+            refuse(pass_name, root, f"{schedule} is not a #schedule.contraction")
         if schedule.instruction.kind.data == instruction:
             _lower(pass_name, module, collective, root, schedule, core)
 
@@ -80,6 +80,7 @@ def lower_packs(pass_name: str, module: ModuleOp) -> None:
             builder, after = _replaced(collective)
             lower_pack(builder, source, destination, made)
             builder.finish()
+            collective.erase()
             builder.entry.add_ops(after)
 
 
@@ -92,8 +93,15 @@ def _replaced(collective: CollectiveOp) -> tuple[KernelBuilder, list[Operation]]
     for op in after:
         op.detach()
     collective.detach()
-    collective.erase()
     return KernelBuilder(block), after
+
+
+def _root(collective: CollectiveOp) -> linalg.ops.GenericOp | None:
+    """The scheduled contraction."""
+    for op in collective.body.block.ops:
+        if isinstance(op, linalg.ops.GenericOp) and SCHEDULE in op.attributes:
+            return op
+    return None
 
 
 def _lower(
@@ -112,13 +120,13 @@ def _lower(
         refuse(pass_name, root, str(error))
     init: SSAValue | None = None
     for op in collective.body.block.ops:
-        if isinstance(op, linalg.ops.CopyOp):
+        if isinstance(op, linalg.ops.CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]
-    result = root.outputs[0]
     a, b = (storage(value)[0] for value in (made.contraction.a, made.contraction.b))
     builder, after = _replaced(collective)
-    _emit(builder, made, core, a, b, init, result)
+    _emit(builder, made, core, a, b, init)
     builder.finish()
+    collective.erase()
     builder.entry.add_ops(after)
 
 
@@ -129,14 +137,13 @@ def _emit(
     a: SSAValue,
     b: SSAValue,
     init: SSAValue | None,
-    result: SSAValue,
 ) -> None:
-    """result = a * b + init, the whole kernel body; a missing init is 0."""
+    """The whole kernel body: a * b + init, and what follows; a missing init is 0."""
     place = _place(builder, made)
     core = make_core(builder, made, place)
     operands = _operand(builder, made, place, 0, a), _operand(builder, made, place, 1, b)
     totals = _multiply(builder, made, core, operands, core.begin(init))
-    core.end(totals, result)
+    core.end(totals)
 
 
 def _operand(b: KernelBuilder, made: Plan, place: Place, number: int, stored: SSAValue) -> Operand:

@@ -57,8 +57,8 @@ class CooperativeCore:
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
         return self.tile.zeros() if init is None else self.tile.load(self.tile.flat(init))
 
-    def end(self, totals: Sequence[SSAValue], result: SSAValue) -> None:
-        self.tile.store(totals, self.tile.flat(result))
+    def end(self, totals: Sequence[SSAValue]) -> None:
+        self.tile.store(totals)
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The MulAdds of one K tile."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from xdsl.context import Context
@@ -26,8 +27,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.passes.kernel.bodies import components
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives
+from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.result import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.plan import Plan, vector_type
@@ -109,22 +112,20 @@ class InvocationCore:
             return parts[0]
         return self.builder.add(CompositeConstructOp(parts, self.vector))
 
-    def end(self, totals: Sequence[SSAValue], result: SSAValue) -> None:
-        b, step = self.builder, self.made.result_vector
-        target = self.tile.view(result, vector_type(self.element, step))
+    def end(self, totals: Sequence[SSAValue]) -> None:
+        b, step = self.builder, self.made.stored_width
+        code = ElementCode(b, self.made, self.tile, step)
         for (row, column), total in zip(self._vectors(), totals, strict=True):
-            parts = [total] if step == self.width else self._components(total)
+            parts = self._grouped(total, step)
             for j, part in zip(range(0, self.width, step), parts, strict=True):
-                self._store(part, target, row, b.plus(column, j))
+                at = b.plus(column, j)
+                b.when(self.tile.inside(row, at), partial(code.store, row, at, part))
 
-    def _store(self, value: SSAValue, target: SSAValue, row: Index, column: Index) -> None:
-        b = self.builder
-
-        def store() -> None:
-            at = b.divided(self.tile.offset(row, column), self.made.result_vector)
-            b.store(value, target, (at,))
-
-        b.when(self.tile.inside(row, column), store)
+    def _grouped(self, total: SSAValue, count: int) -> list[SSAValue]:
+        """A vector as vectors of so many components."""
+        if count == self.width:
+            return [total]
+        return components(self.builder, total)
 
     # The products
 
@@ -180,13 +181,6 @@ class InvocationCore:
     def _places(self, value: SSAValue) -> range:
         return range(value.type.get_shape()[0] if isinstance(value.type, VectorType) else 1)
 
-    def _components(self, value: SSAValue) -> list[SSAValue]:
-        type = value.type
-        if not isinstance(type, VectorType):
-            return [value]
-        extract = [vector.ExtractOp(value, [i], type.element_type) for i in self._places(value)]
-        return [self.builder.add(each) for each in extract]
-
     def _scalars(self, value: SSAValue, name: str) -> list[SSAValue]:
         """The components of an input's vector, in the result's type."""
         if name.startswith("f") and value.type != self.element:
@@ -194,8 +188,8 @@ class InvocationCore:
             to = vector_type(self.element, len(self._places(value)))
             if value.type != to:
                 value = self.builder.add(arith.ExtFOp(value, cast(AnyFloat, to)))
-            return self._components(value)
-        return [self._extended(each, name) for each in self._components(value)]
+            return components(self.builder, value)
+        return [self._extended(each, name) for each in components(self.builder, value)]
 
     def _extended(self, value: SSAValue, name: str) -> SSAValue:
         """An integer, or the bits of a bfloat16, in the result's type."""

@@ -22,6 +22,7 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.result import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -38,6 +39,7 @@ class FragmentTile(ResultTile):
         super().__init__(builder, plan, place)
         self.type = type
         self.fragments_m, self.fragments_n, _ = plan.schedule.fragments
+        self.code = ElementCode(builder, plan, self, 1)
         self.scratch: SSAValue | None = None
         if (shape := plan.scratch_shape) is not None:
             self.scratch = builder.allocate(
@@ -94,11 +96,11 @@ class FragmentTile(ResultTile):
             ]
         return [self._load_through_scratch(source, at) for at in self._corners()]
 
-    def store(self, values: Sequence[SSAValue], target: SSAValue) -> None:
-        """The accumulators into the result, and nothing outside it."""
+    def store(self, values: Sequence[SSAValue]) -> None:
+        """The accumulators, or what the epilogue makes of them, into the results."""
         b, contraction, place = self.builder, self.plan.contraction, self.place
-        if not self.plan.result_aligned:
-            self._store_guarded(values, target)
+        if not self.plan.stored_directly:
+            self._store_guarded(values)
             return
         tile_m, tile_n, _ = self.plan.schedule.tile
         inside: Condition = None
@@ -110,24 +112,26 @@ class FragmentTile(ResultTile):
                 inside = b.both(inside, b.below(index, size // tile))
         b.when(
             inside,
-            lambda: self._store_direct(values, target),
-            lambda: self._store_guarded(values, target),
+            lambda: self._store_direct(values),
+            lambda: self._store_guarded(values),
         )
 
-    def _store_direct(self, values: Sequence[SSAValue], target: SSAValue) -> None:
+    def _store_direct(self, values: Sequence[SSAValue]) -> None:
         b = self.builder
+        target = self.code.results[0].memory
         stride = b.i32(self._stride())
         for at, value in zip(self._corners(), values, strict=True):
             pointer = self._pointer(target, at)
             b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
-    def _store_guarded(self, values: Sequence[SSAValue], target: SSAValue) -> None:
+    def _store_guarded(self, values: Sequence[SSAValue]) -> None:
         b, scratch = self.builder, self._scratch()
 
         def copy(row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
-            inside = self.inside(row, column)
-            place = (self.offset(row, column),)
-            b.when(inside, lambda: b.store(b.load(scratch, scratch_at), target, place))
+            b.when(
+                self.inside(row, column),
+                lambda: self.code.store(row, column, b.load(scratch, scratch_at)),
+            )
 
         for number, (at, value) in enumerate(zip(self._corners(), values, strict=True)):
             if number:

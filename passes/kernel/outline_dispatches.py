@@ -36,7 +36,6 @@ from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
-from xdsl_spirv.passes.schedule.epilogue import NotFused
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import Plan, plan
@@ -75,7 +74,7 @@ class OutlineDispatchesPass(ModulePass):
                 made = plan(contraction_of(root), schedule, target)
                 check(made)
                 body = KernelBody(dispatch, made.contraction)
-            except (NotAContraction, ScheduleDoesNotFit, NotFused) as error:
+            except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
             except Unplaced as error:
                 refuse(self.name, error.op, str(error))

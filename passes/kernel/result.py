@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.walk import spot
+from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
 
 
@@ -43,22 +44,21 @@ class ResultTile:
         self.column = b.plus(
             b.times(place.tile_column, tile_n), b.times(place.subgroup_column, tile_n // columns)
         )
-        layout = plan.result
-        self.start = b.plus(spot(b, layout.walks[BATCH], place.batch, 0).base, layout.start)
 
     def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
         """The result's buffer, or the initial value's, as one row of elements or vectors."""
         name = f"{memory.name_hint or 'result'}_elements"
         return self.builder.at_top(FlatViewOp(memory, element), name)
 
-    def offset(self, row: Index, column: Index) -> Index:
-        """Where an element of the result lies."""
-        b, layout = self.builder, self.plan.result
+    def offset(self, row: Index, column: Index, layout: Layout | None = None) -> Index:
+        """Where an element lies: of the result, or of what else its loops walk."""
+        b, layout = self.builder, layout or self.plan.result
         rows, columns = (
             spot(b, layout.walks[walk], number, 0).base
             for walk, number in ((ROWS, row), (COLUMNS, column))
         )
-        return b.plus(b.plus(rows, columns), self.start)
+        start = b.plus(spot(b, layout.walks[BATCH], self.place.batch, 0).base, layout.start)
+        return b.plus(b.plus(rows, columns), start)
 
     def inside(self, row: Index, column: Index) -> Condition:
         """Whether an element lies inside the result, as far as the shape leaves it open."""

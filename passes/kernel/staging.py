@@ -27,6 +27,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     StorageClass,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.kernel.bodies import computed
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.walk import Spot, origin, spot
 from xdsl_spirv.passes.schedule.plan import (
@@ -251,6 +252,8 @@ class StagedOperand:
             inside = b.both(inside, in_guards)
             offset = b.select(in_guards, offset, 0)
         value = b.load(self.source, (offset,))
+        if self.tile.prologue:
+            value = computed(b, self.tile, value)
         return value if inside is None else b.select(inside, value, b.zero(value.type))
 
     def _store(self, move: Move, value: SSAValue) -> None:

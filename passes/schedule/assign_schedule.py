@@ -28,7 +28,13 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    element_type,
+    storage,
+)
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, problems_of
 from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
@@ -80,7 +86,7 @@ class AssignSchedulePass(ModulePass):
                 check(plan(contraction, given, target))
             else:
                 refuse(self.name, op, f"its schedule {given} is not a #schedule.contraction")
-        except ScheduleDoesNotFit as error:
+        except (ScheduleDoesNotFit, NotAContraction) as error:
             refuse(self.name, op, f"{contraction}: {error}")
 
 
@@ -195,12 +201,16 @@ def _paths(
     m, n, k = shape
     a_type, b_type, _ = contraction.element_types
     a_layout, b_layout, _ = contraction.layouts
-    return _path(a_type, a_layout, m, k, most), _path(b_type, b_layout, n, k, most)
+    a_most, b_most = (
+        min(most, 16 * 8 // bit_width(element_type(storage(value)[0])))
+        for value in (contraction.a, contraction.b)
+    )
+    return _path(a_type, a_layout, m, k, a_most), _path(b_type, b_layout, n, k, b_most)
 
 
-def _path(element_type: Attribute, layout: Layout, outer: int, k: int, most: int) -> StagedAttr:
+def _path(element: Attribute, layout: Layout, outer: int, k: int, most: int) -> StagedAttr:
     """`outer` and `k` are a fragment's sizes along the operand's M or N, and along K."""
-    size = bit_width(element_type) // 8
+    size = bit_width(element) // 8
     axis = k_axis_of(layout)
     run, fragment_row = layout.run(column_walk(axis)), k if axis == 1 else outer
     widths = [v for v in (16, 8, 4, 2) if v <= most and v * size in (4, 8, 16)]

@@ -20,9 +20,10 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp, PaddedViewOp
 from xdsl_spirv.passes.graph.pointwise import composed, is_permutation, is_pointwise, loops_of
+from xdsl_spirv.passes.schedule.body import NotAContraction
 
 
-class NotFused(ValueError):
+class NotFused(NotAContraction):
     """Why an operation beside a contraction cannot be computed in its kernel."""
 
 

@@ -136,6 +136,12 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
         return
     if vector > 4 and vector * size % 4:
         yield f"{name}: vector = {vector} of {size} bytes is not a whole number of 32-bit words"
+    stored = bit_width(tile.stored_type) // 8
+    if vector * stored > 16:
+        yield (
+            f"{name}: vector = {vector} elements of {stored} bytes in memory are more than 16 "
+            f"bytes: {16 // stored} are not"
+        )
     fitting = next(v for v in (16, 8, 4, 2, 1) if v <= vector and tile.run % v == 0)
     if fitting != vector and not tile.gathered:
         yield (

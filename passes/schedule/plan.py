@@ -20,7 +20,7 @@ from xdsl_spirv.dialects.schedule import (
     StagedAttr,
     bit_width,
 )
-from xdsl_spirv.passes.schedule.contraction import Contraction, packing_of
+from xdsl_spirv.passes.schedule.contraction import Contraction, Prologue, element_type, packing_of
 from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.targets import Target
 
@@ -50,6 +50,30 @@ WORD_BYTES = 4
 UNROLLED = 16
 """Moves an invocation makes for one tile without a loop."""
 
+
+def row_stride(layout: Layout) -> int | None:
+    """Elements from row to row if a batch's part of a result's layout is one row-major matrix."""
+    rows, columns = layout.walks[ROWS], layout.walks[COLUMNS]
+    if len(rows) > 1 or len(columns) > 1 or (columns and columns[0].stride != 1):
+        return None
+    if rows:
+        return rows[0].stride
+    return columns[0].size if columns else 1
+
+
+def moves_together(layout: Layout, element_bytes: int, width: int) -> bool:
+    """
+    Whether `width` elements of a row may always be moved as one vector of at most 16 bytes.
+
+    They lie side by side, and every place where they can begin is a multiple of their size.
+    """
+    stride = row_stride(layout)
+    if stride is None or width * element_bytes > 16 or not layout.walks[COLUMNS]:
+        return width == 1
+    steps = [stride, layout.start, *(axis.stride for axis in layout.walks[BATCH])]
+    return layout.walks[COLUMNS][0].size % width == 0 and all(s % width == 0 for s in steps)
+
+
 BATCH, OUTER, INNER = range(3)
 """The walks of an operand's layout: batch, its M or N, and K."""
 
@@ -78,6 +102,8 @@ class StagedTile:
     """Whether the elements are moved as integers: bfloat16 where no instruction takes it."""
     packed: bool = False
     """Whether elements along K are words in Workgroup memory: four 8-bit ones, for dot products."""
+    prologue: Prologue = ()
+    """What is computed of every element on its way to Workgroup memory, last operation first."""
 
     @property
     def element_bytes(self) -> int:
@@ -100,7 +126,16 @@ class StagedTile:
     @property
     def source_type(self) -> Attribute:
         """What is read from global memory at a time."""
+        if self.prologue:
+            return vector_type(self.stored_type, 1 if self.gathered else self.vector)
         return self.element_type if self.gathered else self.moved_type
+
+    @property
+    def stored_type(self) -> Attribute:
+        """The type of the operand's elements in global memory."""
+        if not self.prologue:
+            return self.element_type
+        return element_type(self.prologue[-1].inputs[0])
 
     @property
     def moved_layout(self) -> Layout:
@@ -250,10 +285,7 @@ class Plan:
     @property
     def result_stride(self) -> int | None:
         """Elements from row to row if the result of a batch is one row-major matrix."""
-        rows, columns = self.result.walks[ROWS], self.result.walks[COLUMNS]
-        if len(rows) > 1 or len(columns) > 1 or (columns and columns[0].stride != 1):
-            return None
-        return rows[0].stride if rows else self.contraction.n
+        return row_stride(self.result)
 
     @property
     def result_aligned(self) -> bool:
@@ -265,6 +297,11 @@ class Plan:
         _, n, _ = self.schedule.instruction.sizes
         needed = min(self.target.cooperative_matrix_alignment, n * self.result_bytes)
         return self._result_steps_are_multiples(needed)
+
+    @property
+    def stored_directly(self) -> bool:
+        """Whether fragments that lie inside the result may be stored as they are."""
+        return self.result_aligned and self.contraction.epilogue.is_empty
 
     def _result_steps_are_multiples(self, of_bytes: int) -> bool:
         """Of everything that separates the rows of fragments of a row-major result."""
@@ -297,6 +334,13 @@ class Plan:
         return width if whole and self._result_steps_are_multiples(bytes) else 1
 
     @property
+    def stored_width(self) -> int:
+        """Elements side by side that an invocation computes and stores at a time."""
+        if self.contraction.epilogue.is_empty:
+            return self.result_vector
+        return self.result_width if self.contraction.n % self.result_width == 0 else 1
+
+    @property
     def whole_tiles(self) -> bool:
         """Whether every workgroup tile lies inside the result."""
         tile_m, tile_n, _ = self.schedule.tile
@@ -309,7 +353,7 @@ class Plan:
 
         Each subgroup has room for one fragment.
         """
-        if not self.is_cooperative or (self.result_aligned and self.whole_tiles):
+        if not self.is_cooperative or (self.stored_directly and self.whole_tiles):
             return None
         m, n, _ = self.schedule.instruction.sizes
         return m * self.schedule.subgroup_count, n
@@ -329,6 +373,7 @@ def staged_tile(
     layout: Layout,
     as_bits: bool = False,
     packed: bool = False,
+    prologue: Prologue = (),
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = 1 if packed else k_axis_of(layout)
@@ -343,6 +388,7 @@ def staged_tile(
         path.vector.data,
         as_bits,
         packed,
+        prologue,
     )
 
 
@@ -358,7 +404,9 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
             kind = schedule.instruction.kind.data
             as_bits = kind == "fma" and isinstance(element, BFloat16Type)
             layout = contraction.layouts[operand]
-            return staged_tile(path, element, outer, inner, layout, as_bits, kind == "dot")
+            prologue = contraction.prologues[operand]
+            packed = kind == "dot"
+            return staged_tile(path, element, outer, inner, layout, as_bits, packed, prologue)
         value = contraction.b if operand else contraction.a
         packing = packing_of(value) or packing_for(contraction, schedule, operand)
         return PackedTile(packing, element, target.subgroup_size)

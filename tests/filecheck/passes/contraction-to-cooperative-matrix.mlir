@@ -56,7 +56,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 // CHECK-NEXT: scf.for
 // CHECK:        scf.if
 // CHECK-NEXT:     [[V:%.*]] = memref.load %scratch
-// CHECK-NEXT:     memref.store [[V]], %d_elements
+// CHECK:          memref.store [[V]], %d_elements
 // CHECK-NOT: CooperativeMatrixStore
 
 // -----

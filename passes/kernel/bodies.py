@@ -1,0 +1,104 @@
+"""
+The bodies of elementwise operations as straight-line code on one element, or on those of a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, linalg, vector
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    VectorType,
+    i32,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp
+from xdsl_spirv.passes.graph.pointwise import body_ops
+from xdsl_spirv.passes.kernel.builder import KernelBuilder
+from xdsl_spirv.passes.schedule.plan import StagedTile, vector_type
+
+WORD_BITS = 32
+
+
+def components(b: KernelBuilder, value: SSAValue) -> list[SSAValue]:
+    """The components of a vector, or a scalar as the only one."""
+    type = value.type
+    if not isinstance(type, VectorType):
+        return [value]
+    count = type.get_shape()[0]
+    return [b.add(vector.ExtractOp(value, [i], type.element_type)) for i in range(count)]
+
+
+def inlined(b: KernelBuilder, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
+    """The body of an elementwise operation on one element of each input."""
+    block = op.body.block
+    known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
+
+    def value_of(value: SSAValue) -> SSAValue:
+        if value not in known:
+            known[value] = constant_of(b, value)
+        return known[value]
+
+    for each in body_ops(block):
+        if isinstance(each, arith.ConstantOp):
+            known[each.result] = constant_of(b, each.result)
+            continue
+        for operand in each.operands:
+            value_of(operand)
+        copy = each.clone(known)
+        b.block.add_op(copy)
+        known |= zip(each.results, copy.results, strict=True)
+    last = block.last_op
+    assert last is not None
+    return value_of(last.operands[0])
+
+
+def constant_of(b: KernelBuilder, value: SSAValue) -> SSAValue:
+    """A scalar that is known when the kernel is compiled."""
+    owner = value.owner
+    assert isinstance(owner, arith.ConstantOp), "only constants come into a dispatch as scalars"
+    number = owner.value
+    if isinstance(number, DenseIntOrFPElementsAttr):
+        number = next(number.iter_attrs())
+    assert isinstance(number, IntegerAttr | FloatAttr)
+    return b.constant(number)
+
+
+def computed(b: KernelBuilder, tile: StagedTile, loaded: SSAValue) -> SSAValue:
+    """What a prologue makes of an element or a vector of them on the way to Workgroup memory."""
+    count = 1 if tile.gathered else tile.vector
+    values = unpacked(b, loaded, tile.stored_type, count)
+    for op in reversed(tile.prologue):
+        values = [inlined(b, op, [value]) for value in values]
+    return packed(b, values, tile.element_type)
+
+
+def unpacked(b: KernelBuilder, value: SSAValue, element: Attribute, count: int) -> list[SSAValue]:
+    """The `count` elements of what is moved as one, be it a vector of them or words of bits."""
+    parts = components(b, value)
+    if len(parts) == count:
+        return parts
+    each = vector_type(element, WORD_BITS // bit_width(element))
+    return [x for part in parts for x in components(b, b.add(BitcastOp(part, each)))]
+
+
+def packed(b: KernelBuilder, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
+    """Elements as what is moved as one."""
+    type = vector_type(element, len(values))
+    if len(values) == 1:
+        return values[0]
+    if isinstance(type, VectorType) and type.get_shape()[0] == len(values):
+        return b.add(CompositeConstructOp(values, type))
+    step = WORD_BITS // bit_width(element)
+    each = vector_type(element, step)
+    words = [
+        b.add(BitcastOp(b.add(CompositeConstructOp(values[n : n + step], each)), i32))
+        for n in range(0, len(values), step)
+    ]
+    return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, type))

@@ -1,0 +1,137 @@
+"""
+What is stored at a place of the result: scalar code from the accumulator of that place.
+
+Every operation of an epilogue computes its elements one by one, so the code of an element is its
+bodies one after the other, their operands read where the index maps say. Nothing but operands and
+results is memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import linalg, tensor
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.passes.kernel.bodies import components, constant_of, inlined
+from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.result import ResultTile
+from xdsl_spirv.passes.schedule.epilogue import Placed, definition, operand_of
+from xdsl_spirv.passes.schedule.layout import Layout
+from xdsl_spirv.passes.schedule.plan import Plan, moves_together, vector_type
+
+
+@dataclass(frozen=True)
+class Access:
+    """A buffer seen as a row of elements or of vectors of `width`; `layout` is in elements."""
+
+    memory: SSAValue
+    layout: Layout
+    width: int
+
+
+@dataclass
+class Element:
+    """A place of the result, its accumulator, and what is known there already."""
+
+    row: Index
+    column: Index
+    accumulator: SSAValue
+    known: dict[Placed, SSAValue] = field(default_factory=dict[Placed, SSAValue])
+
+
+class ElementCode:
+    """
+    The code of `width` elements of the result that lie side by side in a row.
+
+    Operands and results whose elements lie side by side as well are moved as vectors.
+    """
+
+    def __init__(self, builder: KernelBuilder, plan: Plan, tile: ResultTile, width: int):
+        self.builder, self.tile, self.width = builder, tile, width
+        self.contraction = plan.contraction
+        self.epilogue = plan.contraction.epilogue
+        self.results = [self._access(placed) for placed in self.epilogue.results]
+        self.operands = {placed: self._access(placed) for placed in self.epilogue.operands}
+
+    def _access(self, placed: Placed) -> Access:
+        layout = self.contraction.layout_of_result(placed.map, placed.shape)
+        bits = bit_width(placed.element_type)
+        once = sum(each.value is placed.value for each in self.epilogue.operands) <= 1
+        together = once and moves_together(layout, bits // 8, self.width)
+        width = self.width if together else 1
+        memory = self.tile.view(placed.value, vector_type(placed.element_type, width))
+        return Access(memory, layout, width)
+
+    def store(self, row: Index, column: Index, accumulators: SSAValue) -> None:
+        """Store the results of places that all exist, given a scalar or a vector of `width`."""
+        b = self.builder
+        if self.epilogue.is_empty and self.results[0].width == self.width:
+            self._store(self.results[0], [accumulators], row, column)
+            return
+        elements = [
+            Element(row, b.plus(column, i), value)
+            for i, value in enumerate(components(b, accumulators))
+        ]
+        read: dict[tuple[Placed, Index], list[SSAValue]] = {}
+        for placed, access in zip(self.epilogue.results, self.results, strict=True):
+            values = [self._value(placed, n, elements, read) for n in range(len(elements))]
+            if access.width > 1:
+                type = vector_type(placed.element_type, access.width)
+                values = [b.add(CompositeConstructOp(values, type))]
+            self._store(access, values, row, column)
+
+    def _store(self, access: Access, values: Sequence[SSAValue], row: Index, column: Index) -> None:
+        b = self.builder
+        for i, value in enumerate(values):
+            at = self.tile.offset(row, b.plus(column, i), access.layout)
+            b.store(value, access.memory, (b.divided(at, access.width),))
+
+    def _value(
+        self,
+        placed: Placed,
+        number: int,
+        elements: Sequence[Element],
+        read: dict[tuple[Placed, Index], list[SSAValue]],
+    ) -> SSAValue:
+        """A value of the epilogue at one of the elements."""
+        element = elements[number]
+        if placed.value is self.epilogue.root.value:
+            return element.accumulator
+        if placed in element.known:
+            return element.known[placed]
+        op = definition(placed.value)
+        match op:
+            case None:
+                value = self._read(placed, number, elements, read)
+            case linalg.ops.FillOp() | tensor.SplatOp():
+                value = constant_of(self.builder, op.operands[0])
+            case linalg.ops.GenericOp():
+                inputs = [
+                    self._value(operand_of(placed, op, n), number, elements, read)
+                    for n in range(len(op.inputs))
+                ]
+                value = inlined(self.builder, op, inputs)
+            case _:
+                value = constant_of(self.builder, placed.value)
+        element.known[placed] = value
+        return value
+
+    def _read(
+        self,
+        placed: Placed,
+        number: int,
+        elements: Sequence[Element],
+        read: dict[tuple[Placed, Index], list[SSAValue]],
+    ) -> SSAValue:
+        """An operand's element; neighbours are read together, and the same place once."""
+        b, access = self.builder, self.operands[placed]
+        element = elements[0] if access.width > 1 else elements[number]
+        at = b.divided(self.tile.offset(element.row, element.column, access.layout), access.width)
+        if (placed, at) not in read:
+            read[placed, at] = components(b, b.load(access.memory, (at,)))
+        found = read[placed, at]
+        return found[number if len(found) > 1 else 0]
