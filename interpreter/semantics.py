@@ -85,6 +85,7 @@ _FAMILIES = (
     "spirv.kernel",
     "spirv.opencl",
     "spirv.pointer",
+    "spirv.tensor",
     "host.linalg",
     "host.packing",
     "host.tensors",

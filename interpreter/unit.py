@@ -25,6 +25,7 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     UntypedPointerType,
 )
+from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
 from xdsl_spirv.interpreter.memories import Memories
@@ -150,6 +151,8 @@ class Unit:
                 | MemRefType()
                 | RuntimeArrayType()
                 | NoneType()
+                | TensorLayoutType()
+                | TensorViewType()
             ):
                 return Opaque(str(type))
             case _:

@@ -69,12 +69,18 @@ class HostFunctions(InterpreterFunctions):
 def _operations() -> set[type[Operation]]:
     """What `Host` runs, class by class: xDSL's interpreter does not look at base classes."""
     dialects = Universe.get_multiverse().all_dialects
-    listed = {op for name in DIALECTS for op in dialects[name]().operations}
+    offered = {op for name in DIALECTS for op in dialects[name]().operations}
+    # A dialect may offer a class that only reads the text and makes operations of its base.
+    listed = {base for op in offered for base in op.__mro__ if _names(base, op.name)}
     values = {op for op, meaning in semantics.TABLE.items() if meaning.kind == "value"}
     found = values | {op for op in listed | set(machine.TABLE) if machine.find(op) is not None}
     own = {op for op, _ in FuncFunctions._impls()}  # pyright: ignore[reportPrivateUsage]
     concrete = {op for op in found - own if hasattr(op, "traits")}
     return {op for op in concrete if not op.has_trait(IsTerminator)}
+
+
+def _names(base: type, name: str) -> bool:
+    return issubclass(base, Operation) and base.__dict__.get("name", name) == name
 
 
 def _implementation(

@@ -44,7 +44,16 @@ Checked: TypeAlias = Callable[[Wave, list[Any], list[Any]], tuple[Any, Any]]
 CheckedStage: TypeAlias = Callable[[Any, "CheckedCompiler", Function], Checked]
 """(operation, compiler, its unchecked second stage) -> the checked one."""
 
-MODULES = ("values", "variables", "groups", "matrices", "atomics", "synchronization", "copies")
+MODULES = (
+    "values",
+    "variables",
+    "groups",
+    "matrices",
+    "atomics",
+    "synchronization",
+    "copies",
+    "tensors",
+)
 """The modules of this package that say how operations are checked."""
 
 CHECKED: dict[type[Operation], CheckedStage] = {}
@@ -167,7 +176,7 @@ class CheckedCompiler(Compiler):
         if len(results) > 1:
             assign = self.assigner(results, self.merges(op.results))
             return lambda env: assign(env, [(value, None) for value in run(env)[0]])
-        result = results[0]
+        result = next(iter(results))
         form = self.unit.form(op.results[0].type)
         count = None if checker.counters is None else checker.counters.stage(op, form)
         if count is not None:

@@ -7,9 +7,7 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import (
     SPIRV,
-    cooperative_matrix_tensor,
     cooperative_vector,
-    tensor_addressing,
     tensor_arm,
     vendor,
 )
@@ -39,8 +37,6 @@ NOT_EXECUTED = {
 }
 
 NOT_YET = {
-    "SPV_NV_cooperative_matrix2's tensors": cooperative_matrix_tensor,
-    "SPV_NV_tensor_addressing": tensor_addressing,
     "SPV_NV_cooperative_vector": cooperative_vector,
     "one vendor's matrices and dot products": vendor,
     "SPV_ARM_tensors": tensor_arm,

@@ -1,0 +1,392 @@
+"""
+SPV_NV_tensor_addressing, and the loads and stores of SPV_NV_cooperative_matrix2 that go by it.
+
+A layout and a view are tuples of numbers that instructions copy and change. Where each component of
+a matrix lies is computed as the extension's pseudocode says, for all of them at once: they stand
+where the lanes of the scope do (w, s, components). Outside of the tensor the clamp mode decides; in
+the mode Undefined the coordinate is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr
+
+from xdsl_spirv.dialects.spirv import cooperative_matrix_tensor as ops
+from xdsl_spirv.dialects.spirv import tensor_addressing as layouts
+from xdsl_spirv.dialects.spirv.attributes import TensorClampModeAttr
+from xdsl_spirv.dialects.spirv.enums import TensorClampMode
+from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
+from xdsl_spirv.interpreter import memory
+from xdsl_spirv.interpreter.forms import CooperativeMatrix, Mask, Plain
+from xdsl_spirv.interpreter.layout import Layout, PlainLoader, PlainStorer
+from xdsl_spirv.interpreter.memory import Pointer, first_active, leaders
+from xdsl_spirv.interpreter.numbers import I64, Array, raw_dtype
+from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.spirv.control_flow import compile_function
+from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
+from xdsl_spirv.interpreter.spirv.cooperative_matrix_2 import component_wave, scope_axes
+from xdsl_spirv.interpreter.spirv.memory import pointer_type
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+Numbers: TypeAlias = tuple[Array, ...]
+"""One integer (w, s, l) for each dimension, the outermost first."""
+
+UNSIGNED = 0xFFFFFFFF
+
+
+class Fields:
+    """What layouts and views have in common: tuples of numbers, by lane."""
+
+    def change(self, function: Callable[..., Array], *others: Any) -> Any:
+        """Each number replaced by what the function makes of it and the others' like it."""
+        found: dict[str, Numbers] = {}
+        for field in fields(self):  # pyright: ignore[reportArgumentType]
+            parts = [getattr(each, field.name) for each in (self, *others)]
+            found[field.name] = tuple(function(*each) for each in zip(*parts, strict=True))
+        return type(self)(**found)
+
+    def merge(self, mask: Mask, old: Any) -> Any:
+        """These numbers where the mask is set, the old ones elsewhere."""
+        if old is None or old is self:
+            return self
+        return self.change(lambda new, before: np.where(mask, new, before), old)
+
+
+@dataclass(frozen=True)
+class TensorLayout(Fields):
+    """The state of a tensor layout; `clamp` is one number."""
+
+    block: Numbers
+    dimension: Numbers
+    stride: Numbers
+    offset: Numbers
+    span: Numbers
+    clamp: Numbers
+
+
+@dataclass(frozen=True)
+class TensorView(Fields):
+    """The state of a tensor view; `clip` is row offset and span, column offset and span."""
+
+    dimension: Numbers
+    stride: Numbers
+    clip: Numbers
+
+
+def _known(*numbers: int) -> Numbers:
+    return tuple(np.full((1, 1, 1), number, I64) for number in numbers)
+
+
+def _unsigned(values: Sequence[Array]) -> Numbers:
+    return tuple(value.astype(I64) & UNSIGNED for value in values)
+
+
+@value(layouts.CreateTensorLayoutOp)
+def create_layout(op: layouts.CreateTensorLayoutOp, unit: Unit) -> Function:
+    """Blocks of one element, all else 0."""
+    type = op.result.type
+    assert isinstance(type, TensorLayoutType)
+    rank = unit.size(type.rank)
+    zeros = _known(*[0] * rank)
+    made = TensorLayout(_known(*[1] * rank), zeros, zeros, zeros, zeros, _known(0))
+    return lambda: made
+
+
+@value(layouts.TensorLayoutSetBlockSizeOp)
+def set_block_size(op: layouts.TensorLayoutSetBlockSizeOp, unit: Unit) -> Function:
+    """Strides are in blocks from now on."""
+    return lambda layout, *sizes: replace(layout, block=_unsigned(sizes))
+
+
+@value(layouts.TensorLayoutSetDimensionOp)
+def set_dimension(op: layouts.TensorLayoutSetDimensionOp, unit: Unit) -> Function:
+    """The tensor's extents; all of it is meant, and it is packed."""
+
+    def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
+        extents = _unsigned(sizes)
+        stride = [*_known(1)]
+        for extent, block in zip(extents[:0:-1], layout.block[:0:-1], strict=True):
+            stride.insert(0, stride[0] * -(-extent // np.maximum(block, 1)))
+        zeros = _known(*[0] * len(extents))
+        return replace(layout, dimension=extents, span=extents, offset=zeros, stride=tuple(stride))
+
+    return call
+
+
+@value(layouts.TensorLayoutSetStrideOp)
+def set_stride(op: layouts.TensorLayoutSetStrideOp, unit: Unit) -> Function:
+    """The distances of neighbours."""
+    return lambda layout, *strides: replace(layout, stride=_unsigned(strides))
+
+
+@value(layouts.TensorLayoutSliceOp)
+def set_slice(op: layouts.TensorLayoutSliceOp, unit: Unit) -> Function:
+    """Further offsets, and other spans."""
+
+    def call(layout: TensorLayout, *numbers: Array) -> TensorLayout:
+        steps = [number.astype(I64) for number in numbers[0::2]]
+        offset = tuple(old + step for old, step in zip(layout.offset, steps, strict=True))
+        return replace(layout, offset=offset, span=_unsigned(numbers[1::2]))
+
+    return call
+
+
+@value(layouts.TensorLayoutSetClampValueOp)
+def set_clamp_value(op: layouts.TensorLayoutSetClampValueOp, unit: Unit) -> Function:
+    """The bits of what is outside."""
+    return lambda layout, number: replace(layout, clamp=_unsigned((number,)))
+
+
+@value(layouts.CreateTensorViewOp)
+def create_view(op: layouts.CreateTensorViewOp, unit: Unit) -> Function:
+    """Nothing clipped, all else 0."""
+    type = op.result.type
+    assert isinstance(type, TensorViewType)
+    zeros = _known(*[0] * unit.size(type.rank))
+    made = TensorView(zeros, zeros, _known(0, UNSIGNED, 0, UNSIGNED))
+    return lambda: made
+
+
+@value(layouts.TensorViewSetDimensionOp)
+def set_view_dimension(op: layouts.TensorViewSetDimensionOp, unit: Unit) -> Function:
+    """The view's extents, packed."""
+
+    def call(view: TensorView, *sizes: Array) -> TensorView:
+        extents = _unsigned(sizes)
+        stride = [*_known(1)]
+        for extent in extents[:0:-1]:
+            stride.insert(0, stride[0] * extent)
+        return replace(view, dimension=extents, stride=tuple(stride))
+
+    return call
+
+
+@value(layouts.TensorViewSetStrideOp)
+def set_view_stride(op: layouts.TensorViewSetStrideOp, unit: Unit) -> Function:
+    """The distances of neighbours in the view."""
+    return lambda view, *strides: replace(view, stride=_unsigned(strides))
+
+
+@value(layouts.TensorViewSetClipOp)
+def set_clip(op: layouts.TensorViewSetClipOp, unit: Unit) -> Function:
+    """The rows and columns that are moved."""
+    return lambda view, *clip: replace(view, clip=_unsigned(clip))
+
+
+@dataclass(frozen=True)
+class Where:
+    """
+    Where a matrix's components lie, each array (w, s, components): the number of the element (or
+    block), which of them are clipped, which outside of the tensor, and the coordinates.
+    """
+
+    element: Array
+    clipped: Array
+    outside: Array
+    block: Numbers
+    inside: Numbers
+
+
+class Addressing:
+    """How one load or store finds its components."""
+
+    def __init__(self, op: ops.MatrixTensorOperation, form: CooperativeMatrix, unit: Unit):
+        self.form = form
+        self.stores = op.STORES
+        layout = op.tensor_layout.type
+        assert isinstance(layout, TensorLayoutType)
+        self.mode = _clamp_mode(layout, unit)
+        view = None if op.tensor_view is None else op.tensor_view.type
+        self.order: list[int] = []
+        self.own = False
+        if isinstance(view, TensorViewType):
+            self.order = [unit.size(p) for p in view.permutation]
+            has = view.has_dimensions
+            self.own = bool(
+                has.value.data if isinstance(has, IntegerAttr) else unit.specialize(has)
+            )
+
+    def where(self, wave: Wave, layout: TensorLayout, view: TensorView | None) -> Where:
+        """The components' places for every scope instance, as its first active lane says."""
+        axes = scope_axes(self.form)
+        layout = layout.change(lambda a: first_active(a, wave.mask, axes))
+        form = self.form
+        number = np.arange(form.rows * form.columns, dtype=I64).reshape(1, 1, -1)
+        row, column = number // form.columns, number % form.columns
+        index, clipped = number, np.zeros((1, 1, 1), np.bool_)
+        if view is not None:
+            seen: TensorView = view.change(lambda a: first_active(a, wave.mask, axes))
+            top, rows, left, columns = seen.clip
+            clipped = (row < top) | (row >= top + rows) | (column < left)
+            clipped = clipped | (column >= left + columns)
+            index = (row - top) * np.minimum(form.columns, columns) + column - left
+            index = self._through_view(layout, seen, np.where(clipped, 0, index))
+        coordinates = _coordinates(index, layout.span, range(len(layout.span)))
+        return self._in_tensor(layout, coordinates, clipped)
+
+    def _through_view(self, layout: TensorLayout, view: TensorView, index: Array) -> Array:
+        extents = view.dimension if self.own else layout.span
+        coordinates = _coordinates(index, extents, self.order)
+        strides = list(view.stride)
+        if not self.own:
+            strides = [*_known(1)]
+            for span in layout.span[:0:-1]:
+                strides.insert(0, strides[0] * span)
+        return sum(
+            (c * stride for c, stride in zip(coordinates, strides, strict=True)), start=_known(0)[0]
+        )
+
+    def _in_tensor(self, layout: TensorLayout, coordinates: Numbers, clipped: Array) -> Where:
+        outside = np.zeros((1, 1, 1), np.bool_)
+        element = np.zeros((1, 1, 1), I64)
+        blocks: list[Array] = []
+        insides: list[Array] = []
+        for number, coordinate in enumerate(coordinates):
+            extent = layout.dimension[number]
+            c = coordinate + layout.offset[number]
+            beyond = (c < 0) | (c >= extent)
+            if self.mode is not TensorClampMode.Undefined:
+                if self.stores or self.mode is TensorClampMode.Constant:
+                    outside = outside | beyond
+                    c = np.where(beyond, 0, c)
+                else:
+                    c = np.where(beyond, _clamped(self.mode, c, extent), c)
+            size = np.maximum(layout.block[number], 1)
+            blocks.append(c // size)
+            insides.append(c % size)
+            element = element + blocks[-1] * layout.stride[number]
+        return Where(element, clipped, outside & ~clipped, tuple(blocks), tuple(insides))
+
+
+def _clamp_mode(type: TensorLayoutType, unit: Unit) -> TensorClampMode:
+    mode = type.clamp_mode
+    if isinstance(mode, TensorClampModeAttr):
+        return mode.data
+    return TensorClampMode(int(unit.specialize(mode).item()))
+
+
+def _clamped(mode: TensorClampMode, c: Array, extent: Array) -> Array:
+    """A coordinate outside of the tensor brought inside; remainders are as OpSMod's."""
+    if mode is TensorClampMode.ClampToEdge:
+        return np.clip(c, 0, extent - 1)
+    if mode is TensorClampMode.Repeat:
+        return c % np.maximum(extent, 1)
+    turn = np.maximum(2 * extent - 2, 1)
+    c = c % turn
+    return np.where(c >= extent, 2 * extent - 2 - c, c)
+
+
+def _coordinates(index: Array, extents: Numbers, order: Sequence[int]) -> Numbers:
+    """An index as coordinates, those in `order`'s last dimension the fastest."""
+    found: dict[int, Array] = {}
+    for number in reversed(order):
+        size = np.maximum(extents[number], 1)
+        found[number] = index % size
+        index = index // size
+    return tuple(found[number] for number in range(len(found)))
+
+
+class TensorAccess:
+    """A load or store, made of plain accesses (w, s, components) by `load` and `store`."""
+
+    def __init__(
+        self,
+        op: Any,
+        unit: Unit,
+        load: PlainLoader = memory.load,
+        store: PlainStorer = memory.store,
+    ):
+        self.op = op
+        self.unit = unit
+        self.form = matrix_form(op.object.type, unit)
+        self.addressing = Addressing(op, self.form, unit)
+        self.load_plain, self.store_plain = load, store
+        self.plain = Plain(self.form.dtype)
+
+    def places(
+        self, wave: Wave, pointer: Pointer, layout: TensorLayout, view: TensorView | None
+    ) -> tuple[Where, Pointer, Mask]:
+        """Where the components are, the pointer to each, and which of them are in memory."""
+        axes = scope_axes(self.form)
+        where = self.addressing.where(wave, layout, view)
+        start = leaders(pointer, wave.mask, axes)
+        moved = ~where.clipped & ~where.outside
+        if wave.mask is not None:
+            moved = moved & wave.mask.any(axis=axes, keepdims=True)
+        return where, start.plus(where.element, self._size(), 0), moved
+
+    def _size(self) -> int:
+        """The bytes between elements: the component's, or the decoded block's."""
+        return self.form.dtype.itemsize
+
+    def load(
+        self,
+        wave: Wave,
+        pointer: Pointer,
+        matrix: Array,
+        layout: TensorLayout,
+        view: TensorView | None = None,
+    ) -> Array:
+        """The matrix; what is clipped stays as it was."""
+        where, place, moved = self.places(wave, pointer, layout, view)
+        if self.op.decode_func is None:
+            found = self.load_plain(place, self.plain, moved)
+        else:
+            found = self._decoded(wave, pointer, where, moved)
+        clamp = first_active(layout.clamp[0], wave.mask, scope_axes(self.form))
+        fill = clamp.astype(raw_dtype(self.form.dtype)).view(self.form.dtype)
+        found = np.where(where.outside, fill, found).astype(self.form.carrier)
+        shape = (*np.broadcast_shapes(found.shape[:2], matrix.shape[:2]), *matrix.shape[2:])
+        clipped = np.broadcast_to(where.clipped, found.shape)
+        return np.where(
+            clipped.reshape(*found.shape[:2], *shape[2:]),
+            matrix,
+            found.reshape(*found.shape[:2], *shape[2:]),
+        )
+
+    def store(
+        self,
+        wave: Wave,
+        pointer: Pointer,
+        matrix: Array,
+        layout: TensorLayout,
+        view: TensorView | None = None,
+    ) -> None:
+        """Every component to its place."""
+        _, place, moved = self.places(wave, pointer, layout, view)
+        flat = matrix.reshape(*matrix.shape[:2], -1).astype(self.form.dtype, copy=False)
+        self.store_plain(place, self.plain, np.ascontiguousarray(flat), moved)
+
+    def _decoded(self, wave: Wave, pointer: Pointer, where: Where, moved: Mask) -> Array:
+        """What the function makes of each component's block and coordinates."""
+        name = self.op.decode_func.string_value()
+        parameters = self.unit.symbol(name).regions[0].block.args
+        start = leaders(pointer, wave.mask, scope_axes(self.form))
+        size = Layout(self.unit).size(pointer_type(parameters[0]).pointee)
+        inner = component_wave(wave, self.form, where.element.shape[2])
+        if not moved.all():
+            inner.mask = inner.existing = np.broadcast_to(moved, inner.shape)
+        given: list[Any] = [start.plus(where.element, size, 0)]
+        for numbers, parameter in zip((where.block, where.inside), parameters[1:], strict=True):
+            dtype = self.unit.plain(parameter.type).dtype
+            given.append(np.stack(np.broadcast_arrays(*numbers), axis=3).astype(dtype))
+        made = self.unit.code(name, compile_function)(inner, given)
+        return np.broadcast_to(made, (*made.shape[:2], where.element.shape[2]))
+
+
+@action(ops.CooperativeMatrixLoadTensorOp)
+def load(op: ops.CooperativeMatrixLoadTensorOp, unit: Unit) -> Function:
+    """One matrix for each scope instance."""
+    return TensorAccess(op, unit).load
+
+
+@action(ops.CooperativeMatrixStoreTensorOp)
+def store(op: ops.CooperativeMatrixStoreTensorOp, unit: Unit) -> Function:
+    """Every scope instance's matrix to its places."""
+    return TensorAccess(op, unit).store

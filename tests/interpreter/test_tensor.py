@@ -1,0 +1,274 @@
+"""
+Matrices moved through tensor layouts and views, against the extensions' pseudocode for one
+component at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+POINTER = "!spirv.ptr<f32, StorageBuffer>"
+
+
+class State:
+    """The numbers of a layout and a view, as the extension initializes and changes them."""
+
+    def __init__(
+        self, rank: int, mode: str = "Undefined", view: tuple[bool, list[int]] | None = None
+    ):
+        self.mode = mode
+        self.block = [1] * rank
+        self.dims = self.stride = self.offset = self.span = [0] * rank
+        self.clamp = 0
+        self.view = view
+        self.view_dims: list[int] = []
+        self.view_stride: list[int] = []
+        self.clip = (0, 1 << 32, 0, 1 << 32)
+
+    def set_dimension(self, dims: list[int]) -> None:
+        self.dims, self.span, self.offset = dims, dims, [0] * len(dims)
+        self.stride = [1] * len(dims)
+        for d in range(len(dims) - 2, -1, -1):
+            self.stride[d] = self.stride[d + 1] * -(-dims[d + 1] // self.block[d + 1])
+
+    def set_view_dimension(self, dims: list[int]) -> None:
+        self.view_dims, self.view_stride = dims, [1] * len(dims)
+        for d in range(len(dims) - 2, -1, -1):
+            self.view_stride[d] = self.view_stride[d + 1] * dims[d + 1]
+
+    def element(self, row: int, column: int, columns: int) -> Any:
+        """The number of the element or block and the coordinates in it, `clipped`, `outside`."""
+        index = row * columns + column
+        if self.view is not None:
+            top, rows, left, width = self.clip
+            if not (top <= row < top + rows and left <= column < left + width):
+                return "clipped"
+            index = (row - top) * min(columns, width) + column - left
+            own, order = self.view
+            dims = self.view_dims if own else self.span
+            at = [0] * len(dims)
+            for d in reversed(order):
+                at[d], index = index % dims[d], index // dims[d]
+            stride = self.view_stride
+            if not own:
+                stride = [int(np.prod(self.span[d + 1 :])) for d in range(len(self.span))]
+            index = sum(a * s for a, s in zip(at, stride, strict=True))
+        coordinates: list[int] = []
+        for span in reversed(self.span):
+            coordinates.insert(0, index % span)
+            index //= span
+        element, inside = 0, []
+        for d, coordinate in enumerate(coordinates):
+            c, n = coordinate + self.offset[d], self.dims[d]
+            if not 0 <= c < n:
+                if self.mode == "Constant":
+                    return "outside"
+                if self.mode == "ClampToEdge":
+                    c = min(max(c, 0), n - 1)
+                elif self.mode == "Repeat":
+                    c %= n
+                elif self.mode == "RepeatMirrored":
+                    c %= 2 * n - 2
+                    c = 2 * n - 2 - c if c >= n else c
+            inside.append(c % self.block[d])
+            element += c // self.block[d] * self.stride[d]
+        return element, inside
+
+
+class Tensors:
+    """Writes the instructions of a layout and a view beside a `State`."""
+
+    def __init__(self, kernel: Any, state: State):
+        self.kernel, self.state = kernel, state
+        rank = len(state.block)
+        self.layout_type = f"!spirv.NV.tensor_layout<{rank}, {state.mode}>"
+        self.layout = kernel.op(f"spirv.NV.CreateTensorLayout : {self.layout_type}")
+        self.view, self.view_type = "", ""
+        if state.view is not None:
+            own, order = state.view
+            dims = ", ".join(map(str, order))
+            self.view_type = f"!spirv.NV.tensor_view<{len(order)}, {str(own).lower()}, {dims}>"
+            self.view = kernel.op(f"spirv.NV.CreateTensorView : {self.view_type}")
+
+    def change(self, name: str, numbers: Sequence[int], view: bool = False) -> None:
+        """One instruction that changes the layout or the view."""
+        values = ", ".join(self.kernel.constant(n) for n in numbers)
+        old, type = (self.view, self.view_type) if view else (self.layout, self.layout_type)
+        types = ", ".join([type, *["i32"] * len(numbers)])
+        new = self.kernel.op(f"spirv.NV.Tensor{name} {old}[{values}] : {types}")
+        if view:
+            self.view = new
+        else:
+            self.layout = new
+
+    def dimension(self, dims: list[int]) -> None:
+        self.state.set_dimension(dims)
+        self.change("LayoutSetDimension", dims)
+
+    def slice(self, offset: list[int], span: list[int]) -> None:
+        old = self.state.offset
+        self.state.offset = [o + n for o, n in zip(old, offset, strict=True)]
+        self.state.span = span
+        self.change("LayoutSlice", [n for pair in zip(offset, span, strict=True) for n in pair])
+
+    def move(
+        self, pointer: str, matrix: str, type: str, store: bool = False, decode: str = ""
+    ) -> str:
+        """The load or store."""
+        view = f" view({self.view})" if self.view else ""
+        types = ", ".join([POINTER, type, self.layout_type, *([self.view_type] if view else [])])
+        text = f"{pointer}, {matrix}, {self.layout}{view}{decode} : {types}"
+        if store:
+            self.kernel(f"spirv.NV.CooperativeMatrixStoreTensor {text}")
+            return ""
+        return self.kernel.op(f"spirv.NV.CooperativeMatrixLoadTensor {text}")
+
+
+def matrix_type(rows: int, columns: int, scope: str = "Subgroup") -> str:
+    return f"!spirv.coopmatrix<{rows}x{columns}xf32, {scope}, MatrixAcc>"
+
+
+def loaded(kernel: Any, tensors: Tensors, source: int, rows: int, columns: int) -> Any:
+    """What a load into a matrix of 9.0 gives, stored by rows."""
+    out = kernel.buffer("f32", np.zeros(rows * columns, np.float32))
+    type = matrix_type(rows, columns)
+    before = kernel.op(
+        f"spirv.CompositeConstruct {kernel.constant('9.0', 'f32')} : (f32) -> {type}"
+    )
+    found = tensors.move(kernel.pointer(source, "%zero"), before, type)
+    stride = kernel.constant(columns)
+    kernel(
+        f"spirv.KHR.CooperativeMatrixStore {kernel.pointer(out, '%zero')}, {found}, {stride}, "
+        f"<RowMajor> : {POINTER}, {type}, i32"
+    )
+    return kernel.run()[out].reshape(rows, columns)
+
+
+def expected(state: State, data: Any, rows: int, columns: int) -> Any:
+    """The same, one component at a time."""
+    result = np.zeros((rows, columns), np.float32)
+    for row in range(rows):
+        for column in range(columns):
+            where = state.element(row, column, columns)
+            if isinstance(where, str):
+                value = 9.0 if where == "clipped" else state.clamp
+            else:
+                value = data[where[0]]
+            result[row, column] = value
+    return result
+
+
+@pytest.mark.parametrize("mode", ["Constant", "ClampToEdge", "Repeat", "RepeatMirrored"])
+@pytest.mark.parametrize("offset", [[2, 3], [-3, -1], [9, 12]])
+def test_a_slice_over_the_edges(kernel: Any, rng: Any, mode: str, offset: list[int]) -> None:
+    data = rng.standard_normal(11 * 13).astype(np.float32)
+    source = kernel.buffer("f32", data)
+    tensors = Tensors(kernel, State(2, mode))
+    tensors.dimension([11, 13])
+    tensors.slice(offset, [8, 4])
+    assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
+
+
+def test_a_slice_of_five_dimensions_with_strides_and_a_slice_of_it(kernel: Any, rng: Any) -> None:
+    data = rng.standard_normal(4000).astype(np.float32)
+    source = kernel.buffer("f32", data)
+    tensors = Tensors(kernel, State(5, "Constant"))
+    tensors.dimension([2, 3, 4, 5, 6])
+    tensors.state.stride = [900, 300, 60, 8, 1]
+    tensors.change("LayoutSetStride", tensors.state.stride)
+    tensors.slice([0, 0, 1, 1, 0], [2, 3, 3, 4, 6])
+    tensors.slice([0, 1, 0, 0, 2], [1, 2, 2, 2, 4])
+    assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("clip", [None, (1, 3, 2, 5), (2, 100, 0, 4)])
+def test_a_view_permutes_and_clips(kernel: Any, rng: Any, own: bool, clip: Any) -> None:
+    data = rng.standard_normal(16 * 16).astype(np.float32)
+    source = kernel.buffer("f32", data)
+    tensors = Tensors(kernel, State(2, "Constant", (own, [1, 0])))
+    tensors.dimension([16, 16])
+    tensors.slice([3, 5], [4, 8])
+    if own:
+        tensors.state.set_view_dimension([8, 4])
+        tensors.change("ViewSetDimension", [8, 4], view=True)
+        tensors.state.view_stride = [2, 8]
+        tensors.change("ViewSetStride", [2, 8], view=True)
+    if clip is not None:
+        tensors.state.clip = clip
+        text = ", ".join(kernel.constant(n) for n in clip)
+        tensors.view = kernel.op(
+            f"spirv.NV.TensorViewSetClip {tensors.view}[{text}] : "
+            f"{tensors.view_type}, i32, i32, i32, i32"
+        )
+    assert (loaded(kernel, tensors, source, 4, 8) == expected(tensors.state, data, 4, 8)).all()
+
+
+def test_a_store_leaves_the_rest_alone(kernel: Any, rng: Any) -> None:
+    """Of a transposed matrix; what lies outside of the tensor is dropped."""
+    data = rng.standard_normal((8, 8)).astype(np.float32)
+    source = kernel.buffer("f32", data.reshape(-1))
+    target = kernel.buffer("f32", np.full(100, -1, np.float32))
+    type, stride = matrix_type(8, 8), kernel.constant(8)
+    start = kernel.pointer(source, "%zero")
+    matrix = kernel.op(
+        f"spirv.KHR.CooperativeMatrixLoad {start}, {stride}, <RowMajor> : {POINTER}, i32 -> {type}"
+    )
+    tensors = Tensors(kernel, State(2, "Repeat", (False, [1, 0])))
+    tensors.dimension([10, 10])
+    tensors.slice([-2, 5], [8, 8])
+    tensors.move(kernel.pointer(target, "%zero"), matrix, type, store=True)
+    found = kernel.run()[target].reshape(10, 10)
+    wanted = np.full((10, 10), -1, np.float32)
+    wanted[0:6, 5:10] = data.T[2:8, 0:5]
+    assert (found == wanted).all()
+
+
+def test_a_decoded_block_format(kernel: Any, rng: Any) -> None:
+    """Blocks of 8 bytes, 7 numbers of 8 bits behind a scale: what quantized weights look like."""
+    rows, columns, size = 8, 14, 7
+    packed = rng.integers(-8, 8, (rows, columns // size, 8)).astype(np.int8)
+    source = kernel.buffer("f32", packed.reshape(-1).view(np.float32))
+    block = "!spirv.struct<(!spirv.array<8 x i8, stride=1> [0]), Block>"
+    pointer = f"!spirv.ptr<{block}, PhysicalStorageBuffer>"
+    pair = "!spirv.array<2 x i32>"
+    octet = "!spirv.ptr<i8, PhysicalStorageBuffer>"
+    arguments = f"%p: {pointer}, %block: {pair}, %in: {pair}"
+    kernel.functions.append(f"""spirv.func @decode({arguments}) -> f32 "None" {{
+      %zero = spirv.Constant 0 : i32
+      %one = spirv.Constant 1 : i32
+      %column = spirv.CompositeExtract %in[1 : i32] : {pair}
+      %at = spirv.IAdd %column, %one : i32
+      %sp = spirv.AccessChain %p[%zero, %zero] : {pointer}, i32, i32 -> {octet}
+      %s = spirv.Load "PhysicalStorageBuffer" %sp ["Aligned", 1] : i8
+      %vp = spirv.AccessChain %p[%zero, %at] : {pointer}, i32, i32 -> {octet}
+      %v = spirv.Load "PhysicalStorageBuffer" %vp ["Aligned", 1] : i8
+      %sf = spirv.ConvertSToF %s : i8 to f32
+      %vf = spirv.ConvertSToF %v : i8 to f32
+      %r = spirv.FMul %sf, %vf : f32
+      spirv.ReturnValue %r : f32
+    }}""")
+    out = kernel.buffer("f32", np.zeros(8 * 8, np.float32))
+    state = State(2, "Constant")
+    state.block = [1, size]
+    tensors = Tensors(kernel, state)
+    tensors.change("LayoutSetBlockSize", state.block)
+    tensors.dimension([rows, columns])
+    tensors.slice([1, 4], [8, 8])
+    type, stride = matrix_type(8, 8), kernel.constant(8)
+    nothing = kernel.op(
+        f"spirv.CompositeConstruct {kernel.constant('0.0', 'f32')} : (f32) -> {type}"
+    )
+    found = tensors.move(kernel.pointer(source, "%zero"), nothing, type, decode=" decode(@decode)")
+    kernel(
+        f"spirv.KHR.CooperativeMatrixStore {kernel.pointer(out, '%zero')}, {found}, {stride}, "
+        f"<RowMajor> : {POINTER}, {type}, i32"
+    )
+    wanted = np.zeros((8, 8), np.float32)
+    numbers = packed[..., :1].astype(np.float32) * packed[..., 1:]
+    wanted[:7] = numbers.reshape(rows, columns)[1:8, 4:12]
+    assert (kernel.run()[out].reshape(8, 8) == wanted).all()
