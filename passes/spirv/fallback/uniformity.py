@@ -25,12 +25,15 @@ from xdsl_spirv.dialects.spirv.control_flow import (
     SelectionOp,
     enclosing_function,
 )
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLengthOp
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, StorageClass
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleVariable
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+from xdsl_spirv.passes.spirv.folding import SHIFTS, SIGNED, UNSIGNED
 
 SAME_FOR_ALL = frozenset(
     b.name
@@ -44,7 +47,15 @@ SAME_FOR_ALL = frozenset(
 )
 READ_ONLY = (StorageClass.PushConstant, StorageClass.Uniform, StorageClass.UniformConstant)
 OWN = (StorageClass.Function, StorageClass.Private)
-CONSTANT = (ConstantOp, ConstantNullOp, ReferenceOfOp, UndefOp, AddressOfOp, VariableOp)
+CONSTANT = (
+    AddressOfOp,
+    ConstantNullOp,
+    ConstantOp,
+    CooperativeMatrixLengthOp,
+    ReferenceOfOp,
+    UndefOp,
+    VariableOp,
+)
 
 
 class Uniformity:
@@ -120,7 +131,7 @@ class Uniformity:
             self._call(op)
         elif isinstance(op, ReturnOp | ReturnValueOp):
             self._leaves(op)
-        elif not isinstance(op, CONSTANT) and (not op.has_trait(Pure) or self._any(op.operands)):
+        elif not isinstance(op, CONSTANT) and (not _is_pure(op) or self._any(op.operands)):
             for result in op.results:
                 self._mark(result)
 
@@ -204,6 +215,15 @@ class Uniformity:
         assert function is not None
         if op.parent_op() is not function and not self.executed_together(op):
             self._mark(function)
+
+
+def _is_pure(op: Operation) -> bool:
+    """Whether the result depends on the operands alone."""
+    if isinstance(op, RawOp):
+        # Arithmetic of integers that differ in their signedness, which the dialect only carries.
+        name = op.instruction.data
+        return name in UNSIGNED or name in SIGNED or name in SHIFTS
+    return op.has_trait(Pure)
 
 
 def _passed(
