@@ -284,7 +284,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
         (
             type_name(element_type(values[0]), signed[0]),
             type_name(element_type(values[1]), signed[1]),
-            type_name(element_type(op.outputs[0]), all(signed)),
+            type_name(element_type(op.outputs[0]), any(signed)),
         ),
     )
 

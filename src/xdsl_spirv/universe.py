@@ -29,6 +29,9 @@ DIALECTS = {
 PASSES: dict[str, str] = {
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
     "form-dispatches": "passes.graph.form_dispatches:FormDispatchesPass",
+    "linalg-quantized-to-contraction": (
+        "passes.graph.quantized_contractions:QuantizedContractionsPass"
+    ),
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
     "pack-operands": "passes.graph.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",

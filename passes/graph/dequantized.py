@@ -1,0 +1,502 @@
+"""
+Contractions of dequantized numbers, as QDQ models have them, become contractions of integers.
+
+    sum of (sa * (qa - za)) * (sb * (qb - zb))  ->  sa * sb * float(sum of (qa - za) * (qb - zb))
+
+The sum on the right is exact and rounded once, where the one on the left rounds every product: it
+is nearer to the numbers that the model means, and within the bound of any order of accumulation
+(docs/numerics.md). It is taken only where the sum cannot leave 32 bits, and where the scales are
+the same for all terms of a sum. What moves elements between dequantization and contraction (pads
+with 0.0, transpositions, reshapes) moves the integers instead; a pad is the zero point then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    Float32Type,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i32,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from xdsl_spirv.passes.constants import is_zero
+from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
+from xdsl_spirv.passes.schedule.body import (
+    NotAContraction,
+    clone_into,
+    factors_of,
+    inputs_of,
+    without_extensions,
+)
+from xdsl_spirv.passes.schedule.factors import own_map
+
+LARGEST_SUM = 1 << 31
+
+Move = Callable[[SSAValue], list[Operation]]
+"""Makes the operations, the result's the last, that move the elements of a tensor of integers."""
+
+
+@dataclass(frozen=True)
+class Dequantized:
+    """
+    A tensor of floats, `scale * (q - zero)`: `op` computed it of integers, `moves` moved it.
+
+    `places` says for each input of `op` which dimensions of the moved tensor it follows.
+    """
+
+    op: LinalgStructuredOperation
+    shift: Shifted
+    scale: SSAValue | None
+    places: tuple[tuple[int, ...], ...]
+    moves: tuple[Move, ...] = ()
+
+    @property
+    def aux(self) -> list[int]:
+        """The inputs that are not the integers."""
+        return [n for n in range(len(self.op.inputs)) if n != self.shift.input]
+
+
+def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | None:
+    """
+    The contraction of integers that is put in the place of a contraction of dequantized floats.
+
+    None, and nothing is changed, if the operation is anything else.
+    """
+    if len(op.inputs) != 2 or len(op.results) != 1 or isinstance(op, FillOp):
+        return None
+    if not isinstance(op.body.block.args[-1].type, Float32Type):
+        return None
+    try:
+        factors = factors_of(op.body.block)
+    except NotAContraction:
+        return None
+    if (
+        not all(factor.is_pure for factor in factors)
+        or len(factors[0].inputs | factors[1].inputs) < 2
+    ):
+        return None
+    operands = [_dequantized(value) for value in op.inputs]
+    a, b = operands
+    if a is None or b is None:
+        return None
+    rewrite = _Rewrite(op, (a, b))
+    return rewrite.apply() if rewrite.is_possible() else None
+
+
+def _dequantized(value: SSAValue) -> Dequantized | None:
+    """What a tensor was dequantized from, through what moved its elements since."""
+    owner = value.owner
+    if isinstance(owner, Block) or not isinstance(value.type, TensorType):
+        return None
+    if DYNAMIC_INDEX in value.type.get_shape():
+        return None
+    match owner:
+        case tensor.PadOp():
+            inner = _dequantized(owner.source)
+            return None if inner is None else _padded(owner, inner)
+        case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
+            inner = _dequantized(owner.src)
+            return None if inner is None else _reshaped(owner, inner)
+        case linalg.ops.TransposeOp():
+            inner = _dequantized(owner.inputs[0])
+            order = list(owner.permutation.get_values())
+            return None if inner is None else _transposed(inner, order)
+        case LinalgStructuredOperation():
+            order = _transposition(owner)
+            if order is not None:
+                inner = _dequantized(owner.inputs[0])
+                return None if inner is None else _transposed(inner, order)
+            return _dequantization(owner)
+        case _:
+            return None
+
+
+def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
+    """An elementwise `scale * float(q - zero)` of integers of 8 bits."""
+    block = op.body.block
+    maps = [attr.data for attr in op.get_indexing_maps()]
+    last = block.last_op
+    if len(op.outputs) != 1 or maps[-1] != AffineMap.identity(maps[-1].num_dims) or last is None:
+        return None
+    value, scale = last.operands[0], None
+    if not isinstance(value.type, Float32Type):
+        return None
+    if isinstance(value.owner, arith.MulfOp):
+        value, scale = value.owner.lhs, value.owner.rhs
+        if not isinstance(value.owner, arith.SIToFPOp | arith.UIToFPOp):
+            value, scale = scale, value
+    shift = _converted(value, block, op)
+    if shift is None:
+        return None
+    argument = block.args[shift.input].type
+    if not isinstance(argument, IntegerType) or argument.width.data > 8:
+        return None
+    if maps[shift.input] != maps[-1]:
+        return None
+    places: list[tuple[int, ...]] = []
+    for map in maps[:-1]:
+        if not all(isinstance(x, AffineDimExpr) for x in map.results):
+            return None
+        places.append(tuple(x.position for x in map.results if isinstance(x, AffineDimExpr)))
+    try:
+        of_scale = set[int]() if scale is None else inputs_of(scale, block)
+    except NotAContraction:
+        return None
+    return None if shift.input in of_scale else Dequantized(op, shift, scale, tuple(places))
+
+
+def _converted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
+    """`float(q - zero)`, the difference not wrapped and the zero point of no more than 16 bits."""
+    owner = value.owner
+    if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
+        return None
+    number = owner.operands[0]
+    shift = shifted(number, block, op)
+    if shift is None:
+        return None
+    unsigned = isinstance(owner, arith.UIToFPOp)
+    if isinstance(number, BlockArgument):
+        return replace(shift, signed=not unsigned)
+    if shift.number is None:
+        assert shift.zero is not None
+        source, _ = without_extensions(shift.zero)
+        known = isinstance(source, BlockArgument) and isinstance(source.type, IntegerType)
+        if not known or source.type.width.data > 16:  # pyright: ignore
+            return None
+    assert isinstance(number.type, IntegerType)
+    low, high = shift_range(shift, block)
+    least = 0 if unsigned else -(1 << number.type.width.data - 1)
+    return shift if least <= low and high < 1 << number.type.width.data - 1 else None
+
+
+def _transposition(op: LinalgStructuredOperation) -> list[int] | None:
+    """For each dimension of the result the one of the input, if that is all the operation does."""
+    last = op.body.block.last_op
+    if len(op.inputs) != 1 or len(op.outputs) != 1 or last is None:
+        return None
+    if last.operands[0] is not op.body.block.args[0]:
+        return None
+    source, out = (attr.data for attr in op.get_indexing_maps())
+    if out != AffineMap.identity(out.num_dims):
+        return None
+    dims = [x.position for x in source.results if isinstance(x, AffineDimExpr)]
+    if len(dims) != len(source.results) or sorted(dims) != list(range(out.num_dims)):
+        return None
+    return [dims.index(position) for position in range(out.num_dims)]
+
+
+def _transposed(inner: Dequantized, order: list[int]) -> Dequantized:
+    places = tuple(tuple(order.index(d) for d in place) for place in inner.places)
+    return replace(
+        inner, places=places, moves=(*inner.moves, lambda value: _transpose(value, order))
+    )
+
+
+def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
+    assert isinstance(value.type, TensorType)
+    shape = [value.type.get_shape()[d] for d in order]
+    empty = tensor.EmptyOp((), TensorType(value.type.element_type, shape))
+    rank = len(order)
+    source = AffineMap(rank, 0, tuple(AffineDimExpr(order.index(d)) for d in range(rank)))
+    block = Block(arg_types=[value.type.element_type] * 2)
+    block.add_op(linalg.ops.YieldOp(block.args[0]))
+    made = linalg.ops.GenericOp(
+        [value],
+        [empty.tensor],
+        Region(block),
+        ArrayAttr(map(AffineMapAttr, (source, AffineMap.identity(rank)))),
+        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
+        [empty.tensor.type],
+    )
+    return [empty, made]
+
+
+def _padded(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
+    """A pad with 0.0 is one with the zero point, which has to be one number."""
+    last = op.region.block.last_op
+    low, high = op.static_low.get_values(), op.static_high.get_values()
+    if last is None or not is_zero(last.operands[0]) or DYNAMIC_INDEX in (*low, *high):
+        return None
+    padded = {axis for axis, ends in enumerate(zip(low, high, strict=True)) if any(ends)}
+    number = inner.shift.number
+    if number is None or any(padded & set(inner.places[n]) for n in inner.aux):
+        return None
+    width = inner.op.body.block.args[inner.shift.input].type
+    assert isinstance(width, IntegerType)
+    least = -(1 << width.width.data - 1) if inner.shift.signed else 0
+    if not least <= number < least + (1 << width.width.data):
+        return None
+
+    def pad(value: SSAValue) -> list[Operation]:
+        assert isinstance(value.type, TensorType)
+        element = value.type.element_type
+        assert isinstance(element, IntegerType)
+        half = 1 << element.width.data - 1
+        stored = (number + half) % (2 * half) - half
+        made = op.clone()
+        made.operands = [value, *op.operands[1:]]
+        zero = arith.ConstantOp(IntegerAttr(stored, element))
+        block = made.region.block
+        yielded = block.last_op
+        assert yielded is not None
+        for each in [x for x in block.ops if x is not yielded]:
+            Rewriter.erase_op(each, safe_erase=False)
+        block.insert_op_before(zero, yielded)
+        yielded.operands = [zero.result]
+        return [_retyped(made, element)]
+
+    return replace(inner, moves=(*inner.moves, pad))
+
+
+def _retyped(op: Operation, element: Attribute) -> Operation:
+    """The operation with a result of another element type."""
+    type = op.results[0].type
+    assert isinstance(type, TensorType)
+    Rewriter.replace_value_with_new_type(op.results[0], TensorType(element, type.get_shape()))
+    return op
+
+
+def _reshaped(
+    op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, inner: Dequantized
+) -> Dequantized | None:
+    """A reshape, where no dimension that a scale follows is merged with another or split."""
+    groups = [[int(i.value.data) for i in group] for group in op.reassociation]  # pyright: ignore
+    merged, split = (v.type for v in (op.result, op.src))
+    collapses = isinstance(op, tensor.CollapseShapeOp)
+    finer, coarser = (split, merged) if collapses else (merged, split)
+    assert isinstance(finer, TensorType)
+    assert isinstance(coarser, TensorType)
+    sizes = finer.get_shape()
+    places: list[tuple[int, ...]] = []
+    for number, place in enumerate(inner.places):
+        if number == inner.shift.input:
+            places.append(tuple(range(len(op.result.type.get_shape()))))  # pyright: ignore
+            continue
+        moved: list[int] = []
+        for d in place:
+            at = next(n for n, g in enumerate(groups) if d in g) if collapses else d
+            wide = [each for each in groups[at] if sizes[each] != 1]
+            if len(wide) > 1 or (collapses and wide not in ([], [d])):
+                return None
+            moved.append(at if collapses else (wide or groups[at])[0])
+        places.append(tuple(moved))
+
+    def reshape(value: SSAValue) -> list[Operation]:
+        assert isinstance(value.type, TensorType)
+        made = op.clone()
+        made.operands = [value, *op.operands[1:]]
+        return [_retyped(made, value.type.element_type)]
+
+    return replace(inner, places=tuple(places), moves=(*inner.moves, reshape))
+
+
+class _Rewrite:
+    """One contraction of two dequantized tensors."""
+
+    def __init__(self, op: LinalgStructuredOperation, operands: tuple[Dequantized, Dequantized]):
+        self.op = op
+        self.operands = operands
+        self.maps = [attr.data for attr in op.get_indexing_maps()]
+        self.out = self.maps[-1]
+
+    def _map(self, number: int, aux: int) -> AffineMap:
+        """How the loops walk an auxiliary input of an operand's dequantization."""
+        map = self.maps[number]
+        place = self.operands[number].places[aux]
+        return AffineMap(map.num_dims, 0, tuple(map.results[d] for d in place))
+
+    def is_possible(self) -> bool:
+        """Whether the sum fits and no zero point or scale changes within it."""
+        result = self.op.results[0].type
+        if not isinstance(result, TensorType) or DYNAMIC_INDEX in result.get_shape():
+            return False
+        if any(not isinstance(x, AffineDimExpr) for x in self.out.results):
+            return False
+        try:
+            for number, each in enumerate(self.operands):
+                for aux in each.aux:
+                    own_map(self._map(number, aux), self.out)
+        except NotAContraction:
+            return False
+        largest = 1
+        for each in self.operands:
+            low, high = shift_range(each.shift, each.op.body.block)
+            largest *= max(-low, high)
+        terms = self._terms()
+        return terms is not None and terms * largest < LARGEST_SUM
+
+    def _terms(self) -> int | None:
+        sizes: dict[int, int] = {}
+        for value, map in zip((*self.op.inputs, *self.op.outputs), self.maps, strict=True):
+            assert isinstance(value.type, TensorType)
+            for index, size in zip(map.results, value.type.get_shape(), strict=True):
+                if isinstance(index, AffineDimExpr):
+                    sizes[index.position] = size
+        parallel = {x.position for x in self.out.results if isinstance(x, AffineDimExpr)}
+        terms = 1
+        for loop in range(self.out.num_dims):
+            if loop not in sizes:
+                return None
+            terms *= 1 if loop in parallel else sizes[loop]
+        return terms
+
+    def apply(self) -> LinalgStructuredOperation:
+        values = [self._moved(each) for each in self.operands]
+        product = self._product(values)
+        scaled = self._scaled(product.results[0])
+        old = list(self.op.inputs)
+        Rewriter.replace_op(self.op, scaled)
+        for value in old:
+            _erase_dead(value)
+        return product
+
+    def _moved(self, each: Dequantized) -> SSAValue:
+        """The integers, where the floats were."""
+        value = each.op.inputs[each.shift.input]
+        for move in each.moves:
+            made = move(value)
+            Rewriter.insert_op(made, InsertPoint.before(self.op))
+            value = made[-1].results[0]
+        return value
+
+    def _product(self, values: list[SSAValue]) -> linalg.ops.GenericOp:
+        """The sum of (qa - za) * (qb - zb) in 32 bits."""
+        result = self.op.results[0].type
+        assert isinstance(result, TensorType)
+        zero = arith.ConstantOp(IntegerAttr(0, i32))
+        empty = tensor.EmptyOp((), TensorType(i32, result.get_shape()))
+        fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
+        inputs, maps = list(values), self.maps[:2]
+        block = Block(arg_types=[each.type.element_type for each in values])  # pyright: ignore
+        factors = [
+            self._difference(number, block, inputs, maps) for number in range(len(self.operands))
+        ]
+        output = block.insert_arg(i32, len(block.args))
+        product = arith.MuliOp(factors[0], factors[1])
+        total = arith.AddiOp(output, product.result)
+        block.add_ops([product, total, linalg.ops.YieldOp(total)])
+        made = linalg.ops.GenericOp(
+            inputs,
+            [fill.results[0]],
+            Region(block),
+            ArrayAttr(map(AffineMapAttr, (*maps, self.out))),
+            self.op.get_iterator_types(),
+            [fill.results[0].type],
+        )
+        made.location = self.op.location
+        made.attributes = dict(self.op.attributes)
+        Rewriter.insert_op([zero, empty, fill, made], InsertPoint.before(self.op))
+        return made
+
+    def _difference(
+        self, number: int, block: Block, inputs: list[SSAValue], maps: list[AffineMap]
+    ) -> SSAValue:
+        each = self.operands[number]
+        shift = each.shift
+        value = _extended(block, block.args[number], shift.signed)
+        if shift.is_plain:
+            return value
+        if shift.number is not None:
+            constant = arith.ConstantOp(IntegerAttr(shift.number, i32))
+            block.add_op(constant)
+            zero = constant.result
+        else:
+            assert shift.zero is not None
+            source, signed = without_extensions(shift.zero)
+            assert isinstance(source, BlockArgument)
+            inputs.append(each.op.inputs[source.index])
+            maps.append(self._map(number, source.index))
+            argument = block.insert_arg(source.type, len(block.args))
+            zero = _extended(block, argument, signed)
+        kind = arith.AddiOp if shift.number is None and shift.negated else arith.SubiOp
+        op = kind(value, zero)
+        block.add_op(op)
+        return op.result
+
+    def _scaled(self, sums: SSAValue) -> list[Operation]:
+        """The output + the scales * the sums."""
+        result = self.op.results[0].type
+        assert isinstance(result, TensorType)
+        rank = len(result.get_shape())
+        identity = AffineMap.identity(rank)
+        element = result.element_type
+        block = Block(arg_types=[i32])
+        inputs, maps = [sums], [identity]
+        factor: SSAValue | None = None
+        for number, each in enumerate(self.operands):
+            if each.scale is None:
+                continue
+            known: dict[SSAValue, SSAValue] = {}
+            old = each.op.body.block
+            for aux in sorted(inputs_of(each.scale, old)):
+                inputs.append(each.op.inputs[aux])
+                maps.append(own_map(self._map(number, aux), self.out))
+                known[old.args[aux]] = block.insert_arg(old.args[aux].type, len(block.args))
+            known.setdefault(old.args[each.shift.input], old.args[each.shift.input])
+            scale = clone_into(block, each.scale, known)
+            if factor is not None:
+                both = arith.MulfOp(factor, scale)
+                block.add_op(both)
+                scale = both.result
+            factor = scale
+        converted = arith.SIToFPOp(block.args[0], element)  # pyright: ignore[reportArgumentType]
+        block.add_op(converted)
+        value: SSAValue = converted.result
+        if factor is not None:
+            product = arith.MulfOp(value, factor)
+            block.add_op(product)
+            value = product.result
+        init = self.op.outputs[0]
+        if not is_zero(init):
+            inputs.append(init)
+            maps.append(identity)
+            total = arith.AddfOp(block.insert_arg(element, len(block.args)), value)
+            block.add_op(total)
+            value = total.result
+        block.insert_arg(element, len(block.args))
+        block.add_op(linalg.ops.YieldOp(value))
+        empty = tensor.EmptyOp((), result)
+        made = linalg.ops.GenericOp(
+            inputs,
+            [empty.tensor],
+            Region(block),
+            ArrayAttr(map(AffineMapAttr, (*maps, identity))),
+            ArrayAttr([IteratorTypeAttr.parallel()] * rank),
+            [result],
+        )
+        made.location = self.op.location
+        return [empty, made]
+
+
+def _extended(block: Block, value: SSAValue, signed: bool) -> SSAValue:
+    op = (arith.ExtSIOp if signed else arith.ExtUIOp)(value, i32)  # pyright: ignore
+    block.add_op(op)
+    return op.result
+
+
+def _erase_dead(value: SSAValue) -> None:
+    """What computed a value that nobody uses any more."""
+    op = value.owner
+    if isinstance(op, Block) or any(result.uses for result in op.results):
+        return
+    if not isinstance(op, LinalgStructuredOperation) and not is_side_effect_free(op):
+        return
+    operands = list(op.operands)
+    Rewriter.erase_op(op)
+    for operand in operands:
+        _erase_dead(operand)

@@ -1,0 +1,145 @@
+"""
+Tensors that are known before the program runs: what is computed from constants alone.
+
+The interpreter computes them, so a constant that was transposed or reshaped is still one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntElementsAttr,
+    DenseIntOrFPElementsAttr,
+    DenseResourceAttr,
+    FunctionType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import BroadcastOp, TransposeOp
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.utils.hints import isa
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any
+
+_KNOWN = (
+    LinalgStructuredOperation,
+    TransposeOp,
+    BroadcastOp,
+    tensor.EmptyOp,
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.CastOp,
+)
+
+LARGEST = 1 << 26
+"""Elements of a tensor that are still worth computing."""
+
+
+def known_tensor(value: SSAValue) -> Array | None:
+    """The tensor as an array if constants are all that it is computed from, None otherwise."""
+    slice = _slice(value)
+    return None if slice is None else _evaluated(slice, value)
+
+
+def sums_of(value: SSAValue, op: LinalgStructuredOperation) -> Array | None:
+    """The result of an operation that stands nowhere yet, if it is made of constants."""
+    before = _slice(value)
+    if before is None:
+        return None
+    others = [_slice(operand) for operand in op.operands if operand is not value]
+    if any(each is None for each in others):
+        return None
+    slice = dict.fromkeys([*before, *(x for each in others for x in each or ()), op])
+    return _evaluated(list(slice), op.results[0])
+
+
+def _slice(value: SSAValue) -> list[Operation] | None:
+    """The operations that compute the value, operands first; None if not constants alone do."""
+    if not isinstance(value, OpResult):
+        return None
+    op = value.op
+    if isinstance(op, arith.ConstantOp):
+        return None if isinstance(op.value, DenseResourceAttr) else [op]
+    if not isinstance(op, _KNOWN):
+        return None
+    if isinstance(value.type, TensorType) and _count(value.type) > LARGEST:
+        return None
+    found: dict[Operation, None] = {}
+    for operand in (*op.operands, *_captured(op)):
+        before = _slice(operand)
+        if before is None:
+            return None
+        found |= dict.fromkeys(before)
+    return [*found, op]
+
+
+def _count(type: TensorType) -> int:
+    count = 1
+    for size in type.get_shape():
+        count *= abs(size)
+    return count
+
+
+def _captured(op: Operation) -> list[SSAValue]:
+    """Values from outside that the operation's regions use."""
+    return [
+        operand
+        for inner in op.walk()
+        if inner is not op
+        for operand in inner.operands
+        if not _is_inside(operand, op)
+    ]
+
+
+def _is_inside(value: SSAValue, op: Operation) -> bool:
+    owner = value.owner
+    parent = owner.parent_op() if isinstance(owner, Block) else owner
+    while parent is not None and parent is not op:
+        parent = parent.parent_op()
+    return parent is op and not (isinstance(owner, Operation) and owner is op)
+
+
+def _evaluated(slice: list[Operation], value: SSAValue) -> Array:
+    from xdsl_spirv.interpreter import reference
+
+    known: dict[SSAValue, SSAValue] = {}
+    block = Block()
+    for op in slice:
+        block.add_op(op.clone(known))
+    block.add_op(func.ReturnOp(known[value]))
+    main = func.FuncOp("main", FunctionType.from_lists([], [value.type]), Region(block))
+    return reference(ModuleOp([main]), [])[0]
+
+
+def constant_of(array: Array, type: IntegerType) -> arith.ConstantOp:
+    """The array as a constant tensor of integers."""
+    tensor_type = TensorType(type, array.shape)
+    dtype = f"<i{type.width.data // 8}"
+    return arith.ConstantOp(
+        DenseIntOrFPElementsAttr(tensor_type, BytesAttr(array.astype(dtype).tobytes()))
+    )
+
+
+def known_integer(value: SSAValue) -> int | None:
+    """The number that a scalar, or each element of a tensor, is known to be."""
+    if isinstance(value, BlockArgument) or not isinstance(value.owner, arith.ConstantOp):
+        return None
+    match value.owner.value:
+        case IntegerAttr(value=number):
+            return number.data
+        case DenseIntOrFPElementsAttr() as dense if isa(dense, DenseIntElementsAttr):
+            numbers = set(dense.get_values())
+            return numbers.pop() if len(numbers) == 1 else None
+        case _:
+            return None

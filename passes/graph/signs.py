@@ -1,0 +1,91 @@
+"""
+Bytes with the other sign: `x xor 128`, which is x - 128 for one sign and x + 128 for the other.
+
+A device may multiply s8 by s8 and u8 by u8, and not one by the other. Where one operand of a
+contraction is taken as its neighbour's sign, its zero point moves by 128. The shift is elementwise
+and stands right behind what makes the tensor, so that it can be fused to it; a padding is shifted
+with what it pads.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    IntegerAttr,
+    TensorType,
+    i8,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.passes.graph.known_tensors import known_integer
+
+SIGN = -128
+"""The sign bit of a byte, as a number of 8 bits."""
+
+
+class OtherSigns:
+    """Tensors of bytes shifted by 128; each is made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, SSAValue] = {}
+
+    def of(self, value: SSAValue) -> SSAValue:
+        """The tensor `value xor 128`."""
+        if value not in self._known:
+            owner = value.owner
+            padded = _constant_padding(owner) if isinstance(owner, tensor.PadOp) else None
+            if padded is None:
+                made = _shifted(value)
+            else:
+                assert isinstance(owner, tensor.PadOp)
+                made = _padded(owner, self.of(owner.source), padded)
+            point = (
+                InsertPoint.at_start(owner)
+                if isinstance(owner, Block)
+                else InsertPoint.after(owner)
+            )
+            Rewriter.insert_op(made, point)
+            self._known[value] = made[-1].results[0]
+        return self._known[value]
+
+
+def _constant_padding(op: tensor.PadOp) -> int | None:
+    last = op.region.block.last_op
+    return None if last is None else known_integer(last.operands[0])
+
+
+def _shifted(value: SSAValue) -> list[Operation]:
+    type = value.type
+    assert isinstance(type, TensorType)
+    empty = tensor.EmptyOp((), type)
+    block = Block(arg_types=[i8, i8])
+    sign = arith.ConstantOp(IntegerAttr(SIGN, i8))
+    other = arith.XOrIOp(block.args[0], sign.result)
+    block.add_ops([sign, other, linalg.ops.YieldOp(other)])
+    rank = len(type.get_shape())
+    identity = AffineMapAttr(AffineMap.identity(rank))
+    generic = linalg.ops.GenericOp(
+        [value],
+        [empty.tensor],
+        Region(block),
+        ArrayAttr([identity, identity]),
+        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
+        [type],
+    )
+    return [empty, generic]
+
+
+def _padded(op: tensor.PadOp, source: SSAValue, padding: int) -> list[Operation]:
+    made = op.clone()
+    made.operands = [source, *op.operands[1:]]
+    block = made.region.block
+    for each in reversed(list(block.ops)):
+        Rewriter.erase_op(each)
+    constant = arith.ConstantOp(IntegerAttr((padding & 255 ^ 128) - (padding & 128 ^ 128) * 2, i8))
+    block.add_ops([constant, tensor.YieldOp(constant.result)])
+    return [made]

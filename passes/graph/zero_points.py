@@ -1,0 +1,142 @@
+"""
+Factors with a zero point: `ext(x) - zero`, as a sum of products of quantized numbers has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from xdsl_spirv.passes.graph.known_tensors import known_integer
+from xdsl_spirv.passes.schedule.body import NotAContraction, inputs_of, without_extensions
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """
+    `ext(x) - zero`, or `ext(x) + zero` if `negated`, x being the argument number `input`.
+
+    `zero` is a value of the body in the type of the difference, None where there is none; it is
+    computed from the arguments `zero_inputs`. `number` is what is subtracted, where that is known,
+    and `offset` is subtracted besides, if it is not.
+    """
+
+    input: int
+    signed: bool
+    zero: SSAValue | None
+    zero_inputs: frozenset[int]
+    negated: bool
+    number: int | None
+    offset: int = 0
+
+    def with_other_sign(self) -> Shifted:
+        """The same of the bytes `x xor 128`, taken with the other sign."""
+        by = 128 if self.signed else -128
+        if self.number is not None:
+            return replace(self, signed=not self.signed, number=self.number + by)
+        return replace(self, signed=not self.signed, offset=self.offset + by)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is subtracted."""
+        return self.number == 0
+
+
+def shifted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
+    """
+    What a factor of the body is as a shifted input; None if it is anything else.
+
+    An extension of the difference counts if the difference cannot have wrapped before.
+    """
+    source, signed = without_extensions(value)
+    if _is_input(source, block):
+        assert isinstance(source, BlockArgument)
+        return Shifted(source.index, signed, None, frozenset(), False, 0)
+    extended = source is not value
+    match source.owner:
+        case arith.SubiOp(lhs=lhs, rhs=rhs):
+            negated = False
+        case arith.AddiOp(lhs=lhs, rhs=rhs):
+            negated = True
+            if not _is_input(without_extensions(lhs)[0], block):
+                lhs, rhs = rhs, lhs
+        case _:
+            return None
+    argument, signed_argument = without_extensions(lhs)
+    if not _is_input(argument, block):
+        return None
+    assert isinstance(argument, BlockArgument)
+    number = number_in_body(rhs, block, op)
+    if extended and not (signed and _fits(argument, signed_argument, rhs, number)):
+        return None
+    try:
+        zero_inputs = frozenset(inputs_of(rhs, block))
+    except NotAContraction:
+        return None
+    if argument.index in zero_inputs:
+        return None
+    shift = None if number is None else (-number if negated else number)
+    return Shifted(argument.index, signed_argument, rhs, zero_inputs, negated, shift)
+
+
+def _is_input(value: SSAValue, block: Block) -> bool:
+    return (
+        isinstance(value, BlockArgument)
+        and value.owner is block
+        and value.index < len(block.args) - 1
+    )
+
+
+def _width(value: SSAValue) -> int:
+    type = value.type
+    return type.width.data if isinstance(type, IntegerType) else 64
+
+
+def _range(width: int, signed: bool) -> tuple[int, int]:
+    return (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
+
+
+def _fits(argument: SSAValue, signed: bool, zero: SSAValue, number: int | None) -> bool:
+    """Whether no difference (or sum) of the two wraps in the type of `zero`."""
+    low, high = _range(_width(argument), signed)
+    if number is None:
+        source, zero_signed = without_extensions(zero)
+        zero_low, zero_high = _range(_width(source), zero_signed)
+    else:
+        zero_low = zero_high = number
+    reach = max(abs(zero_low), abs(zero_high))
+    least, greatest = _range(_width(zero), True)
+    return least <= low - reach and high + reach <= greatest
+
+
+def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> int | None:
+    """The number that a value of the body is known to be, extended from a constant operand even."""
+    known = known_integer(value)
+    if known is not None:
+        return known
+    source, signed = without_extensions(value)
+    if not _is_input(source, block):
+        return known_integer(source) if source is not value else None
+    assert isinstance(source, BlockArgument)
+    number = known_integer(op.inputs[source.index])
+    if number is not None and not signed:
+        number %= 1 << _width(source)
+    return number
+
+
+def shift_range(shift: Shifted, block: Block) -> tuple[int, int]:
+    """Between what the shifted numbers lie."""
+    argument = block.args[shift.input]
+    low, high = _range(_width(argument), shift.signed)
+    if shift.number is not None:
+        return low - shift.number, high - shift.number
+    assert shift.zero is not None
+    source, signed = without_extensions(shift.zero)
+    zero_low, zero_high = _range(_width(source), signed)
+    if shift.negated:
+        return low + zero_low, high + zero_high
+    return low - zero_high, high - zero_low

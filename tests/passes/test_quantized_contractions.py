@@ -1,0 +1,359 @@
+"""
+Contractions of quantized numbers: the rewriting is exact, and that of dequantized floats in bounds.
+
+Every named quantized operation, zero points as constants, scalars and vectors of channels, in the
+body in every spelling; pads with the zero point; what torch-mlir makes of QDQ models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+
+from xdsl_spirv.dialects.linalg_named import QUANTIZED
+from xdsl_spirv.interpreter import reference
+from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
+from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
+from xdsl_spirv.runtime.compiler import context, parse_text
+
+Validate = Callable[..., None]
+PASSES = "linalg-quantized-to-contraction,linalg-to-contraction"
+
+
+def rewritten(text: str, **options: bool) -> ModuleOp:
+    ctx = context()
+    module = parse_text(text, ctx=ctx)
+    QuantizedContractionsPass(**options).apply(ctx, module)
+    module.verify()
+    return module
+
+
+def contractions(module: ModuleOp) -> list[str]:
+    """The types of every contraction of the module: A's, B's, the result's."""
+    found: list[str] = []
+    for op in module.walk():
+        if isinstance(op, LinalgStructuredOperation):
+            try:
+                found.append(" ".join(contraction_of(op).types))
+            except NotAContraction:
+                continue
+    return found
+
+
+def named(name: str, zeros: str) -> str:
+    """The operation on random sizes; zero points as `arguments` or `constants`."""
+    loops, *operands = QUANTIZED[name]
+    generator = np.random.default_rng(len(name))
+    sizes = {loop: int(generator.integers(2, 5)) for loop in loops.split()}
+
+    def size(index: str) -> int:
+        return sum(sizes[loop] for loop in index.split("+")) - index.count("+")
+
+    a, b, c = (
+        f"tensor<{'x'.join([*(str(size(index)) for index in operand.split()), kind])}>"
+        for operand, kind in zip(operands, ("i8", "i8", "i32"), strict=True)
+    )
+    given = ", %za: i32, %zb: i32" if zeros == "arguments" else ""
+    made = "" if given else "%za = arith.constant -7 : i32\n%zb = arith.constant 100 : i32"
+    return f"""func.func @main(%a: {a}, %b: {b}, %c: {c}{given}) -> {c} {{
+  {made}
+  %r = linalg.{name} ins(%a, %b, %za, %zb : {a}, {b}, i32, i32) outs(%c : {c}) -> {c}
+  return %r : {c}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "zeros"),
+    [*((name, "arguments") for name in QUANTIZED), ("quantized_matmul", "constants")],
+)
+def test_named(name: str, zeros: str, validate: Validate):
+    text = named(name, zeros)
+    validate(text, PASSES, inputs=2)
+    assert contractions(rewritten(text)) == ["s8 s8 s32"]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A body of (a - za) * (b - zb), with the types of the zero points' tensors."""
+
+    lines: str
+    za: str = "i32"
+    zb: str = "i32"
+    maps: tuple[str, str] = ("", "")
+    types: str = "s8 s8 s32"
+
+
+X, Y = "%xx = arith.extsi %x : i8 to i32", "%yy = arith.extsi %y : i8 to i32"
+XU = "%xx = arith.extui %x : i8 to i32"
+SUBTRACT = "%f = arith.subi %xx, %za : i32\n%g = arith.subi %yy, %zb : i32"
+BODIES = {
+    "scalars": Body(f"{X}\n{Y}\n{SUBTRACT}"),
+    "mixed signs": Body(f"{XU}\n{Y}\n{SUBTRACT}", types="u8 s8 s32"),
+    "rows and columns": Body(f"{X}\n{Y}\n{SUBTRACT}", "tensor<5xi32>", "tensor<6xi32>", ("m", "n")),
+    "bytes of each column": Body(
+        f"{X}\n{Y}\n%f = arith.subi %xx, %za : i32\n"
+        "%z = arith.extsi %zb : i8 to i32\n%g = arith.subi %yy, %z : i32",
+        zb="tensor<6xi8>",
+        maps=("", "n"),
+    ),
+    "differences of 16 bits": Body(
+        "%xx = arith.extui %x : i8 to i16\n%z = arith.constant 117 : i16\n"
+        "%d = arith.subi %xx, %z : i16\n%f = arith.extsi %d : i16 to i32\n"
+        "%yy = arith.extsi %y : i8 to i16\n%w = arith.extsi %zb : i8 to i16\n"
+        "%e = arith.subi %yy, %w : i16\n%g = arith.extsi %e : i16 to i32",
+        zb="tensor<6xi8>",
+        maps=("", "n"),
+        types="u8 s8 s32",
+    ),
+    "added, and one only": Body(
+        f"{XU}\n%z = arith.constant -128 : i32\n%f = arith.addi %z, %xx : i32\n"
+        "%g = arith.extsi %y : i8 to i32",
+        types="u8 s8 s32",
+    ),
+    "added arguments": Body(
+        f"{X}\n{Y}\n%f = arith.addi %xx, %za : i32\n%g = arith.addi %yy, %zb : i32"
+    ),
+}
+"""Sums over K of f * g, in every spelling."""
+
+
+def generic(body: Body) -> str:
+    maps = ", ".join(
+        f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "k, n", *body.maps, "m, n")
+    )
+    types = f"tensor<5x9xi8>, tensor<9x6xi8>, {body.za}, {body.zb}"
+    elements = [
+        t.removeprefix("tensor<").removesuffix(">").split("x")[-1] for t in (body.za, body.zb)
+    ]
+    kinds = '["parallel", "parallel", "reduction"]'
+    arguments = f"%a: tensor<5x9xi8>, %b: tensor<9x6xi8>, %p: {body.za}, %q: {body.zb}"
+    return f"""func.func @main({arguments}, %o: tensor<5x6xi32>) -> tensor<5x6xi32> {{
+  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = {kinds}}}
+      ins(%a, %b, %p, %q : {types}) outs(%o : tensor<5x6xi32>) {{
+  ^bb0(%x: i8, %y: i8, %za: {elements[0]}, %zb: {elements[1]}, %c: i32):
+    {body.lines}
+    %t = arith.muli %g, %f : i32
+    %s = arith.addi %t, %c : i32
+    linalg.yield %s : i32
+  }} -> tensor<5x6xi32>
+  return %r : tensor<5x6xi32>
+}}"""
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_bodies(body: Body, validate: Validate):
+    text = generic(body)
+    validate(text, PASSES, inputs=3)
+    assert contractions(rewritten(text)) == [body.types]
+
+
+KEPT = {
+    "a zero point of each term": Body(f"{X}\n{Y}\n{SUBTRACT}", "tensor<9xi32>", maps=("k", "")),
+    "a difference that may wrap": Body(
+        "%z = arith.constant 3 : i8\n%d = arith.subi %x, %z : i8\n"
+        "%f = arith.extsi %d : i8 to i32\n%g = arith.extsi %y : i8 to i32"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
+def test_what_is_no_sum_of_shifted_integers_stays(body: Body):
+    text = generic(body)
+    assert str(rewritten(text)) == str(parse_text(text))
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_same_signs(body: Body, validate: Validate):
+    text = generic(body)
+    validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
+    assert contractions(rewritten(text, same_signs=True)) == ["s8 s8 s32"]
+
+
+def test_same_signs_of_constants(validate: Validate):
+    """The operand changes whose new zero point meets sums that are known."""
+    maps = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "k, n", "m, n"))
+    weights = "arith.constant dense<[[1, -2], [255, 128]]> : tensor<2x2xi8>"
+    text = f"""func.func @main(%a: tensor<2x2xi8>, %c: tensor<2x2xi32>) -> tensor<2x2xi32> {{
+      %w = {weights}
+      %r = linalg.generic {{
+        indexing_maps = [{maps}],
+        iterator_types = ["parallel", "parallel", "reduction"]
+      }} ins(%a, %w : tensor<2x2xi8>, tensor<2x2xi8>) outs(%c : tensor<2x2xi32>) {{
+      ^bb0(%x: i8, %y: i8, %acc: i32):
+        %xx = arith.extsi %x : i8 to i32
+        %yy = arith.extui %y : i8 to i32
+        %p = arith.muli %xx, %yy : i32
+        %s = arith.addi %acc, %p : i32
+        linalg.yield %s : i32
+      }} -> tensor<2x2xi32>
+      return %r : tensor<2x2xi32>
+    }}"""
+    validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
+    module = rewritten(text, same_signs=True)
+    assert contractions(module) == ["u8 u8 u32"]
+    assert len([op for op in module.walk() if isinstance(op, linalg.ops.FillOp)]) == 0
+
+
+PADDED = """func.func @main(%a: tensor<1x5x6x3xi8>, %b: tensor<3x3x3x4xi8>, %c: tensor<1x5x3x4xi32>)
+    -> tensor<1x5x3x4xi32> {
+  %pad = arith.constant PAD : i8
+  %za = arith.constant -11 : i32
+  %zb = arith.constant 5 : i32
+  %p = tensor.pad %a low[0, 1, 1, 0] high[0, 1, 0, 0] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %pad : i8
+  } : tensor<1x5x6x3xi8> to tensor<1x7x7x3xi8>
+  %r = linalg.conv_2d_nhwc_hwcf_q {strides = dense<[1, 2]> : tensor<2xi64>}
+    ins(%p, %b, %za, %zb : tensor<1x7x7x3xi8>, tensor<3x3x3x4xi8>, i32, i32)
+    outs(%c : tensor<1x5x3x4xi32>) -> tensor<1x5x3x4xi32>
+  return %r : tensor<1x5x3x4xi32>
+}"""
+
+
+@pytest.mark.parametrize("pad", [-11, 0, 77])
+def test_padding(pad: int, validate: Validate):
+    """With the zero point, as models pad, and with what is not even a zero of the model."""
+    text = PADDED.replace("PAD", str(pad))
+    validate(text, PASSES, inputs=2)
+    a = np.random.default_rng(0).integers(-128, 128, (1, 5, 6, 3)).astype(np.int8)
+    b = np.random.default_rng(1).integers(-128, 128, (3, 3, 3, 4)).astype(np.int8)
+    (found,) = reference(rewritten(text), [a, b, np.zeros((1, 5, 3, 4), np.int32)])
+    whole = np.pad(a, ((0, 0), (1, 1), (1, 0), (0, 0)), constant_values=pad).astype(np.int64)
+    expected = np.zeros((1, 5, 3, 4), np.int64)
+    for y in range(3):
+        for x in range(3):
+            window = whole[:, y : y + 5, x : x + 5 : 2] + 11
+            expected += window @ (b[y, x].astype(np.int64) - 5)
+    assert np.array_equal(found, expected)
+
+
+def test_sums_of_constants_are_folded():
+    """A transposed constant is one still; what remains of the zero points is one addition."""
+    weights = np.random.default_rng(0).integers(-128, 128, (6, 9))
+    text = f"""func.func @main(%a: tensor<5x9xi8>, %c: tensor<5x6xi32>) -> tensor<5x6xi32> {{
+      %w = arith.constant dense<{weights.tolist()}> : tensor<6x9xi8>
+      %e = tensor.empty() : tensor<9x6xi8>
+      %b = linalg.transpose ins(%w : tensor<6x9xi8>) outs(%e : tensor<9x6xi8>) permutation = [1, 0]
+      %za = arith.constant 117 : i32
+      %zb = arith.constant 0 : i32
+      %r = linalg.quantized_matmul ins(%a, %b, %za, %zb : tensor<5x9xi8>, tensor<9x6xi8>, i32, i32)
+        outs(%c : tensor<5x6xi32>) -> tensor<5x6xi32>
+      return %r : tensor<5x6xi32>
+    }}"""
+    module = rewritten(text)
+    folded = [
+        op.value
+        for op in module.walk()
+        if isinstance(op, arith.ConstantOp) and op.result.type == TensorType(IntegerType(32), [6])
+    ]
+    assert [list(each.get_values()) for each in folded] == [list(-117 * weights.sum(1))]  # pyright: ignore
+    generics = [op for op in module.walk() if isinstance(op, linalg.ops.GenericOp)]
+    assert len(generics) == 2
+    a = np.random.default_rng(1).integers(-128, 128, (5, 9)).astype(np.int8)
+    zero = np.zeros((5, 6), np.int32)
+    assert np.array_equal(reference(module, [a, zero]), reference(parse_text(text), [a, zero]))
+
+
+def dequantized(channels: bool, zero: int, pad: bool) -> str:
+    """A QDQ convolution as torch-mlir writes it, of bytes and signed weights."""
+    scale = "tensor<4xf32>" if channels else "f32"
+    place = "(f)" if channels else "()"
+    size = 8 if pad else 6
+    padding = """%p = tensor.pad %x low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %none : f32
+  } : tensor<1x3x6x6xf32> to tensor<1x3x8x8xf32>"""
+    image, result = f"tensor<1x3x{size}x{size}xf32>", f"tensor<1x4x{size - 2}x{size - 2}xf32>"
+    arguments = f"%q: tensor<1x3x6x6xi8>, %w: tensor<4x1x3x3x3xi8>, %s: {scale}, %c: {result}"
+    four = '["parallel", "parallel", "parallel", "parallel"]'
+    same = "affine_map<(n, c, h, w) -> (n, c, h, w)>"
+    five = "affine_map<(f, g, c, h, w) -> (f, g, c, h, w)>"
+    return f"""func.func @main({arguments}) -> {result} {{
+  %none = arith.constant 0.0 : f32
+  %scale = arith.constant 0.02 : f32
+  %zero = arith.constant {zero} : i64
+  %e0 = tensor.empty() : tensor<1x3x6x6xf32>
+  %x = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = {four}}}
+      ins(%q : tensor<1x3x6x6xi8>) outs(%e0 : tensor<1x3x6x6xf32>) {{
+  ^bb0(%in: i8, %out: f32):
+    %0 = arith.extui %in : i8 to i64
+    %1 = arith.subi %0, %zero : i64
+    %2 = arith.sitofp %1 : i64 to f32
+    %3 = arith.mulf %2, %scale : f32
+    linalg.yield %3 : f32
+  }} -> tensor<1x3x6x6xf32>
+  {padding if pad else ""}
+  %e1 = tensor.empty() : tensor<4x1x3x3x3xf32>
+  %y5 = linalg.generic {{indexing_maps = [{five}, affine_map<(f, g, c, h, w) -> {place}>, {five}],
+      iterator_types = ["parallel", {four[1:]}}}
+      ins(%w, %s : tensor<4x1x3x3x3xi8>, {scale}) outs(%e1 : tensor<4x1x3x3x3xf32>) {{
+  ^bb0(%in: i8, %sw: f32, %out: f32):
+    %0 = arith.sitofp %in : i8 to f32
+    %1 = arith.mulf %0, %sw : f32
+    linalg.yield %1 : f32
+  }} -> tensor<4x1x3x3x3xf32>
+  %y = tensor.collapse_shape %y5 [[0, 1], [2], [3], [4]]
+      : tensor<4x1x3x3x3xf32> into tensor<4x3x3x3xf32>
+  %r = linalg.conv_2d_nchw_fchw ins(%{"p" if pad else "x"}, %y : {image}, tensor<4x3x3x3xf32>)
+      outs(%c : {result}) -> {result}
+  return %r : {result}
+}}"""
+
+
+@pytest.mark.parametrize("pad", [False, True])
+@pytest.mark.parametrize("zero", [0, 117, 255])
+@pytest.mark.parametrize("channels", [False, True])
+def test_dequantized(channels: bool, zero: int, pad: bool):
+    text = dequantized(channels, zero, pad)
+    module = rewritten(text)
+    assert contractions(module) == ["s8 u8 s32"]
+    generator = np.random.default_rng(zero)
+    q = generator.integers(0, 256, (1, 3, 6, 6)).astype(np.uint8).view(np.int8)
+    w = generator.integers(-128, 128, (4, 1, 3, 3, 3)).astype(np.int8)
+    scale = generator.uniform(0.001, 0.1, (4,) if channels else ()).astype(np.float32)
+    size = 6 if pad else 4
+    bias = generator.uniform(-1, 1, (1, 4, size, size)).astype(np.float32)
+    (found,) = reference(module, [q, w, scale, bias])
+    (expected,) = reference(parse_text(text), [q, w, scale, bias])
+    largest = np.abs(q.view(np.uint8).astype(float) - zero).max() * 0.02 * 128 * scale.max()
+    same = rewritten(text, same_signs=True)
+    assert contractions(same) == ["s8 s8 s32"]
+    assert np.array_equal(reference(same, [q, w, scale, bias])[0], found)
+    bound = (27 + 1) * float(np.finfo(np.float32).eps) * (27 * largest + 1)
+    assert np.abs(found - expected).max() <= bound
+    assert np.abs(expected).max() > 1000 * bound
+    assert str(rewritten(text, dequantized=False)) == str(parse_text(text))
+
+
+def test_a_sum_that_could_leave_32_bits_stays_in_floats():
+    """255 * 128 * 70,000 is more than 2^31."""
+    four = "affine_map<(i, j) -> (i, j)>"
+
+    def floats(name: str, shape: str) -> str:
+        return f"""%e{name} = tensor.empty() : tensor<{shape}xf32>
+  %f{name} = linalg.generic {{indexing_maps = [{four}, {four}],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%{name} : tensor<{shape}xi8>) outs(%e{name} : tensor<{shape}xf32>) {{
+  ^bb0(%in: i8, %out: f32):
+    %0 = arith.{"uitofp" if name == "a" else "sitofp"} %in : i8 to f32
+    linalg.yield %0 : f32
+  }} -> tensor<{shape}xf32>"""
+
+    def text(k: int) -> str:
+        return f"""func.func @main(%a: tensor<2x{k}xi8>, %b: tensor<{k}x2xi8>, %c: tensor<2x2xf32>)
+    -> tensor<2x2xf32> {{
+  {floats("a", f"2x{k}")}
+  {floats("b", f"{k}x2")}
+  %r = linalg.matmul ins(%fa, %fb : tensor<2x{k}xf32>, tensor<{k}x2xf32>)
+      outs(%c : tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %r : tensor<2x2xf32>
+}}"""
+
+    assert contractions(rewritten(text(65000))) == ["u8 s8 s32"]
+    assert contractions(rewritten(text(70000))) == ["f32 f32 f32"]
