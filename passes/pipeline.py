@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.pack_operands import PackOperandsPass
+from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
     ContractionToCooperativeMatrixPass,
 )
@@ -27,6 +28,7 @@ from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
     """The passes that `linalg-to-spirv{target=...}` runs."""
     return (
+        QuantizedContractionsPass(target=target),
         LinalgToContractionPass(),
         FormDispatchesPass(),
         AssignSchedulePass(target),
@@ -42,7 +44,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
 
 @dataclass(frozen=True)
 class LinalgToSPIRVPass(ModulePass):
-    """linalg-to-contraction ... spirv-update-vce for one target."""
+    """linalg-quantized-to-contraction ... spirv-update-vce for one target."""
 
     name = "linalg-to-spirv"
 

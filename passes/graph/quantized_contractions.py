@@ -45,6 +45,8 @@ from xdsl_spirv.passes.graph.signs import OtherSigns
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 from xdsl_spirv.passes.schedule.body import NotAContraction, clone_into, factors_of
 from xdsl_spirv.passes.schedule.factors import own_map
+from xdsl_spirv.passes.schedule.target import load_target
+from xdsl_spirv.targets import Target
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,18 @@ class QuantizedContractionsPass(ModulePass):
     """Also contractions of floats that were dequantized just before, which round once then."""
 
     same_signs: bool = False
+    """Give bytes of different signs the same one."""
+
+    target: str = ""
     """
-    Give bytes of different signs the same one, for a device that has no product of mixed signs.
+    A known device's name or a target file: bytes of different signs get the same one if the device
+    multiplies only such matrices, and if no sum of an operand is needed that was not anyway.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        signs = OtherSigns() if self.same_signs else None
+        signs = None
+        if self.same_signs or (self.target and _wants_same_signs(self._load(op))):
+            signs = OtherSigns(always=self.same_signs)
         candidates = [each for each in op.walk() if isinstance(each, LinalgStructuredOperation)]
         for candidate in candidates:
             if self.dequantized:
@@ -71,6 +79,14 @@ class QuantizedContractionsPass(ModulePass):
             found = _quantized(candidate, signs)
             if found is not None:
                 Rewriter.replace_op(candidate, *found.rewritten())
+
+    def _load(self, op: ModuleOp) -> Target:
+        return load_target(self.target, op, self.name)
+
+
+def _wants_same_signs(target: Target) -> bool:
+    pairs = {(each.a, each.b) for each in target.cooperative_matrix}
+    return ("s8", "s8") in pairs and not {("s8", "u8"), ("u8", "s8")} & pairs
 
 
 def _quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quantized | None:
@@ -92,15 +108,13 @@ def _quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quan
     a, b = found
     if a is None or b is None or a.input == b.input:
         return None
-    mixed = signs is not None and a.signed != b.signed and _are_bytes(op, a, b)
-    if a.is_plain and b.is_plain and not mixed:
-        return None
     quantized = _Quantized(op, a, b)
     if not quantized.is_possible():
         return None
-    if mixed and signs is not None:
+    if signs is not None and a.signed != b.signed and _are_bytes(op, a, b):
         quantized.unify(signs)
-    return quantized
+    as_it_is = all(factor.is_pure for factor in factors) and len(op.inputs) == 2
+    return None if as_it_is and quantized.is_plain and not quantized.is_changed else quantized
 
 
 def _are_bytes(op: LinalgStructuredOperation, a: Shifted, b: Shifted) -> bool:
@@ -121,21 +135,36 @@ class _Quantized:
         self.out = self.maps[-1]
         self.values = {each.input: op.inputs[each.input] for each in (a, b)}
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are no zero points."""
+        return self.a.is_plain and self.b.is_plain
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether an operand is another one than it was."""
+        return any(value is not self.op.inputs[n] for n, value in self.values.items())
+
     def unify(self, signs: OtherSigns) -> None:
         """
-        Take one operand with the other's sign.
+        Take one operand with the other's sign, the unsigned one if it costs the same.
 
-        One whose new zero point is multiplied with sums that are known; else the unsigned one.
+        Its zero point is multiplied with the sums of the other one, which cost nothing if they are
+        known, or if there was a zero point before.
         """
-        a_changes = not self.a.signed
-        if known_tensor(self.values[self.a.input if a_changes else self.b.input]) is not None:
-            a_changes = not a_changes
-        changed = self.a if a_changes else self.b
+        pairs = sorted(((self.a, self.b), (self.b, self.a)), key=lambda pair: pair[0].signed)
+        free = [pair for pair in pairs if not pair[0].is_plain or self._is_known(pair[1])]
+        if not free and not signs.always:
+            return
+        changed, _ = (free or pairs)[0]
         self.values[changed.input] = signs.of(self.values[changed.input])
-        if a_changes:
+        if changed is self.a:
             self.a = changed.with_other_sign()
         else:
             self.b = changed.with_other_sign()
+
+    def _is_known(self, each: Shifted) -> bool:
+        return known_tensor(self.values[each.input]) is not None
 
     def is_possible(self) -> bool:
         """Whether zero points are the same for all terms of a sum, and all shapes static."""
@@ -175,6 +204,11 @@ class _Quantized:
     def rewritten(self) -> tuple[list[Operation], list[SSAValue]]:
         """The operations instead, and the result."""
         product = self._product()
+        product.location = self.op.location
+        product.attributes = dict(self.op.attributes)
+        product.attributes.pop("linalg.memoized_indexing_maps", None)
+        if self.is_plain:
+            return [product], [product.results[0]]
         correction = _Correction(self, product.results[0])
         for own, other in ((self.a, self.b), (self.b, self.a)):
             if not own.is_plain:
@@ -182,12 +216,8 @@ class _Quantized:
         if not self.a.is_plain and not self.b.is_plain:
             correction.add_both()
         done = correction.operation()
-        for each in (product, done):
-            each.location = self.op.location
-        product.attributes = dict(self.op.attributes)
-        product.attributes.pop("linalg.memoized_indexing_maps", None)
-        ops = [product, *correction.before, done]
-        return ops, [done.results[0]]
+        done.location = self.op.location
+        return [product, *correction.before, done], [done.results[0]]
 
     def _product(self) -> linalg.ops.GenericOp:
         """The sum of a * b onto the output."""

@@ -29,9 +29,14 @@ SIGN = -128
 
 
 class OtherSigns:
-    """Tensors of bytes shifted by 128; each is made once."""
+    """
+    Tensors of bytes shifted by 128; each is made once.
 
-    def __init__(self) -> None:
+    `always` says that one is wanted whatever it costs.
+    """
+
+    def __init__(self, always: bool) -> None:
+        self.always = always
         self._known: dict[SSAValue, SSAValue] = {}
 
     def of(self, value: SSAValue) -> SSAValue:

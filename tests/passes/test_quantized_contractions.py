@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ Validate = Callable[..., None]
 PASSES = "linalg-quantized-to-contraction,linalg-to-contraction"
 
 
-def rewritten(text: str, **options: bool) -> ModuleOp:
+def rewritten(text: str, **options: Any) -> ModuleOp:
     ctx = context()
     module = parse_text(text, ctx=ctx)
     QuantizedContractionsPass(**options).apply(ctx, module)
@@ -197,6 +198,15 @@ def test_same_signs_of_constants(validate: Validate):
     validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
     module = rewritten(text, same_signs=True)
     assert contractions(module) == ["u8 u8 u32"]
+    assert contractions(rewritten(text, target="nvidia-h200")) == ["u8 u8 u32"]
+    assert contractions(rewritten(text)) == ["s8 u8 s32"]
+    plain = generic(
+        Body(f"{XU}\n%f = arith.addi %xx, %z : i32\n{Y}\n%g = arith.addi %yy, %z : i32")
+    )
+    zero = plain.replace("  %r =", "  %z = arith.constant 0 : i32\n  %r =")
+    assert contractions(rewritten(zero, target="nvidia-h200")) == ["u8 s8 s32"]
+    one = plain.replace("  %r =", "  %z = arith.constant 1 : i32\n  %r =")
+    assert contractions(rewritten(one, target="nvidia-h200")) == ["s8 s8 s32"]
     assert len([op for op in module.walk() if isinstance(op, linalg.ops.FillOp)]) == 0
 
 
