@@ -45,13 +45,15 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
         run_entry(module, entry, (x, y, z), buffers, {}, b"", machine.options)
         return []
     unit = Unit(module, machine.options, geometry_of(grid, block, machine.options))
-    run(unit, unit.symbol(entry), [argument(value, entry, n) for n, value in enumerate(arguments)])
+    buffers = [isinstance(value.type, MemRefType) for value in op.kernelOperands]
+    given = enumerate(zip(arguments, buffers, strict=True))
+    run(unit, unit.symbol(entry), [argument(value, entry, n, yes) for n, (value, yes) in given])
     return []
 
 
-def argument(value: Array, kernel: str, number: int) -> Pointer | Array:
+def argument(value: Array, kernel: str, number: int, buffer: bool = True) -> Pointer | Array:
     """A kernel's argument: a memref as a pointer to its bytes, a scalar as a uniform value."""
-    if value.ndim:
+    if buffer:
         return start_of(Memory.of_array(value, f"argument {number} of @{kernel}"))
     return value.reshape(1, 1, 1)
 

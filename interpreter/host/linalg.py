@@ -27,6 +27,7 @@ from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
 from xdsl_spirv.interpreter.host.machine import Host, host
 from xdsl_spirv.interpreter.host.windows import sum_of_products
 from xdsl_spirv.interpreter.kernel.control_flow import body_of
+from xdsl_spirv.interpreter.kernel.memref import gathered
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.unit import Unit
@@ -101,20 +102,7 @@ def captured_values(block: Block) -> list[SSAValue]:
 @action(tensor.ExtractOp)
 def extract(op: tensor.ExtractOp, unit: Unit) -> Function:
     """An element of a tensor at each point: a gather. Points that a mask leaves out read any."""
-
-    def gather(points: Points, array: Array, *indexes: Array) -> Array:
-        if points.mask is not None:
-            bounds = zip(indexes, array.shape, strict=True)
-            indexes = tuple(np.clip(index, 0, size - 1) for index, size in bounds)
-        for dimension, (index, size) in enumerate(zip(indexes, array.shape, strict=True)):
-            if index.size and not (0 <= index.min() and index.max() < size):
-                raise InterpreterError(
-                    f"dimension {dimension} of {size} elements is read at "
-                    f"{index.min()} to {index.max()}"
-                )
-        return array[indexes] if indexes else array.reshape(1, 1, 1)
-
-    return gather
+    return gathered
 
 
 @action(cf.AssertOp)

@@ -182,6 +182,15 @@ def extract_slice(machine: Host, op: Operation, operands: Sequence[Any]) -> list
     return [part.copy()]
 
 
+@host(memref.SubviewOp)
+def subview(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
+    """The same memory; unit dimensions dropped as the result's type has it."""
+    slices, _ = _slices(op, operands[1:])
+    part = operands[0][tuple(slices)]
+    shape = op.results[0].type.get_shape()  # pyright: ignore
+    return [part if len(shape) == part.ndim else part.reshape(shape)]
+
+
 @host(tensor.InsertSliceOp)
 def insert_slice(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
     """The second tensor with part of it replaced by the first."""

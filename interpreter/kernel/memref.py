@@ -71,12 +71,32 @@ def element_pointer(type: MemRefType[Any], unit: Unit) -> Callable[..., Pointer]
     return at
 
 
+def gathered(points: Any, array: Array, *indexes: Array) -> Array:
+    """Elements of a whole array; lanes or points that the mask leaves out read any."""
+    if points.mask is not None:
+        bounds = zip(indexes, array.shape, strict=True)
+        indexes = tuple(np.clip(index, 0, size - 1) for index, size in bounds)
+    for dimension, (index, size) in enumerate(zip(indexes, array.shape, strict=True)):
+        if index.size and not (0 <= index.min() and index.max() < size):
+            raise InterpreterError(
+                f"dimension {dimension} of {size} elements is read at "
+                f"{index.min()} to {index.max()}"
+            )
+    return array[indexes] if indexes else array.reshape(1, 1, 1)
+
+
 @action(memref.LoadOp)
 def load(op: memref.LoadOp, unit: Unit) -> Function:
-    """The element at the indices."""
+    """The element at the indices; in a body that the host runs a memref is a whole array."""
     type = memref_type(op.memref)
     form, at = element_form(type, unit), element_pointer(type, unit)
-    return lambda wave, base, *indices: memory.load(at(base, *indices), form, wave.mask)
+
+    def call(wave: Wave, base: Pointer | Array, *indices: Array) -> Any:
+        if isinstance(base, np.ndarray):
+            return gathered(wave, base, *indices)
+        return memory.load(at(base, *indices), form, wave.mask)
+
+    return call
 
 
 @action(memref.StoreOp)

@@ -105,7 +105,8 @@ def form(block: Block) -> None:
         contraction = _contraction(op)
         if contraction is not None:
             form_contraction(contraction)
-    for op in list(block.ops):
+    # Fills last: those that the others read have been copied into their dispatches by then.
+    for op in sorted(block.ops, key=lambda op: isinstance(op, linalg.ops.FillOp)):
         if op.parent_block() is block and _computes(op):
             form_loops(op)
     for op in reversed(list(block.ops)):

@@ -246,6 +246,10 @@ class Reader:
             self.arrays[value] = array
             self.written[value] = None
             return
+        if view.source not in self.views and view.source not in self.arrays:
+            # Nobody has read it: what a kernel writes is new memory.
+            shape, element = shaped(view.source, op)
+            self.arrays[view.source] = Unwritten(shape, element, op)
         self.write(view.source, view.write(self.array(view.source, op), array), op)
 
 

@@ -31,9 +31,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, PackOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, LoopsAttr, PackOp
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
+from xdsl_spirv.passes.kernel.loops_body import LoopsBody, loops_name
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
@@ -64,9 +65,13 @@ class OutlineDispatchesPass(ModulePass):
                 shape = _Shape(packing.grid, (packing.invocations, 1, 1))
                 _launch(dispatch, KernelBody(dispatch, None), _pack_name(pack), shape, kernels)
                 continue
+            loops = dispatch.attributes.get(SCHEDULE)
+            if isinstance(loops, LoopsAttr):
+                self._outline_loops(dispatch, loops, kernels)
+                continue
             root = _root(dispatch)
             if root is None:
-                continue
+                refuse(self.name, dispatch, "it has no #schedule.loops: run assign-schedule")
             schedule = root.attributes.get(SCHEDULE)
             if not isinstance(schedule, ContractionAttr):
                 refuse(self.name, root, "it has no #schedule.contraction: run assign-schedule")
@@ -87,6 +92,13 @@ class OutlineDispatchesPass(ModulePass):
                     regions=[Region(Block(kernels.functions))],
                 )
             )
+
+    def _outline_loops(self, dispatch: DispatchOp, loops: LoopsAttr, kernels: _Kernels) -> None:
+        try:
+            body = LoopsBody(dispatch, loops)
+        except Unplaced as error:
+            refuse(self.name, error.op, str(error))
+        _launch(dispatch, body, loops_name(dispatch), _Shape(loops.grid, loops.block), kernels)
 
     def _enclose(self, root: Operation) -> None:
         """Put a scheduled contraction that stands alone into a dispatch."""

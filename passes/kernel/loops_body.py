@@ -1,0 +1,233 @@
+"""
+The body of a dispatch that is no contraction, on buffers: moves of elements are views and copies.
+
+    tensor.insert_slice %part into %whole      linalg.copy %whole to %r
+                                        ->     %v = memref.subview %r; memref.copy %part to %v
+
+None of the copies is made: `loops-to-invocations` reads through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects import arith, bufferization, linalg, memref, tensor
+from xdsl.dialects.builtin import MemRefType, StridedLayoutAttr, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
+from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
+from xdsl_spirv.passes.schedule.contraction import pads_with_zeros
+
+
+class LoopsBody(KernelBody):
+    """
+    A kernel's region for a dispatch with a `#schedule.loops`.
+
+    Raises `Unplaced` for an operation that has no form on buffers.
+    """
+
+    def __init__(self, dispatch: DispatchOp, schedule: LoopsAttr):
+        super().__init__(dispatch, None)
+        for op in self.block.ops:
+            if isinstance(op, CollectiveOp):
+                op.attributes[SCHEDULE] = schedule
+
+    def _convert(self, op: Operation) -> None:
+        match op:
+            case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
+                self._reshaped(op)
+            case tensor.CastOp():
+                self._define(op.results[0], self._of(op.source))
+            case tensor.ExtractSliceOp():
+                self._extracted(op)
+            case tensor.InsertSliceOp():
+                self._inserted(op)
+            case tensor.ConcatOp():
+                self._joined(op)
+            case tensor.PadOp() if not pads_with_zeros(op) or op.result in self.dispatch.yielded:
+                self._surrounded(op)
+            case tensor.ExtractOp():
+                indices = [self._of(index) for index in op.indices]
+                load = memref.LoadOp.get(self._of(op.tensor), indices)
+                self.ops.append(load)
+                self._memory[op.result] = load.res
+            case bufferization.AllocTensorOp():
+                pass
+            case LinalgStructuredOperation():
+                for value in captured_by(op):
+                    self._memory[value] = self._of(value)
+                self._structured(op)
+                _load_elements(self.ops[-1])
+            case _ if not op.regions and op.operands and _is_scalar(op):
+                self._computed(op)
+            case _:
+                super()._convert(op)
+
+    def _of(self, value: SSAValue, role: str = "") -> SSAValue:
+        if isinstance(value.owner, tensor.EmptyOp | bufferization.AllocTensorOp):
+            # Read for its shape, as the windows of a pooling are.
+            return self._place(value)
+        return super()._of(value, role)
+
+    def _define(self, result: SSAValue, memory: SSAValue) -> None:
+        """A result is a view of memory, copied if it leaves the dispatch."""
+        if result in self.dispatch.yielded:
+            self._copy(memory, self._place(result))
+        else:
+            self._memory[result] = memory
+
+    def _copy(self, source: SSAValue, target: SSAValue) -> None:
+        self.ops.append(memref.CopyOp(source, target))
+
+    def _computed(self, op: Operation) -> None:
+        """Scalars outside of all loops."""
+        copy = op.clone(value_mapper={v: self._of(v) for v in op.operands})
+        self.ops.append(copy)
+        self._memory |= zip(op.results, copy.results, strict=True)
+
+    def _reshaped(self, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> None:
+        source = self._of(op.operands[0])
+        type = buffer_type(op.results[0].type, _space(source))
+        kind: type[Operation] = memref.CollapseShapeOp
+        properties: dict[str, Attribute] = {"reassociation": op.reassociation}
+        if isinstance(op, tensor.ExpandShapeOp):
+            kind = memref.ExpandShapeOp
+            properties["static_output_shape"] = op.static_output_shape
+        made = kind.create(operands=[source], result_types=[type], properties=properties)
+        self.ops.append(made)
+        self._define(op.results[0], made.results[0])
+
+    def _subview(
+        self,
+        memory: SSAValue,
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        shape: Sequence[int] | None = None,
+    ) -> SSAValue:
+        """Part of a buffer; `shape` without some of the dimensions of size 1."""
+        source = memory.type
+        assert isinstance(source, MemRefType)
+        known = source.get_strides()
+        steps = [step for step in known or () if step is not None]
+        layout = source.layout
+        start = layout.get_offset() if isinstance(layout, StridedLayoutAttr) else 0
+        start = (start or 0) + sum(o * s for o, s in zip(offsets, steps, strict=True))
+        kept = _kept(sizes, sizes if shape is None else shape)
+        result = MemRefType(
+            source.element_type,
+            [sizes[axis] for axis in kept],
+            StridedLayoutAttr([strides[axis] * steps[axis] for axis in kept], start),
+            source.memory_space,
+        )
+        view = memref.SubviewOp(memory, (), (), (), offsets, sizes, strides, result)
+        self.ops.append(view)
+        return view.result
+
+    def _extracted(self, op: tensor.ExtractSliceOp) -> None:
+        shape = op.result.type.get_shape()
+        part = self._subview(self._of(op.source), *_places(op), shape)
+        self._define(op.result, part)
+
+    def _inserted(self, op: tensor.InsertSliceOp) -> None:
+        place = self._place(op.result)
+        if not isinstance(op.dest.owner, tensor.EmptyOp):
+            self._copy(self._of(op.dest), place)
+        source = self._of(op.source)
+        assert isinstance(source.type, MemRefType)
+        self._copy(source, self._subview(place, *_places(op), source.type.get_shape()))
+
+    def _joined(self, op: tensor.ConcatOp) -> None:
+        place, axis, start = self._place(op.result), op.dim.value.data, 0
+        for value in op.inputs:
+            source = self._of(value)
+            assert isinstance(source.type, MemRefType)
+            sizes = source.type.get_shape()
+            offsets = [start if each == axis else 0 for each in range(len(sizes))]
+            self._copy(source, self._subview(place, offsets, sizes, [1] * len(sizes)))
+            start += sizes[axis]
+
+    def _surrounded(self, op: tensor.PadOp) -> None:
+        """A padding is what is left of a fill."""
+        last = op.region.block.last_op
+        if last is None or any(arg.first_use for arg in op.region.block.args):
+            raise Unplaced(op, "its value depends on the place")
+        value = last.operands[0]
+        if isinstance(value.owner, arith.ConstantOp) and value not in self._memory:
+            self._scalar(value.owner)
+        place, source = self._place(op.result), self._of(op.source)
+        self.ops.append(linalg.ops.FillOp([self._of(value)], [place], []))
+        assert isinstance(source.type, MemRefType)
+        sizes = source.type.get_shape()
+        low = [int(each) for each in op.static_low.get_values()]
+        self._copy(source, self._subview(place, low, sizes, [1] * len(sizes)))
+
+
+def _space(memory: SSAValue):
+    assert isinstance(memory.type, MemRefType)
+    return memory.type.memory_space
+
+
+def _is_scalar(op: Operation) -> bool:
+    """Whether an operation has to do with scalars only."""
+    values = (*op.operands, *op.results)
+    return bool(op.results) and not any(hasattr(value.type, "get_shape") for value in values)
+
+
+def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
+    """Offsets, sizes and strides."""
+    if op.offsets or op.sizes or op.strides:
+        raise Unplaced(op, "its offsets, sizes or strides are dynamic: make them static")
+    places = (op.static_offsets, op.static_sizes, op.static_strides)
+    offsets, sizes, strides = ([int(v) for v in each.get_values()] for each in places)
+    return offsets, sizes, strides
+
+
+def _kept(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
+    """The dimensions that stay when others of size 1 are dropped to give `shape`."""
+    kept: list[int] = []
+    left = list(shape)
+    for axis, size in enumerate(sizes):
+        if left and size == left[0]:
+            kept.append(axis)
+            del left[0]
+    assert not left and prod(sizes) == prod(shape)
+    return kept
+
+
+def loops_name(dispatch: DispatchOp) -> str:
+    """`elementwise_MxN`, `reduction_M`, `move_MxN` by what the first result is."""
+    ops = list(dispatch.body.block.ops)
+    loops = [op for op in ops if isinstance(op, LinalgStructuredOperation)]
+    kind = "elementwise" if any(not isinstance(op, linalg.ops.FillOp) for op in loops) else "move"
+    for op in loops:
+        if any(each.data != IteratorType.PARALLEL for each in op.get_iterator_types()):
+            kind = "reduction"
+    type = dispatch.outputs[0].type
+    assert isinstance(type, TensorType)
+    return "_".join((kind, "x".join(map(str, type.get_shape())))).removesuffix("_")
+
+
+def captured_by(op: Operation) -> list[SSAValue]:
+    """The tensors that a body reads element by element."""
+    return [
+        inner.operands[0]
+        for inner in op.walk()
+        if isinstance(inner, tensor.ExtractOp) and not op.is_ancestor(inner.operands[0].owner)
+    ]
+
+
+def _load_elements(op: Operation) -> None:
+    """tensor.extract on what is now a buffer -> memref.load."""
+    for inner in [each for each in op.walk() if isinstance(each, tensor.ExtractOp)]:
+        block = inner.parent_block()
+        assert block is not None
+        source, *indices = inner.operands
+        load = memref.LoadOp.get(source, indices)
+        block.insert_op_before(load, inner)
+        inner.result.replace_all_uses_with(load.res)
+        block.erase_op(inner)
