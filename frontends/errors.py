@@ -10,14 +10,22 @@ class FrontendError(Exception):
     A model file is broken, incomplete, or holds what no importer takes.
 
     `cause` says what is wrong, `place` where (the file, a node, an input), `remedy` what to do.
-    `kind` sorts the causes for those who count them.
+    `kind` sorts the causes for those who count them; `operator` is that of the node at fault.
     """
 
-    def __init__(self, cause: str, place: str = "", remedy: str = "", kind: str = "refused"):
+    def __init__(
+        self,
+        cause: str,
+        place: str = "",
+        remedy: str = "",
+        kind: str = "refused",
+        operator: str | None = None,
+    ):
         self.cause = cause
         self.place = place
         self.remedy = remedy
         self.kind = kind
+        self.operator = operator
         super().__init__(cause)
 
     def __str__(self) -> str:

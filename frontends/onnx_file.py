@@ -119,6 +119,30 @@ def inputs_of(model: Model) -> list[Any]:
     return [value for value in model.graph.input if value.name not in known]
 
 
+def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
+    """Turn inputs into constants; raises `FrontendError` for a name that is no input's."""
+    numpy_helper = import_module("onnx.numpy_helper") if values else None
+    inputs = {value.name: value for value in inputs_of(model)}
+    for name, array in values.items():
+        if name not in inputs:
+            raise FrontendError(
+                f"there is no input {name!r}", f"inputs: {', '.join(inputs)}", "rename it"
+            )
+        assert numpy_helper is not None
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+        model.graph.input.remove(inputs[name])
+
+
+def is_function(operator: str) -> bool:
+    """Whether ONNX defines an operator by other operators."""
+    defs = import_module("onnx.defs")
+    try:
+        schema = defs.get_schema(operator)
+    except defs.SchemaError:
+        return False
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
 def dimension_name(value: Any, position: int) -> str:
     """What `--dim` calls a dimension: its own name where it is one, else `input.position`."""
     name = value.type.tensor_type.shape.dim[position].dim_param

@@ -38,6 +38,7 @@ def import_onnx(
     dims: Mapping[str, int] | None = None,
     *,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    constants: Mapping[str, Array] | None = None,
     dynamic: bool = False,
     simplify: bool = True,
     timeout: float = TIMEOUT,
@@ -48,9 +49,10 @@ def import_onnx(
     Import an ONNX file, or a `ModelProto`.
 
     `dims` gives open input dimensions their sizes by name (`batch`, or `x.0` for the first of the
-    input `x`), `shapes` by whole inputs; with `dynamic` others stay open. A `worker` may serve many
-    imports; without one a process is started for this one. `find_crashes` looks for the node where
-    torch-mlir dies without a word.
+    input `x`), `shapes` by whole inputs; with `dynamic` others stay open. `constants` gives inputs
+    their values, as those need that shapes depend on. A `worker` may serve many imports; without
+    one a process is started for this one. `find_crashes` looks for the node where torch-mlir dies
+    without a word.
 
     Raises `FrontendError` for a file that is none, for open dimensions, and for what torch-mlir
     refuses, naming the node.
@@ -60,6 +62,7 @@ def import_onnx(
     else:
         proto = model
         onnx_file.check_model(proto, "the model")
+    onnx_file.fix_inputs(proto, constants or {})
     onnx_file.fix_dimensions(proto, dims or {}, shapes)
     if not dynamic:
         onnx_file.refuse_open_dimensions(proto)
@@ -85,6 +88,22 @@ def _with_node(error: FrontendError, proto: Any, worker: TorchMLIR) -> FrontendE
     return FrontendError(error.cause, place, error.remedy, error.kind)
 
 
+def _work(job: dict[str, Any], folder: Path, worker: TorchMLIR) -> None:
+    """Run a job, once more for each operator that torch-mlir lacks and ONNX defines by others."""
+    expand: list[str] = []
+    first: FrontendError | None = None
+    while True:
+        try:
+            return worker.run(job | {"expand": expand}, folder)
+        except FrontendError as error:
+            first = first or error
+            name = error.operator
+            if name is None or name in expand or not onnx_file.is_function(name):
+                raise first from None
+            expand.append(name)
+            (folder / "error.json").unlink(missing_ok=True)
+
+
 def _imported(
     proto: Any, inputs: list[Value], simplify: bool, worker: TorchMLIR, find_crashes: bool
 ) -> ImportedModel:
@@ -93,7 +112,7 @@ def _imported(
         path = Path(name, "model.onnx")
         onnx_file.save_model(proto, path)
         try:
-            worker.run({"model": str(path), "simplify": simplify, "lift": LIFT}, folder)
+            _work({"model": str(path), "simplify": simplify, "lift": LIFT}, folder, worker)
         except FrontendError as error:
             if error.kind == "crash" and find_crashes:
                 raise _with_node(error, proto, worker) from None

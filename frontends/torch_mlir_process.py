@@ -27,7 +27,7 @@ TIMEOUT = 600.0
 """Seconds for one model. The largest that was tried takes three."""
 
 NODE = re.compile(r'"([^"]+)"\)?:? error: |error: "([^"]+)"|loc\("([^"]+)"')
-OPERATOR = re.compile(r'name = "onnx\.(\w+)"|onnx\.(\w+)')
+OPERATOR = re.compile(r'"onnx\.([A-Z]\w+)"')
 REASON = re.compile(r"error: (?:\"[^\"]*\": ?)?(.+)")
 
 
@@ -158,8 +158,9 @@ def explain(stage: str, text: str, fallback: str = "the import failed") -> Front
     if "failed to legalize operation 'torch.operator'" in cause:
         cause = "it does not lower this operator, or not in this form"
     where = [f"step: {stage}"]
-    if operator is not None:
-        where.insert(0, f"operator {next(filter(None, operator.groups()))}")
+    kind = operator.group(1) if operator is not None else None
+    if kind is not None:
+        where.insert(0, f"operator {kind}")
     if node is not None:
         where.insert(0, f"node {next(filter(None, node.groups()))!r}")
     shown = cause if len(cause) < 300 else cause[:297] + "..."
@@ -169,4 +170,5 @@ def explain(stage: str, text: str, fallback: str = "the import failed") -> Front
         f"torch-mlir refuses the model: {shown}",
         ", ".join(where),
         "replace the node, or cut the model there",
+        operator=kind,
     )

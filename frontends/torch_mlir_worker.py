@@ -2,10 +2,10 @@
 The process that runs torch-mlir: ONNX files in, `linalg` on tensors and weights out.
 
 It is a process of its own because torch-mlir ends it on some inputs. It reads jobs, one JSON object
-a line, from standard input: `{"model": PATH, "out": DIR, "simplify": true, "lift": BYTES}`. Into
-DIR go `module.mlir` (MLIR's generic form), `weights.safetensors`, `interface.json`, or
-`error.json`; `stage` says how far it came, which is all that is left of a crash. It imports neither
-xDSL nor numpy beyond what onnx does.
+a line, from standard input: `{"model": PATH, "out": DIR, "simplify": true, "lift": BYTES}`, and
+perhaps `"expand": [OPERATOR]`. Into DIR go `module.mlir` (MLIR's generic form), `interface.json`,
+`weights.safetensors`, or `error.json`; `stage` says how far it came, which is all that is left of a
+crash. It imports neither xDSL nor numpy beyond what onnx does.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
     stage.enter("saving weights")
     save(folder / "weights.safetensors", weights)
     (folder / "interface.json").write_text(json.dumps(interface(model, list(weights))))
-    module = lower(model, stage)
+    module = lower(model, stage, job.get("expand", []))
     stage.enter("printing")
     (folder / "locations.json").write_text(json.dumps(locations(module)))
     (folder / "module.mlir").write_text(
@@ -173,14 +173,21 @@ def interface(model: Any, weights: list[str]) -> dict[str, Any]:
     }
 
 
-def lower(model: Any, stage: Stage) -> Any:
-    """The model as an operation of MLIR that holds `linalg` on tensors."""
+def lower(model: Any, stage: Stage, expand: list[str]) -> Any:
+    """
+    The model as an operation of MLIR that holds `linalg` on tensors.
+
+    The operators `expand` are replaced by what ONNX defines them as, for torch-mlir lacks them.
+    """
     stage.enter("torch-mlir import")
     context = package("torch_mlir.ir").Context()
     onnx_importer = package("torch_mlir.extras.onnx_importer")
     manager = package("torch_mlir.passmanager").PassManager
     package("torch_mlir.dialects.torch").register_dialect(context)
-    info = onnx_importer.ModelInfo(model)
+    config = onnx_importer.Config()
+    lists = config.function_expansion_allowlists_by_domain
+    lists[""] = {*lists[""], *expand}
+    info = onnx_importer.ModelInfo(model, config=config)
     module = info.create_module(context=context)
     operation = getattr(module, "operation", module)
     onnx_importer.NodeImporter.define_function(info.main_graph, operation).import_all()

@@ -120,6 +120,14 @@ def assertion(op: cf.AssertOp, unit: Unit) -> Function:
     return check
 
 
+@host(cf.AssertOp)
+def host_assertion(machine: Host, op: cf.AssertOp, operands: Sequence[Any]) -> list[Any]:
+    """The condition holds."""
+    if not operands[0]:
+        raise InterpreterError(f"an assertion of the program failed: {op.msg.data}", op)
+    return []
+
+
 class Body:
     """A body compiled to run on arrays over the iteration space."""
 
