@@ -3,8 +3,8 @@ Who works on a row together, and how what each of them found becomes one result.
 
 A reduction is taken apart where its body is `accumulated <op> new` with an operation whose order
 does not matter: each invocation of the group takes every n-th element, and the partial results are
-exchanged, within a subgroup by group arithmetic or shuffles, between subgroups through Workgroup
-memory. Anything else an invocation computes by itself, in the order of the loops.
+exchanged, within a subgroup by group arithmetic, rotations or shuffles, between subgroups through
+Workgroup memory. Anything else an invocation computes by itself, in the order of the loops.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from xdsl_spirv.passes.kernel.builder import Index
 from xdsl_spirv.passes.kernel.loops_arrays import Loops
 from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
 from xdsl_spirv.passes.kernel.loops_code import LoopsCode, Point
+from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
 from xdsl_spirv.targets import Target
 
 UNROLLED = 16
@@ -155,8 +156,8 @@ def _depends(value: SSAValue, carried: Sequence[SSAValue], loops: Loops) -> bool
 class Lanes:
     """
     The invocations that share a row: this is invocation `lane` of `size`, in group `number` of
-    `count`. `subgroups` are those of a workgroup that works together; `shuffle` and `arithmetic`
-    say what the target's subgroups can do, `memory` whether all may meet at a barrier.
+    `count`. `subgroups` are those of a workgroup that works together; `shuffle`, `arithmetic` and
+    `rotate` say what the target's subgroups can do, `memory` whether all may meet at a barrier.
     """
 
     b: LoopsBuilder
@@ -170,6 +171,7 @@ class Lanes:
     shuffle: bool = False
     arithmetic: bool = False
     memory: bool = True
+    rotate: bool = False
     depth: int = 0
 
     def at(self, depth: int) -> Lanes:
@@ -265,7 +267,11 @@ class Lanes:
         type = each.type
         if type == i1 or isinstance(type, BFloat16Type):
             return False
-        return self.memory or self.shuffle or (self.arithmetic and kind_of(each) is not None)
+        return self.memory or self._in_registers(each)
+
+    def _in_registers(self, each: Combination) -> bool:
+        """Whether the invocations of a subgroup can combine without memory."""
+        return self.shuffle or self.rotate or (self.arithmetic and kind_of(each) is not None)
 
     def _exchanged(
         self, code: LoopsCode, combinations: Sequence[Combination], values: Sequence[SSAValue]
@@ -273,7 +279,7 @@ class Lanes:
         """What all invocations of the group found, together."""
         found: list[SSAValue] = []
         for each, value in zip(combinations, values, strict=True):
-            if not self.shuffle and not (self.arithmetic and kind_of(each)):
+            if not self._in_registers(each):
                 found.append(self._through_memory(code, each, value, self.size, self.lane))
                 continue
             value = self._in_subgroup(code, each, value)
@@ -287,13 +293,14 @@ class Lanes:
         kind = kind_of(each)
         if self.arithmetic and kind is not None:
             return self.b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
-        distance = 1
-        while distance < self.subgroup_size:
-            mask = self.b.constant(IntegerAttr(distance, 32))
-            other = self.b.add(spirv_group.GroupNonUniformShuffleXorOp(Scope.Subgroup, value, mask))
-            value = each.of(code, value, other)
-            distance *= 2
-        return value
+        reduce = reduce_by_rotations if self.rotate else reduce_by_shuffles
+        return reduce(
+            self.b.add,
+            lambda number: self.b.constant(IntegerAttr(number, 32)),
+            value,
+            self.subgroup_size,
+            lambda x, y: each.of(code, x, y),
+        )
 
     def _through_memory(
         self, code: LoopsCode, each: Combination, value: SSAValue, count: int, number: Index
@@ -327,6 +334,7 @@ def group_of(b: LoopsBuilder, schedule: LoopsAttr, target: Target) -> Lanes:
         return Lanes(b, number, workgroups * invocations, 0, 1, elements)
     shuffle = "subgroup-shuffle" in target.features
     arithmetic = "subgroup-arithmetic" in target.features
+    rotate = "subgroup-rotate" in target.features
     subgroups = invocations // size
     if reduce == "subgroup":
         lane: Index = b.lane_id(size)
@@ -343,6 +351,7 @@ def group_of(b: LoopsBuilder, schedule: LoopsAttr, target: Target) -> Lanes:
             shuffle,
             arithmetic,
             memory=False,
+            rotate=rotate,
         )
     return Lanes(
         b,
@@ -355,4 +364,5 @@ def group_of(b: LoopsBuilder, schedule: LoopsAttr, target: Target) -> Lanes:
         size,
         shuffle,
         arithmetic,
+        rotate=rotate,
     )

@@ -38,7 +38,7 @@ from xdsl_spirv.targets import Target
 
 PASS = "loops-to-invocations"
 
-EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-shuffle"))
+EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
 """Features by which the invocations of a subgroup reduce."""
 
 

@@ -84,7 +84,11 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
             units = rows // elements
         return LoopsAttr(alone, _groups(units, alone, target), elements)
     size = target.subgroup_size
-    exchanges = {"subgroup-arithmetic", "subgroup-shuffle"} & target.features
+    exchanges = {
+        "subgroup-arithmetic",
+        "subgroup-rotate",
+        "subgroup-shuffle",
+    } & target.features
     if exchanges and (rows * size >= busy or longest <= 2 * size):
         workgroup = max(size, alone // size * size)
         return LoopsAttr(workgroup, _groups(rows * size, workgroup, target), 1, "subgroup")

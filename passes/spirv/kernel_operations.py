@@ -57,6 +57,7 @@ from xdsl_spirv.dialects.spirv.memory import (
     StoreOp,
     pointer_type,
 )
+from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv import kernel_math, kernel_scalars
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode, stored
@@ -74,6 +75,7 @@ BARRIER = (
 DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
 GROUP: tuple[type[Operation], ...] = (
+    GroupNonUniformRotateKHROp,
     group.GroupNonUniformShuffleXorOp,
     group.GroupNonUniformIAddOp,
     group.GroupNonUniformFAddOp,
