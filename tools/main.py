@@ -38,6 +38,8 @@ def parser() -> argparse.ArgumentParser:
 
     _compile(add("compile", "Compile a model, or linalg on tensors, into a program for a device."))
     _run(add("run", "Run a compiled program, or compile, run and compare a model."))
+    _devices(add("devices", "List the Vulkan devices, or describe one for --target.", "devices"))
+    add("doctor", "Find out whether programs run on a Vulkan device, and why not.", "doctor")
     _translate(add("translate", "MLIR to a SPIR-V binary, or a binary to MLIR."))
     _interpret(add("interpret", "Run a host function at any stage of its lowering."))
     _check_passes(
@@ -133,6 +135,20 @@ def _run(command: argparse.ArgumentParser) -> None:
         help="look for undefined behaviour, as `interpret --check`: all, races, bounds, ...",
     )
     _inputs(command)
+
+
+def _devices(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--device", metavar="NAME", help="only vulkan:N, or vulkan for the best")
+    command.add_argument("--json", action="store_true", help="print everything as JSON")
+    command.add_argument(
+        "--write-target", metavar="FILE", help="write a target file of the device (the best one)"
+    )
+    command.add_argument(
+        "--compute-units",
+        type=int,
+        metavar="N",
+        help="workgroups that run at once, where the device does not say",
+    )
 
 
 def _translate(command: argparse.ArgumentParser) -> None:

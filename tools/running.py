@@ -79,10 +79,7 @@ def _on_the_best(
     program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
 ) -> dict[str, Array] | None:
     """The results on the best Vulkan device; None if there is none that can run the program."""
-    from xdsl_spirv.runtime.vulkan.loader import open_library
-
     try:
-        open_library()
         with _opened(None, arguments) as device:
             results = _executed(device, program, inputs, arguments.time)
             print(f"ran on vulkan:{device.info.index} ({device.info.name})", file=sys.stderr)

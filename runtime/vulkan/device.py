@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -58,15 +58,14 @@ def parse_name(name: str) -> int | None:
     return int(number) if colon else None
 
 
-def best_first(devices: Iterable[PhysicalDevice]) -> list[PhysicalDevice]:
+def rank(info: DeviceInfo) -> tuple[int, int]:
     """Discrete before integrated, real before emulated, then as the loader has them."""
-    kinds = list(physical.KINDS.values())
-    return sorted(devices, key=lambda device: (kinds.index(device.info.kind), device.info.index))
+    return list(physical.KINDS.values()).index(info.kind), info.index
 
 
 def choose(instance: Instance, number: int | None) -> PhysicalDevice:
     """Device `number` of the loader, or the best one."""
-    found = best_first(instance.devices)
+    found = sorted(instance.devices, key=lambda device: rank(device.info))
     shown = ", ".join(f"vulkan:{d.info.index} {d.info.name}" for d in instance.devices)
     if not found:
         raise NoVulkanError(

@@ -18,19 +18,21 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan import errors
-from xdsl_spirv.runtime.vulkan.device import TIMEOUT, open_device
+from xdsl_spirv.runtime.vulkan.device import TIMEOUT, rank
 from xdsl_spirv.runtime.vulkan.errors import (
     DeviceLostError,
     DeviceTimeoutError,
     VulkanError,
 )
-from xdsl_spirv.runtime.vulkan.loaded import Bytes, LoadedWork, Time
+from xdsl_spirv.runtime.vulkan.loaded import Bytes, Time
+from xdsl_spirv.runtime.vulkan.loader import open_library
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.work import Work
@@ -42,45 +44,47 @@ START_SECONDS = 60.0
 class RemoteWork:
     """Work that the other process has ready."""
 
-    def __init__(self, device: IsolatedDevice, number: int):
-        self.device, self.number = device, number
+    def __init__(self, worker: Worker, number: int):
+        self.worker, self.number = worker, number
 
     def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]:
         given = {name: bytes(value) for name, value in inputs.items()}
-        return self.device.ask("run", self.number, given, timeout, seconds=timeout)
+        return self.worker.ask("run", self.number, given, timeout, seconds=timeout)
 
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
-        return self.device.ask("time", self.number, count, timeout, warm_up, seconds=timeout * 2)
+        return self.worker.ask("time", self.number, count, timeout, warm_up, seconds=timeout * 2)
 
     def executables(self) -> list[list[dict[str, int | float | bool]]]:
-        return self.device.ask("executables", self.number)
+        return self.worker.ask("executables", self.number)
 
 
-class IsolatedDevice(Executor[RemoteWork]):
-    """`VulkanDevice` by way of a worker process; a context manager."""
+class Worker:
+    """The other process: it does what it is asked, or is ended."""
 
-    def __init__(self, name: str | None, timeout: float, validation: bool | None):
-        super().__init__(timeout)
+    def __init__(self) -> None:
+        # Where there is no loader nobody has to be started to find out.
+        open_library()
         self.process = subprocess.Popen(
-            [*python_command(), "-m", "xdsl_spirv.runtime.vulkan.worker"],
+            [*python_command(), "-m", "xdsl_spirv.runtime.vulkan.serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(),
         )
         self._answers: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
-        try:
-            self.info: DeviceInfo = self.ask("open", name, timeout, validation)
-        except BaseException:
-            self.kill()
-            raise
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        with contextlib.suppress(OSError, ValueError, EOFError, pickle.UnpicklingError):
+        try:
             while True:
                 self._answers.put(receive(self.process.stdout))
-        self._answers.put(None)
+        except Exception:
+            # The end of the process, whatever was left half written.
+            self._answers.put(None)
 
     def ask(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
         """
@@ -89,12 +93,12 @@ class IsolatedDevice(Executor[RemoteWork]):
         Raises what it raised, and `DeviceLostError` if it died, `DeviceTimeoutError` if it is late.
         """
         assert self.process.stdin is not None
-        if self.process.poll() is not None:
+        if not self.alive:
             raise self._died(what)
         try:
             send(self.process.stdin, (what, arguments))
             answer = self._answers.get(timeout=START_SECONDS + seconds)
-        except (BrokenPipeError, OSError) as error:
+        except OSError as error:
             raise self._died(what) from error
         except queue.Empty:
             self.kill()
@@ -129,25 +133,9 @@ class IsolatedDevice(Executor[RemoteWork]):
             "--sanitize all`, and validate its kernels with `xdsl-spirv validate`",
         )
 
-    def load(self, work: Work, statistics: bool = False) -> RemoteWork:
-        return RemoteWork(self, self.ask("load", work, statistics, seconds=self.timeout))
-
-    def unload(self, loaded: RemoteWork) -> None:
-        self.forget(loaded)
-        if self.process.poll() is None:
-            self.ask("unload", loaded.number)
-
-    def lacks(self, work: Work) -> list[str]:
-        return self.ask("lacks", work)
-
-    @property
-    def messages(self) -> list[str]:
-        """What the validation layer said in the other process."""
-        return self.ask("messages")
-
     def kill(self) -> None:
         """End the process now."""
-        if self.process.poll() is None:
+        if self.alive:
             self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -157,15 +145,46 @@ class IsolatedDevice(Executor[RemoteWork]):
 
     def close(self) -> None:
         """Have the process take everything back and end; closing twice does nothing."""
-        if self.process.poll() is None:
+        if self.alive:
             with contextlib.suppress(VulkanError):
                 self.ask("close")
             with contextlib.suppress(subprocess.TimeoutExpired):
-                assert self.process.stdin is not None
-                with contextlib.suppress(OSError):
-                    self.process.stdin.close()
                 self.process.wait(5)
         self.kill()
+
+
+class IsolatedDevice(Executor[RemoteWork]):
+    """`VulkanDevice` by way of a worker process; a context manager."""
+
+    def __init__(self, name: str | None, timeout: float, validation: bool | None):
+        super().__init__(timeout)
+        self.worker = Worker()
+        try:
+            self.info: DeviceInfo = self.worker.ask("open", name, timeout, validation)
+        except BaseException:
+            self.worker.kill()
+            raise
+
+    def load(self, work: Work, statistics: bool = False) -> RemoteWork:
+        number = self.worker.ask("load", work, statistics, seconds=self.timeout)
+        return RemoteWork(self.worker, number)
+
+    def unload(self, loaded: RemoteWork) -> None:
+        self.forget(loaded)
+        if self.worker.alive:
+            self.worker.ask("unload", loaded.number)
+
+    def lacks(self, work: Work) -> list[str]:
+        return self.worker.ask("lacks", work)
+
+    @property
+    def messages(self) -> list[str]:
+        """What the validation layer said in the other process."""
+        return self.worker.ask("messages")
+
+    def close(self) -> None:
+        """Have the process take everything back and end; closing twice does nothing."""
+        self.worker.close()
 
     def __enter__(self) -> Self:
         return self
@@ -177,8 +196,33 @@ class IsolatedDevice(Executor[RemoteWork]):
         traceback: TracebackType | None,
     ) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt | DeviceTimeoutError):
-            self.kill()
+            self.worker.kill()
         self.close()
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What the loader offers."""
+
+    loader: str
+    loader_version: tuple[int, int, int]
+    devices: tuple[DeviceInfo, ...]
+
+    def best_first(self) -> list[DeviceInfo]:
+        return sorted(self.devices, key=rank)
+
+
+def list_devices() -> Offered:
+    """
+    The loader and its devices, asked in a process of its own.
+
+    Raises `NoVulkanError` where there is no loader or driver, `DeviceLostError` if one crashes.
+    """
+    worker = Worker()
+    try:
+        return worker.ask("list")
+    finally:
+        worker.close()
 
 
 def open_isolated(
@@ -240,72 +284,3 @@ def receive(stream: IO[bytes]) -> Any:
     if len(data) < size:
         raise EOFError
     return pickle.loads(data)
-
-
-class _Server:
-    """The other process: one device, and work by number."""
-
-    def __init__(self) -> None:
-        self.works: dict[int, LoadedWork] = {}
-        self.count = 0
-
-    def open(self, name: str | None, timeout: float, validation: bool | None) -> DeviceInfo:
-        self.device = open_device(name, timeout=timeout, validation=validation)
-        return self.device.info
-
-    def load(self, work: Work, statistics: bool) -> int:
-        self.count += 1
-        self.works[self.count] = self.device.load(work, statistics)
-        return self.count
-
-    def unload(self, number: int) -> None:
-        self.device.unload(self.works.pop(number))
-
-    def lacks(self, work: Work) -> list[str]:
-        return self.device.lacks(work)
-
-    def run(self, number: int, inputs: dict[str, bytes], timeout: float) -> dict[str, bytearray]:
-        return self.works[number].run(inputs, timeout)
-
-    def time(self, number: int, count: int, timeout: float, warm_up: float) -> list[Time]:
-        return self.works[number].time(count, timeout, warm_up)
-
-    def executables(self, number: int) -> list[list[dict[str, int | float | bool]]]:
-        return self.works[number].executables()
-
-    def messages(self) -> list[str]:
-        return self.device.messages
-
-    def close(self) -> None:
-        self.device.close()
-
-
-def main() -> None:
-    """Answer what comes through standard input until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What a driver prints must not end up between the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    server = _Server()
-    while True:
-        try:
-            what, arguments = receive(sys.stdin.buffer)
-        except EOFError:
-            break
-        try:
-            answer: tuple[str, Any] = ("value", getattr(server, what)(*arguments))
-        except ProgramError as error:
-            kind = type(error).__name__
-            answer = ("error", (kind, error.cause, error.place, error.remedy))
-        except MemoryError:
-            answer = ("error", ("VulkanError", "out of memory", "the driver's process", ""))
-        send(answers, answer)
-        if what == "close":
-            break
-    # A kernel that still runs would hold up the driver's own clean-up.
-    sys.stderr.flush()
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -212,7 +212,7 @@ def a_kernel_that_never_ends() -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         with open_isolated(timeout=1.0) as device:
-            found["process"] = device.process.pid
+            found["process"] = device.worker.process.pid
             device.load(forever).run({"x": bytes(4)}, 1.0)
     except ProgramError as error:
         found |= {"error": type(error).__name__, "text": str(error)}
@@ -228,7 +228,7 @@ def a_driver_that_crashes() -> dict[str, Any]:
     )
     with open_isolated() as device:
         ready = device.load(forever)
-        threading.Timer(1.0, os.kill, (device.process.pid, signal.SIGSEGV)).start()
+        threading.Timer(1.0, os.kill, (device.worker.process.pid, signal.SIGSEGV)).start()
         try:
             ready.run({"x": bytes(4)}, TIMEOUT)
         except ProgramError as error:
@@ -242,7 +242,7 @@ def an_interrupt() -> dict[str, Any]:
         "import sys; sys.path.insert(0, sys.argv[1]); import scenarios as s\n"
         "from xdsl_spirv.runtime.vulkan.worker import open_isolated\n"
         "with open_isolated() as device:\n"
-        "    print(device.process.pid, flush=True)\n"
+        "    print(device.worker.process.pid, flush=True)\n"
         "    work = s.Work((s.WorkBuffer('x', 4, 'input'),), {'forever': s.kernel('forever')},\n"
         "        (s.Step('forever', 'forever', (1, 1, 1), ((0, 0, 'x'),)),))\n"
         "    ready = device.load(work)\n"

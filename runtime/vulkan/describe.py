@@ -1,0 +1,216 @@
+"""
+A device as data: what `xdsl-spirv devices` prints, and the target file that passes compile for.
+
+What Vulkan does not say (how many workgroups run at once, which tiles are fast) is derived from
+what it does, and the file says so under `provenance`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from xdsl_spirv.runtime.vulkan.features import Feature
+from xdsl_spirv.runtime.vulkan.needs import SPIRV_OF_VULKAN
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+from xdsl_spirv.targets import ELEMENT_TYPES, SCHEMA_VERSION, CooperativeMatrixProperty
+
+_P = "VkPhysicalDevice"
+_11, _12, _13, _14 = (f"{_P}Vulkan{n}Features" for n in (11, 12, 13, 14))
+_EXPLICIT = f"{_P}WorkgroupMemoryExplicitLayoutFeaturesKHR"
+_ROTATE = f"{_P}ShaderSubgroupRotateFeatures"
+_BF16 = f"{_P}ShaderBfloat16FeaturesKHR"
+
+NAMES: dict[str, tuple[Feature, ...]] = {
+    "bfloat16-cooperative-matrix": (Feature(_BF16, "shaderBFloat16CooperativeMatrix"),),
+    "bfloat16-dot-product": (Feature(_BF16, "shaderBFloat16DotProduct"),),
+    "bfloat16-type": (Feature(_BF16, "shaderBFloat16Type"),),
+    "buffer-device-address": (Feature(_12, "bufferDeviceAddress"),),
+    "cooperative-matrix": (Feature(f"{_P}CooperativeMatrixFeaturesKHR", "cooperativeMatrix"),),
+    "float-controls-2": (
+        Feature(_14, "shaderFloatControls2"),
+        Feature(f"{_P}ShaderFloatControls2Features", "shaderFloatControls2"),
+    ),
+    "float16": (Feature(_12, "shaderFloat16"),),
+    "float64": (Feature(f"{_P}Features", "shaderFloat64"),),
+    "float8-type": (Feature(f"{_P}ShaderFloat8FeaturesEXT", "shaderFloat8"),),
+    "int16": (Feature(f"{_P}Features", "shaderInt16"),),
+    "int64": (Feature(f"{_P}Features", "shaderInt64"),),
+    "int8": (Feature(_12, "shaderInt8"),),
+    "integer-dot-product": (Feature(_13, "shaderIntegerDotProduct"),),
+    "scalar-block-layout": (Feature(_12, "scalarBlockLayout"),),
+    "storage-16-bit": (Feature(_11, "storageBuffer16BitAccess"),),
+    "storage-8-bit": (Feature(_12, "storageBuffer8BitAccess"),),
+    "subgroup-rotate": (
+        Feature(_14, "shaderSubgroupRotate"),
+        Feature(_ROTATE, "shaderSubgroupRotate"),
+    ),
+    "subgroup-rotate-clustered": (
+        Feature(_14, "shaderSubgroupRotateClustered"),
+        Feature(_ROTATE, "shaderSubgroupRotateClustered"),
+    ),
+    "subgroup-size-control": (Feature(_13, "subgroupSizeControl"),),
+    "vulkan-memory-model": (Feature(_12, "vulkanMemoryModel"),),
+    "vulkan-memory-model-device-scope": (Feature(_12, "vulkanMemoryModelDeviceScope"),),
+    "workgroup-memory-explicit-layout": (Feature(_EXPLICIT, "workgroupMemoryExplicitLayout"),),
+    "workgroup-memory-explicit-layout-16-bit": (
+        Feature(_EXPLICIT, "workgroupMemoryExplicitLayout16BitAccess"),
+    ),
+    "workgroup-memory-explicit-layout-8-bit": (
+        Feature(_EXPLICIT, "workgroupMemoryExplicitLayout8BitAccess"),
+    ),
+}
+"""A target file's name of a feature, and the booleans of Vulkan one of which grants it."""
+
+OPERATIONS = {"subgroup-arithmetic": "arithmetic", "subgroup-shuffle": "shuffle"}
+"""The features of a target file that are operations of subgroups."""
+
+NEEDED = ("vulkan-memory-model", "storage-16-bit", "storage-8-bit", "float16", "int8")
+"""What most kernels use: a device that lacks one runs some of them only."""
+
+TILES = [(128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32), (32, 32), (16, 32),
+         (32, 16), (16, 16), (16, 8), (8, 16), (8, 8)]  # fmt: skip
+"""Tiles of the result that a workgroup may compute, best first where nobody has measured."""
+
+ALIGNMENT = (
+    "VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986: pointer and stride are aligned to "
+    "min(16, bytes of a row or column)"
+)
+LARGEST = 2**31 - 1
+
+
+def feature_names(info: DeviceInfo) -> list[str]:
+    """The device's features by a target file's names, sorted."""
+    found = [name for name, grants in NAMES.items() if set(grants) & info.offer.features]
+    found += [name for name, op in OPERATIONS.items() if op in info.subgroup_operations]
+    return sorted(found)
+
+
+def summary(info: DeviceInfo) -> dict[str, Any]:
+    """Everything that the loader says of a device, for `devices --json`."""
+    return {
+        "device": f"vulkan:{info.index}",
+        "name": info.name,
+        "kind": info.kind,
+        "driver": info.driver,
+        "driver_version": info.driver_version,
+        "vulkan": ".".join(map(str, info.version)),
+        "uuid": info.device_uuid,
+        "subgroup_size": {
+            "default": info.subgroup_size,
+            "min": info.subgroup_size_range[0],
+            "max": info.subgroup_size_range[1],
+            "control": info.subgroup_size_control,
+        },
+        "subgroup_operations": list(info.subgroup_operations),
+        "workgroup": {
+            "max_invocations": info.max_invocations,
+            "max_size": list(info.max_workgroup_size),
+            "memory_bytes": info.workgroup_memory_bytes,
+        },
+        "memory_bytes": info.device_memory,
+        "storage_buffer_max_bytes": info.storage_buffer_max_bytes,
+        "push_constant_bytes": info.push_constant_bytes,
+        "compute_units": info.compute_units,
+        "timestamps": {
+            "bits": info.queue.timestamp_bits if info.queue else 0,
+            "period_ns": info.timestamp_period,
+        },
+        "features": feature_names(info),
+        "accelerated_dot": list(info.accelerated_dot),
+        "cooperative_matrix": [_row(p) for p in info.matrices],
+        "flexible_cooperative_matrix": [
+            {**_row(p), "workgroup_invocations": n} for p, n in info.flexible_matrices
+        ],
+    }
+
+
+def _row(p: CooperativeMatrixProperty) -> dict[str, Any]:
+    return {
+        **{"m": p.m, "n": p.n, "k": p.k, "a": p.a, "b": p.b, "c": p.c, "result": p.result},
+        "saturating": p.saturating,
+        "scope": p.scope,
+    }
+
+
+def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> dict[str, Any]:
+    """
+    The target file of a device (docs/targets.md).
+
+    Cooperative matrices of types that no kernel has yet are left out.
+    """
+    units = compute_units or info.compute_units
+    derived = ["residency", "schedules"]
+    if units is None:
+        derived.append("compute_units")
+        units = os.cpu_count() or 1 if info.kind == "CPU" else 16
+    size = info.subgroup_size
+    rows = [p for p in info.matrices if {*p.types} <= {*ELEMENT_TYPES} and p.scope == "Subgroup"]
+    spirv = SPIRV_OF_VULKAN.get(info.version[:2], (1, 6))
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": re.sub(r"[^a-z0-9]+", "-", info.name.lower()).strip("-"),
+        "description": info.name,
+        "provenance": {
+            "kind": "measured",
+            "date": date,
+            "how": f"xdsl-spirv devices --write-target, driver {info.driver} "
+            f"{info.driver_version}, Vulkan {'.'.join(map(str, info.version))}; not measured but "
+            f"derived: {', '.join(derived)}",
+        },
+        "spirv_version": ".".join(map(str, spirv)),
+        "vulkan_version": ".".join(map(str, info.version[:2])),
+        "subgroup_size": {
+            "default": size,
+            "min": info.subgroup_size_range[0],
+            "max": info.subgroup_size_range[1],
+        },
+        "workgroup": {
+            "max_invocations": info.max_invocations,
+            "max_size": list(info.max_workgroup_size),
+            "memory_bytes": info.workgroup_memory_bytes,
+        },
+        "residency": {"memory_bytes": info.workgroup_memory_bytes, "subgroups": 8},
+        "grid": {"max_count": [min(n, LARGEST) for n in info.max_grid]},
+        "compute_units": units,
+        "storage_buffer_max_bytes": info.storage_buffer_max_bytes,
+        "push_constant_bytes": info.push_constant_bytes,
+        "cooperative_matrix_alignment": {"max_bytes": 16, "source": ALIGNMENT},
+        "cooperative_matrix": [_row(p) for p in rows],
+        "features": feature_names(info),
+        "schedules": schedules(rows, size, info.max_invocations),
+    }
+
+
+def schedules(
+    rows: Iterable[CooperativeMatrixProperty], subgroup_size: int, invocations: int
+) -> list[dict[str, Any]]:
+    """Tiles for a device that nobody has tuned: those that its shapes and subgroups divide."""
+    shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
+    least = min(m for m, _ in shapes), min(n for _, n in shapes)
+    found: list[dict[str, Any]] = []
+    for tile in TILES:
+        m, n = tile[0] // least[0], tile[1] // least[1]
+        if tile[0] % least[0] or tile[1] % least[1]:
+            continue
+        grid = min(2, m), min(2, n)
+        if tile[0] * tile[1] < 32 * 64:
+            grid = (1, min(2, n)) if n >= m else (min(2, m), 1)
+        if grid[0] * grid[1] * subgroup_size <= invocations:
+            found.append({"tile": list(tile), "subgroups": list(grid), "k_bytes": 64})
+    return found
+
+
+def text_of(target: dict[str, Any]) -> str:
+    """A target file's text: a line for each field, and for each row of a list of records."""
+    lines: list[str] = []
+    for key, value in target.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            inner = ",\n".join(f"    {json.dumps(row)}" for row in value)
+            lines.append(f"  {json.dumps(key)}: [\n{inner}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,0 +1,101 @@
+"""
+The process that a `Worker` starts: one device, and what it is asked to do with it.
+
+It is a program of its own, since what is pickled between the two must be known by one module name.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
+from xdsl_spirv.runtime.vulkan.instance import Instance
+from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+from xdsl_spirv.runtime.vulkan.work import Work
+from xdsl_spirv.runtime.vulkan.worker import Offered, receive, send
+
+
+class _Server:
+    """The other process: one device, and work by number."""
+
+    def __init__(self) -> None:
+        self.works: dict[int, LoadedWork] = {}
+        self.count = 0
+        self.device: VulkanDevice | None = None
+
+    def list(self) -> Offered:
+        with Instance() as instance:
+            devices = tuple(device.info for device in instance.devices)
+            return Offered(instance.loader.path, instance.loader.version(), devices)
+
+    def open(self, name: str | None, timeout: float, validation: bool | None) -> DeviceInfo:
+        self.device = open_device(name, timeout=timeout, validation=validation)
+        return self.device.info
+
+    @property
+    def opened(self) -> VulkanDevice:
+        assert self.device is not None
+        return self.device
+
+    def load(self, work: Work, statistics: bool) -> int:
+        self.count += 1
+        self.works[self.count] = self.opened.load(work, statistics)
+        return self.count
+
+    def unload(self, number: int) -> None:
+        self.opened.unload(self.works.pop(number))
+
+    def lacks(self, work: Work) -> list[str]:
+        return self.opened.lacks(work)
+
+    def run(self, number: int, inputs: dict[str, bytes], timeout: float) -> dict[str, bytearray]:
+        return self.works[number].run(inputs, timeout)
+
+    def time(self, number: int, count: int, timeout: float, warm_up: float) -> list[Time]:
+        return self.works[number].time(count, timeout, warm_up)
+
+    def executables(self, number: int) -> list[list[dict[str, int | float | bool]]]:
+        return self.works[number].executables()
+
+    def messages(self) -> list[str]:
+        return self.opened.messages
+
+    def close(self) -> None:
+        if self.device is not None:
+            self.device.close()
+
+
+def main() -> None:
+    """Answer what comes through standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What a driver prints must not end up between the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    server = _Server()
+    while True:
+        try:
+            what, arguments = receive(sys.stdin.buffer)
+        except EOFError:
+            break
+        try:
+            answer: tuple[str, Any] = ("value", getattr(server, what)(*arguments))
+        except ProgramError as error:
+            kind = type(error).__name__
+            answer = ("error", (kind, error.cause, error.place, error.remedy))
+        except MemoryError:
+            answer = ("error", ("VulkanError", "out of memory", "the driver's process", ""))
+        send(answers, answer)
+        if what == "close":
+            break
+    # A kernel that still runs would hold up the driver's own clean-up.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
