@@ -1,0 +1,332 @@
+"""
+Intervals of scalars: what `arith` and `math` make of them, at the precision that Vulkan asks for.
+
+Floats are held in binary64, integers in 64 bits. An operation on floats may be wrong by an ulp of
+its type, which also covers two operations contracted into one; a function by so many ulps as
+`ULPS` says: Vulkan's figure, or the error of the lowering's own approximation, rounded up. Integers
+are exact modulo 2^N: an interval that leaves its type is the whole type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import erf
+from typing import Any, TypeAlias, cast
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects import arith, math
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter.numbers import DType, is_float
+from xdsl_spirv.runtime.elements import Array
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Numbers from `low` to `high`, of values of type `dtype`."""
+
+    low: Array
+    high: Array
+    dtype: DType
+
+    @property
+    def is_point(self) -> bool:
+        """Whether every element is known exactly."""
+        return bool(np.all((self.low == self.high) | (np.isnan(self.low) & np.isnan(self.high))))
+
+    @property
+    def middle(self) -> Array:
+        return self.low / 2 + self.high / 2
+
+    @property
+    def radius(self) -> Array:
+        return np.where(self.low == self.high, 0.0, self.high / 2 - self.low / 2)
+
+    @property
+    def magnitude(self) -> Array:
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+
+Function: TypeAlias = Callable[[Operation, Sequence[Interval], DType], Interval]
+
+
+def exact(value: Array) -> Interval:
+    """Known values."""
+    held = value.astype(np.float64) if is_float(value.dtype) else value.astype(np.int64)
+    return Interval(held, held, value.dtype)
+
+
+def spread(middle: Array, off: Array, dtype: DType) -> Interval:
+    """Everything at most `off` from `middle`; anything at all where that is not a number."""
+    if not is_float(dtype):
+        return within(np.floor(middle - off), np.ceil(middle + off), dtype)
+    unknown = np.isnan(off) | (np.isinf(off))
+    low = np.where(unknown, -np.inf, np.where(off == 0, middle, middle - off))
+    return Interval(low, np.where(unknown, np.inf, np.where(off == 0, middle, middle + off)), dtype)
+
+
+def within(low: Array, high: Array, dtype: DType) -> Interval:
+    """Integers; where they leave the type, wrapped if they are known and anything if not."""
+    info = np.iinfo(dtype if dtype.kind in "iu" else np.uint8)
+    fits = (low >= info.min) & (high <= info.max)
+    known = low == high
+    if not bool(np.all(fits | known)):
+        low, high = (
+            np.where(fits | known, each, limit)
+            for each, limit in ((low, info.min), (high, info.max))
+        )
+    low, high = (np.asarray(each).astype(np.int64) for each in (low, high))
+    wrapped = low.astype(dtype).astype(np.int64)
+    return Interval(
+        np.where(low == high, wrapped, low), np.where(low == high, wrapped, high), dtype
+    )
+
+
+def rounded(low: Array, high: Array, dtype: DType, ulps: Array | float = 1.0) -> Interval:
+    """Floats that are wrong by `ulps` of their type; beyond its range they may be infinite."""
+    info = ml_dtypes.finfo(dtype)
+    eps, tiny = float(info.eps), float(info.smallest_normal) * float(info.eps)
+    most = float(info.max)
+
+    def off(value: Array) -> Array:
+        return np.where(np.isfinite(value), ulps * (np.abs(value) * eps + tiny), 0.0)
+
+    low, high = low - off(low), high + off(high)
+    low = np.where(low > most, most, np.where(low < -most, -np.inf, low))
+    high = np.where(high < -most, -most, np.where(high > most, np.inf, high))
+    unknown = np.isnan(low) | np.isnan(high)
+    return Interval(np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high), dtype)
+
+
+def _is_whole(dtype: DType, *values: Interval) -> bool:
+    """Whether sums and products of these points are exact in the type."""
+    limit = 2.0 ** ((int(ml_dtypes.finfo(dtype).nmant) + 1) / 2)
+    return all(
+        each.is_point and bool(np.all((np.abs(each.low) < limit) & (each.low == np.rint(each.low))))
+        for each in values
+    )
+
+
+def _arithmetic(function: Callable[[Any, Any], Any]) -> Function:
+    """An operation whose extremes lie at the corners of its operands' intervals."""
+
+    def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+        x, y = operands
+        corners = [function(a, b) for a, b in product((x.low, x.high), (y.low, y.high))]
+        low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
+        if not is_float(dtype):
+            return within(low, high, dtype)
+        if not isinstance(op, arith.DivfOp) and _is_whole(dtype, x, y):
+            return Interval(low, high, dtype)
+        return rounded(low, high, dtype)
+
+    return apply
+
+
+def _division(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    x, y = operands
+    found = _arithmetic(np.divide)(op, operands, dtype)
+    # Vulkan: 2.5 ulp; anything where the divisor may be 0.
+    wide = rounded(found.low, found.high, dtype, 2.5)
+    crosses = (y.low <= 0) & (y.high >= 0)
+    return Interval(
+        np.where(crosses, -np.inf, wide.low), np.where(crosses, np.inf, wide.high), x.dtype
+    )
+
+
+def _extreme(function: Callable[[Any, Any], Any]) -> Function:
+    def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+        x, y = operands
+        return Interval(function(x.low, y.low), function(x.high, y.high), dtype)
+
+    return apply
+
+
+def _rising(function: Callable[[Any], Any]) -> Function:
+    """A function that never falls and is exact."""
+
+    def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+        (x,) = operands
+        return Interval(function(x.low), function(x.high), dtype)
+
+    return apply
+
+
+def _falling(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    (x,) = operands
+    return Interval(-x.high, -x.low, dtype)
+
+
+def _absolute(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    (x,) = operands
+    crosses = (x.low <= 0) & (x.high >= 0)
+    low, high = np.abs(x.low), np.abs(x.high)
+    return Interval(np.where(crosses, 0, np.minimum(low, high)), np.maximum(low, high), dtype)
+
+
+ULPS: dict[type[Operation], float] = {
+    math.TanhOp: 8,
+    math.ErfOp: 8,
+    math.LogOp: 4,
+    math.SqrtOp: 4,
+    math.ExpOp: 4,
+}
+"""Errors of functions in ulps of binary32, or of the result's type if that is less precise."""
+
+
+def _function(function: Callable[[Any], Any]) -> Function:
+    """A function that never falls, at the precision of `ULPS`; `exp` also 2 |x| ulps."""
+
+    def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+        (x,) = operands
+        ulps: Array | float = ULPS[type(op)]
+        if isinstance(op, math.ExpOp):
+            ulps = ulps + 2 * np.where(np.isfinite(x.magnitude), x.magnitude, 0.0)
+        return rounded(function(x.low), function(x.high), dtype, ulps)
+
+    return apply
+
+
+def _inverse_root(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    (x,) = operands
+    low, high = (1 / np.sqrt(each) for each in (x.high, x.low))
+    return rounded(low, high, dtype, 3)
+
+
+def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    (x,) = operands
+    low, high = (np.asarray(each).astype(np.float64) for each in (x.low, x.high))
+    if isinstance(op, arith.UIToFPOp) and bool(np.any(x.low < 0)):
+        low, high = (
+            np.where(each < 0, each + 2.0 ** (8 * x.dtype.itemsize), each) for each in (low, high)
+        )
+        low = np.where(low > high, 0, low)
+    narrow = low.astype(dtype).astype(np.float64)
+    same = (low == high) & (narrow == low)
+    wide = rounded(low, high, dtype)
+    return Interval(np.where(same, low, wide.low), np.where(same, high, wide.high), dtype)
+
+
+def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    """Toward zero; anything where the number has no place in the type."""
+    (x,) = operands
+    info = np.iinfo(dtype)
+    least = 0 if isinstance(op, arith.FPToUIOp) else info.min
+    most = info.max - info.min if isinstance(op, arith.FPToUIOp) else info.max
+    low, high = np.trunc(x.low), np.trunc(x.high)
+    fits = (low >= least) & (high <= most)
+    low = np.where(fits, low, float(info.min)).astype(np.int64)
+    high = np.where(fits, high, float(info.max)).astype(np.int64)
+    return within(low, high, dtype)
+
+
+def _narrowed(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    """A float in a less precise type: rounded either way."""
+    (x,) = operands
+    with np.errstate(over="ignore"):
+        same = (x.low == x.high) & (x.low.astype(dtype).astype(np.float64) == x.low)
+    wide = rounded(x.low, x.high, dtype)
+    return Interval(np.where(same, x.low, wide.low), np.where(same, x.high, wide.high), dtype)
+
+
+def _truncated(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    (x,) = operands
+    return within(x.low, x.high, dtype)
+
+
+def _unsigned(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    (x,) = operands
+    beyond = 2 ** (8 * x.dtype.itemsize) if x.dtype.kind != "b" else 2
+    crosses = (x.low < 0) & (x.high >= 0)
+    low, high = (np.where(each < 0, each + beyond, each) for each in (x.low, x.high))
+    return Interval(np.where(crosses, 0, low), np.where(crosses, beyond - 1, high), dtype)
+
+
+def _compare(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    """0 to 1 where a comparison may go either way."""
+    x, y = operands
+    predicate = cast(arith.CmpiOp | arith.CmpfOp, op).predicate.value.data
+    kind = (_INTEGER if isinstance(op, arith.CmpiOp) else _FLOAT)[predicate]
+    if kind.startswith("u") and isinstance(op, arith.CmpiOp):
+        x, y = (_unsigned(op, [each], np.dtype(np.int64)) for each in (x, y))
+    match kind.lstrip("uso"):
+        case "lt":
+            always, never = x.high < y.low, x.low >= y.high
+        case "le":
+            always, never = x.high <= y.low, x.low > y.high
+        case "gt":
+            always, never = x.low > y.high, x.high <= y.low
+        case "ge":
+            always, never = x.low >= y.high, x.high < y.low
+        case "eq":
+            always = (x.low == y.high) & (x.high == y.low)
+            never = (x.high < y.low) | (x.low > y.high)
+        case _:
+            never = (x.low == y.high) & (x.high == y.low)
+            always = (x.high < y.low) | (x.low > y.high)
+    return Interval(always.astype(np.int64), (~never).astype(np.int64), dtype)
+
+
+_INTEGER = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+_FLOAT = (
+    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
+    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
+)
+
+
+def _select(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    condition, x, y = operands
+    both = condition.low != condition.high
+    chosen = condition.low != 0
+    low = np.where(both, np.minimum(x.low, y.low), np.where(chosen, x.low, y.low))
+    high = np.where(both, np.maximum(x.high, y.high), np.where(chosen, x.high, y.high))
+    return Interval(low, high, dtype)
+
+
+def _same(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    (x,) = operands
+    return Interval(x.low, x.high, dtype)
+
+
+SCALARS: dict[type[Operation], Function] = {
+    arith.AddfOp: _arithmetic(np.add),
+    arith.SubfOp: _arithmetic(np.subtract),
+    arith.MulfOp: _arithmetic(np.multiply),
+    arith.DivfOp: _division,
+    arith.AddiOp: _arithmetic(np.add),
+    arith.SubiOp: _arithmetic(np.subtract),
+    arith.MuliOp: _arithmetic(np.multiply),
+    arith.MaximumfOp: _extreme(np.maximum),
+    arith.MaxnumfOp: _extreme(np.maximum),
+    arith.MaxSIOp: _extreme(np.maximum),
+    arith.MinimumfOp: _extreme(np.minimum),
+    arith.MinnumfOp: _extreme(np.minimum),
+    arith.MinSIOp: _extreme(np.minimum),
+    arith.NegfOp: _falling,
+    arith.ExtFOp: _same,
+    arith.ExtSIOp: _same,
+    arith.ExtUIOp: _unsigned,
+    arith.TruncFOp: _narrowed,
+    arith.TruncIOp: _truncated,
+    arith.SIToFPOp: _to_float,
+    arith.UIToFPOp: _to_float,
+    arith.FPToSIOp: _to_integer,
+    arith.FPToUIOp: _to_integer,
+    arith.CmpfOp: _compare,
+    arith.CmpiOp: _compare,
+    arith.SelectOp: _select,
+    math.AbsFOp: _absolute,
+    math.RoundEvenOp: _rising(np.rint),
+    math.FloorOp: _rising(np.floor),
+    math.CeilOp: _rising(np.ceil),
+    math.ExpOp: _function(np.exp),
+    math.LogOp: _function(np.log),
+    math.SqrtOp: _function(np.sqrt),
+    math.TanhOp: _function(np.tanh),
+    math.ErfOp: _function(np.vectorize(erf, otypes=[np.float64])),
+    math.RsqrtOp: _inverse_root,
+}
+"""By exact type: interval operands to the interval of the result."""
