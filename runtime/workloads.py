@@ -53,6 +53,18 @@ def extension(name: str, result: str) -> str | None:
 
 
 @dataclass(frozen=True)
+class Tail:
+    """
+    What becomes of a workload's result `%r`: `lines` that make `result` of it, and of `arguments`.
+    """
+
+    arguments: str
+    lines: str
+    result: str
+    type: str
+
+
+@dataclass(frozen=True)
 class Workload:
     """
     result = A * B (+ C), over `loops` (name -> size).
@@ -101,8 +113,8 @@ class Workload:
 
         return f"affine_map<({', '.join(self.loops)}) -> ({', '.join(map(expression, operand))})>"
 
-    def text(self) -> str:
-        """The workload as `@main` of A, B and, where it accumulates, C."""
+    def text(self, tail: Tail | None = None) -> str:
+        """The workload as `@main` of A, B and, where it accumulates, C; `tail` follows it."""
         names = TYPES[self.types]
         element, other, result = map(element_type, names)
         a, padded = (tensor(shape, element) for shape in (self.a_shape, self.padded_shape))
@@ -138,14 +150,15 @@ class Workload:
             ]
         )
         arguments = f"%A: {a}, %B: {b}{f', %C: {out}' if self.accumulate else ''}"
-        return f"""func.func @main({arguments}) -> {out} {{\
+        tail = tail or Tail("", "", "%r", out)
+        return f"""func.func @main({arguments}{tail.arguments}) -> {tail.type} {{\
 {"" if self.accumulate else start}{self._pad(a, padded, element)}
   %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}}
       ins({"%P" if self.low else "%A"}, %B : {padded}, {b}) outs(%C : {out}) {{
   ^bb0(%x: {element}, %y: {other}, %c: {result}):
     {lines}
   }} -> {out}
-  return %r : {out}
+{tail.lines}  return {tail.result} : {tail.type}
 }}
 """
 

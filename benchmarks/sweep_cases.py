@@ -1,0 +1,469 @@
+"""
+What the correctness sweep compiles: contractions in every form, and what stands around them.
+
+`case(seed)` is the sweep's default generator. One that replaces it (`sweep.py --workloads
+module:function`) takes a seed too and returns any object with these four:
+
+    form, types     names under which results are counted
+    text            MLIR with a host function @main
+    inputs(g)       arrays by the names of @main's arguments, from a numpy generator
+    verdict(program, inputs, results)   "" if the results are legal, else what is wrong
+
+`Case` is one whose results are compared by `xdsl_spirv.runtime.check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.dialects.linalg_extensions import MAPPED
+from xdsl_spirv.dialects.linalg_named import CONTRACTIONS, QUANTIZED
+from xdsl_spirv.interpreter import reference
+from xdsl_spirv.runtime.check import check, contraction_bound
+from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.workloads import TYPES, Tail, Workload, element_type, tensor, workload
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Generator: TypeAlias = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and its inputs; `draw` makes them by name."""
+
+    form: str
+    types: str
+    text: str
+    draw: Callable[[Generator], dict[str, Array]]
+
+    def inputs(self, generator: Generator) -> dict[str, Array]:
+        return self.draw(generator)
+
+    def verdict(
+        self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
+    ) -> str:
+        """The results against the source in binary64, by the bound that docs/numerics.md derives."""
+        wrong = [str(each) for each in check(program, inputs, results) if not each.passed]
+        return "; ".join(wrong)
+
+
+def case(seed: int, largest: int = 64) -> Case:
+    """The case that a seed names."""
+    generator = np.random.default_rng([seed, 1])
+    kinds = (plain, plain, named, quantized, with_epilogue, with_epilogue)
+    return kinds[int(generator.integers(len(kinds)))](seed, generator, largest)
+
+
+def plain(seed: int, generator: Generator, largest: int) -> Case:
+    """A contraction alone, as a `linalg.generic`."""
+    made = workload(seed, largest=largest)
+    return Case(made.name, made.types, made.text(), made.inputs)
+
+
+def values(generator: Generator, shape: Sequence[int], type: str, narrow: bool = False) -> Array:
+    """Random elements; `narrow` ones are small integers, exact in every order of accumulation."""
+    dtype = dtype_of(type)
+    if type == "i8":
+        return generator.integers(-128, 128, shape).astype(dtype)
+    if dtype.kind == "i" or narrow:
+        return generator.integers(-3, 4, shape).astype(dtype)
+    return np.asarray(generator.uniform(-1, 1, shape)).astype(dtype)
+
+
+NAMED_TYPES = {
+    "f16 -> f32": ("f16", "f32"),
+    "f32 -> f32": ("f32", "f32"),
+    "f16 -> f16": ("f16", "f16"),
+    "bf16 -> f32": ("bf16", "f32"),
+    "s8 -> s32": ("i8", "i32"),
+    "s32 -> s32": ("i32", "i32"),
+}
+
+
+def named(seed: int, generator: Generator, largest: int) -> Case:
+    """A named operation of `linalg`, with strides and dilations where it has them."""
+    lines = {**CONTRACTIONS, **{n: line for n, line in MAPPED.items() if line is not None}}
+    name = str(generator.choice(sorted(lines)))
+    types = str(generator.choice(sorted(NAMED_TYPES)))
+    element, result = NAMED_TYPES[types]
+    loops, *operands = lines[name]
+    shapes, steps = _shapes(name, loops.split(), operands, generator, largest)
+    a, b, c = (
+        tensor(shape, kind) for shape, kind in zip(shapes, (element, element, result), strict=True)
+    )
+    text = f"""func.func @main(%A: {a}, %B: {b}, %C: {c}) -> {c} {{
+  %r = linalg.{name}{steps} ins(%A, %B : {a}, {b}) outs(%C : {c}) -> {c}
+  return %r : {c}
+}}
+"""
+    kinds = (element, element, result)
+
+    def draw(generator: Generator) -> dict[str, Array]:
+        narrow = result == "f16"
+        return {
+            x: values(generator, shape, kind, narrow)
+            for x, shape, kind in zip("ABC", shapes, kinds, strict=True)
+        }
+
+    return Case(f"linalg.{name}", types, text, draw)
+
+
+def _shapes(
+    name: str, loops: Sequence[str], operands: Sequence[str], generator: Generator, largest: int
+) -> tuple[list[tuple[int, ...]], str]:
+    """The shapes of A, B and the result, and the attributes of a convolution's steps."""
+    windows = [index for index in operands[0].split() if "+" in index]
+    parallel = operands[2].split()
+    sizes: dict[str, int] = {}
+    left = largest * largest * 8
+    for loop in generator.permutation(list(loops)):
+        reach = 3 if loop.startswith("k") and len(loop) == 2 and windows else min(largest, left)
+        sizes[str(loop)] = int(generator.integers(1, max(2, reach + 1)))
+        left = max(1, left // sizes[str(loop)])
+    strides, dilations = ([int(x) for x in generator.integers(1, 3, len(windows))] for _ in "sd")
+    fixed = name in ("conv_1d", "conv_2d", "conv_3d")
+    if fixed:
+        strides = dilations = [1] * len(windows)
+
+    def size(index: str) -> int:
+        if "+" not in index:
+            return sizes[index]
+        (outer, inner), at = index.split("+"), windows.index(index)
+        return (sizes[outer] - 1) * strides[at] + (sizes[inner] - 1) * dilations[at] + 1
+
+    shapes = [tuple(size(x) for x in operand.split()) for operand in (*operands[:2],)]
+    shapes.append(tuple(sizes[x] for x in parallel))
+    if not windows or fixed:
+        return shapes, ""
+    kind = f"tensor<{len(windows)}xi64>"
+    return shapes, (
+        f" {{dilations = dense<{dilations}> : {kind}, strides = dense<{strides}> : {kind}}}"
+    )
+
+
+def quantized(seed: int, generator: Generator, largest: int) -> Case:
+    """A named quantized operation, or a sum of shifted bytes; zero points known or not."""
+    if generator.random() < 0.4:
+        return _named_quantized(generator, largest)
+    types = str(generator.choice(["s8 -> s32", "u8 -> u32", "s8 x u8 -> s32"]))
+    made = replace(workload(seed, (types,), largest), accumulate=False)
+    zero = [int(generator.integers(-128, 128)) for _ in "ab"]
+    if generator.random() < 0.5:
+        zero[1] = 0
+    text = made.text()
+    shifted = text.replace("    %p = arith.muli", _SHIFT.format(*zero) + "    %p = arith.muli")
+    shifted = shifted.replace("arith.muli %u, %v", "arith.muli %uz, %vz")
+    assert "%uz, %vz" in shifted
+    return Case(f"quantized {made.name}", types, shifted, made.inputs)
+
+
+_SHIFT = """    %za = arith.constant {} : i32
+    %zb = arith.constant {} : i32
+    %uz = arith.subi %u, %za : i32
+    %vz = arith.subi %v, %zb : i32
+"""
+
+
+def _named_quantized(generator: Generator, largest: int) -> Case:
+    name = str(generator.choice(sorted(QUANTIZED)))
+    loops, *operands = QUANTIZED[name]
+    shapes, steps = _shapes(name, loops.split(), operands, generator, largest)
+    a, b, c = (tensor(shape, kind) for shape, kind in zip(shapes, ("i8", "i8", "i32"), strict=True))
+    za, zb = (int(x) for x in generator.integers(-128, 128, 2))
+    text = f"""func.func @main(%A: {a}, %B: {b}, %C: {c}) -> {c} {{
+  %za = arith.constant {za} : i32
+  %zb = arith.constant {zb} : i32
+  %r = linalg.{name}{steps} ins(%A, %B, %za, %zb : {a}, {b}, i32, i32) outs(%C : {c}) -> {c}
+  return %r : {c}
+}}
+"""
+
+    def draw(generator: Generator) -> dict[str, Array]:
+        kinds = ("i8", "i8", "i32")
+        return {
+            x: values(generator, shape, kind)
+            for x, shape, kind in zip("ABC", shapes, kinds, strict=True)
+        }
+
+    return Case(f"linalg.{name}", "s8 -> s32", text, draw)
+
+
+Interval: TypeAlias = tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    One elementwise operation behind a contraction, monotone in the result of the one before.
+
+    `body` makes `%o` of `%x` (and of `%y`, an element of an operand of the shape `shape` that
+    follows the result's `dims`). `bounds` takes an interval to one, rounding aside, and `error`
+    says how far the operation may be off, in units in the last place of its result, and at least.
+    """
+
+    name: str
+    body: str
+    bounds: Callable[[Array, Array | None], Array]
+    type: str
+    dims: tuple[int, ...] | None = None
+    error: tuple[float, float] = (1.0, 0.0)
+
+
+def with_epilogue(seed: int, generator: Generator, largest: int) -> Case:
+    """A contraction and a chain of what networks put behind one."""
+    types = str(generator.choice(list(TYPES)))
+    made = workload(seed, (types,), largest)
+    steps: list[Step] = []
+    type = element_type(TYPES[types][2])
+    rank = len(made.out)
+    for _ in range(int(generator.integers(1, 4))):
+        steps.append(_step(type, rank, generator))
+        type = steps[-1].type
+        if type == "i8":
+            break
+    return Epilogued(f"epilogue {made.name}", types, made, tuple(steps))  # pyright: ignore
+
+
+def _step(type: str, rank: int, generator: Generator) -> Step:
+    """A random step from elements of a type."""
+    if type == "i32":
+        return _integer_step(rank, generator)
+    dims = tuple(sorted(int(x) for x in generator.permutation(rank)[: int(generator.integers(3))]))
+    scale = float(np.float16(generator.uniform(0.125, 2)))
+    low, high = sorted(float(np.float16(x)) for x in generator.uniform(-4, 4, 2))
+    names = ["bias", "residual", "scale", "relu", "clamp", "exp", "tanh", "sigmoid", "convert"]
+    match str(generator.choice(names)):
+        case "bias":
+            return Step("bias", f"%o = arith.addf %x, %y : {type}", _plus, type, dims)
+        case "residual":
+            whole = tuple(range(rank))
+            return Step("residual", f"%o = arith.addf %y, %x : {type}", _plus, type, whole)
+        case "scale":
+            body = f"%s = arith.constant {scale} : {type}\n    %o = arith.mulf %x, %s : {type}"
+            return Step("scale", body, lambda x, _: x * scale, type)
+        case "relu":
+            body = f"%s = arith.constant 0.0 : {type}\n    %o = arith.maximumf %x, %s : {type}"
+            return Step("relu", body, lambda x, _: np.maximum(x, 0), type, error=(0, 0))
+        case "clamp":
+            body = f"""%l = arith.constant {low} : {type}
+    %h = arith.constant {high} : {type}
+    %m = arith.maximumf %x, %l : {type}
+    %o = arith.minimumf %m, %h : {type}"""
+            clamp = lambda x, _: np.minimum(np.maximum(x, low), high)  # noqa: E731
+            return Step("clamp", body, clamp, type, error=(0, 0))
+        case "exp":
+            body = f"""%l = arith.constant 2.0 : {type}
+    %m = arith.minimumf %x, %l : {type}
+    %o = math.exp %m : {type}"""
+            return Step("exp", body, lambda x, _: np.exp(np.minimum(x, 2)), type, error=(250, 1e-6))
+        case "tanh":
+            return Step("tanh", f"%o = math.tanh %x : {type}", _tanh, type, error=(16, 1e-5))
+        case "sigmoid":
+            body = f"""%one = arith.constant 1.0 : {type}
+    %n = arith.negf %x : {type}
+    %e = math.exp %n : {type}
+    %d = arith.addf %one, %e : {type}
+    %o = arith.divf %one, %d : {type}"""
+            return Step("sigmoid", body, _sigmoid, type, error=(250, 1e-6))
+        case _:
+            to = {"f32": "f16", "f16": "f32"}[type]
+            op = "truncf" if to == "f16" else "extf"
+            return Step("convert", f"%o = arith.{op} %x : {type} to {to}", _same, to)
+
+
+def _same(x: Array, _: Array | None) -> Array:
+    return x
+
+
+def _plus(x: Array, y: Array | None) -> Array:
+    assert y is not None
+    return x + y
+
+
+def _tanh(x: Array, _: Array | None) -> Array:
+    return np.tanh(x)
+
+
+def _sigmoid(x: Array, _: Array | None) -> Array:
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+def _integer_step(rank: int, generator: Generator) -> Step:
+    """Of a sum of integers: a bias, or what requantizes it to bytes."""
+    dims = tuple(sorted(int(x) for x in generator.permutation(rank)[:1]))
+    scale = float(np.float32(generator.uniform(0.0001, 0.1)))
+    zero = float(generator.integers(-20, 21))
+    match int(generator.integers(3)):
+        case 0:
+            return Step("bias", "%o = arith.addi %x, %y : i32", _wrapping, "i32", dims, (0, 0))
+        case 1:
+            body = f"""%f = arith.sitofp %x : i32 to f32
+    %s = arith.constant {scale} : f32
+    %o = arith.mulf %f, %s : f32"""
+            return Step("dequantize", body, lambda x, _: x * scale, "f32", error=(2, 0))
+        case _:
+            body = f"""%f = arith.sitofp %x : i32 to f32
+    %s = arith.constant {scale} : f32
+    %m = arith.mulf %f, %s : f32
+    %t = math.roundeven %m : f32
+    %z = arith.constant {zero} : f32
+    %q = arith.addf %t, %z : f32
+    %l = arith.constant -128.0 : f32
+    %h = arith.constant 127.0 : f32
+    %c0 = arith.maximumf %q, %l : f32
+    %c1 = arith.minimumf %c0, %h : f32
+    %o = arith.fptosi %c1 : f32 to i8"""
+
+            def requantized(x: Array, _: Array | None) -> Array:
+                return np.clip(np.rint(x * scale) + zero, -128, 127)
+
+            return Step("requantize", body, requantized, "i8", error=(3, 0))
+
+
+def _wrapping(x: Array, y: Array | None) -> Array:
+    assert y is not None
+    return (x + y + 2.0**31) % 2.0**32 - 2.0**31
+
+
+@dataclass(frozen=True)
+class Epilogued:
+    """A contraction with steps behind it; every step is monotone, so intervals go through it."""
+
+    form: str
+    types: str
+    made: Workload
+    steps: tuple[Step, ...]
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self.made.shape(self.made.out)
+
+    def _operand(self, number: int) -> tuple[str, tuple[int, ...]] | None:
+        """The name and shape of what a step reads beside the result."""
+        dims = self.steps[number].dims
+        return None if dims is None else (f"Y{number}", tuple(self._shape[d] for d in dims))
+
+    @property
+    def text(self) -> str:
+        rank, shape = len(self._shape), self._shape
+        loops = [f"d{n}" for n in range(rank)]
+        identity = f"affine_map<({', '.join(loops)}) -> ({', '.join(loops)})>"
+        kinds = ", ".join(['"parallel"'] * rank)
+        arguments, lines = "", ""
+        value, type = "%r", element_type(TYPES[self.types][2])
+        for number, step in enumerate(self.steps):
+            operand = self._operand(number)
+            ins, types, maps, block = value, tensor(shape, type), [identity], f"%x: {type}"
+            if operand is not None:
+                name, own = operand
+                arguments += f", %{name}: {tensor(own, type)}"
+                ins, types = f"{ins}, %{name}", f"{types}, {tensor(own, type)}"
+                walked = ", ".join(loops[d] for d in step.dims or ())
+                maps.append(f"affine_map<({', '.join(loops)}) -> ({walked})>")
+                block += f", %y: {type}"
+            to = tensor(shape, step.type)
+            lines += f"""  %e{number} = tensor.empty() : {to}
+  %r{number} = linalg.generic {{indexing_maps = [{", ".join([*maps, identity])}],
+      iterator_types = [{kinds}]}} ins({ins} : {types}) outs(%e{number} : {to}) {{
+  ^bb0({block}, %out: {step.type}):
+    {step.body}
+    linalg.yield %o : {step.type}
+  }} -> {to}
+"""
+            value, type = f"%r{number}", step.type
+        return self.made.text(Tail(arguments, lines, value, tensor(shape, type)))
+
+    def inputs(self, generator: Generator) -> dict[str, Array]:
+        found = self.made.inputs(generator)
+        type = element_type(TYPES[self.types][2])
+        for number, step in enumerate(self.steps):
+            operand = self._operand(number)
+            if operand is not None:
+                name, shape = operand
+                found[name] = values(generator, shape, type)
+            type = step.type
+        return found
+
+    def verdict(
+        self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
+    ) -> str:
+        """Whether every element lies between what the ends of the contraction's interval become."""
+        low, high = self._interval(inputs)
+        type = element_type(TYPES[self.types][2])
+        for number, step in enumerate(self.steps):
+            operand = self._operand(number)
+            y = None if operand is None else self._broadcast(inputs[operand[0]], step)
+            ends = _rounding_inputs(low, high, step, type)
+            low, high = (step.bounds(end, y) for end in ends)
+            low, high = _widened(low, high, step)
+            type = step.type
+        (result,) = (x.astype(np.float64) for x in results.values())
+        with np.errstate(invalid="ignore"):
+            inside = (result >= low) & (result <= high) | np.isnan(low) | np.isnan(high)
+        if inside.all():
+            return ""
+        at = tuple(int(x) for x in np.argwhere(~inside)[0])
+        chain = " ".join(step.name for step in self.steps)
+        return (
+            f"{chain}: {int((~inside).sum())} of {inside.size} elements beyond their interval, at "
+            f"{list(at)} {result[at]} instead of {low[at]} to {high[at]}"
+        )
+
+    def _broadcast(self, operand: Array, step: Step) -> Array:
+        dims = step.dims or ()
+        rank = len(self._shape)
+        wide = operand.astype(np.float64).reshape(
+            [self._shape[d] if d in dims else 1 for d in range(rank)]
+        )
+        return np.broadcast_to(wide, self._shape)
+
+    def _interval(self, inputs: Mapping[str, Array]) -> Interval:
+        """What the contraction alone may be."""
+        module = parse_text(self.made.text())
+        names = [name for name in ("A", "B", "C") if name in inputs]
+        arguments = [inputs[name] for name in names]
+        (exact,) = reference(module, arguments)
+        (size,) = reference(module, [np.abs(a) for a in arguments])
+        reduced = [n for loop, n in self.made.loops.items() if loop not in self.made.out]
+        bound = contraction_bound(int(np.prod(reduced)), TYPES[self.types][2])
+        wide = exact.astype(np.float64)
+        if exact.dtype.kind == "i":
+            return wide, wide
+        reach = bound.evaluate(wide, size.astype(np.float64))
+        return wide - reach, wide + reach
+
+
+def _rounding_inputs(low: Array, high: Array, step: Step, type: str) -> Interval:
+    """Before a rounding to integers, what the float in front of it may be off."""
+    if step.name != "requantize":
+        return low, high
+    reach = 3 * 2.0**-24
+    return low - np.abs(low) * reach, high + np.abs(high) * reach
+
+
+_ULP = {"f16": 2.0**-10, "f32": 2.0**-23}
+_SMALLEST = {"f16": 2.0**-24, "f32": 2.0**-126}
+_LARGEST = {"f16": 65504.0, "f32": float(np.finfo(np.float32).max)}
+
+
+def _widened(low: Array, high: Array, step: Step) -> Interval:
+    """The interval and how far the step's own rounding may be off; an overflow may be infinite."""
+    if step.type not in _ULP:
+        return low, high
+    ulp = _ULP[step.type]
+    relative, absolute = step.error[0] * ulp, step.error[1] * ulp / _ULP["f32"]
+    if step.error != (0, 0):
+        absolute += _SMALLEST[step.type]
+    low = low - np.abs(low) * relative - absolute
+    high = high + np.abs(high) * relative + absolute
+    largest = _LARGEST[step.type] * (1 - ulp)
+    low = np.where(low > largest, largest, np.where(low < -largest, -np.inf, low))
+    high = np.where(high < -largest, -largest, np.where(high > largest, np.inf, high))
+    return low, high
