@@ -16,6 +16,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -43,6 +44,7 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 from xdsl_spirv.passes.known_values import KnownValues
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.spirv.requirements import MOVES
 
 PASS = "kernel-to-spirv"
 
@@ -103,7 +105,15 @@ class KernelCode:
                 handler(self, op)
                 for result in op.results:
                     if result.name_hint and result in self.values:
-                        self.values[result].name_hint = result.name_hint
+                        self._name(self.values[result], result.name_hint)
+
+    def _name(self, value: SSAValue, name: str) -> None:
+        """Call it that, unless spirv-val takes the name for a use of a small number."""
+        owner, type = value.owner, value.type
+        element = type.element_type if isinstance(type, VectorType) else type
+        small = isinstance(element, FixedBitwidthType) and element.bitwidth < 32
+        if not (small and isinstance(owner, Operation) and owner.name in MOVES):
+            value.name_hint = name
 
     def finish(self) -> None:
         first = self.entry.first_op
