@@ -1,0 +1,84 @@
+"""Every device that the package describes: programs compile for it, validate, fit it, compute."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.runtime import compile_module, run
+from xdsl_spirv.runtime.check import check
+from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
+from xdsl_spirv.runtime.vulkan.needs import Needs
+from xdsl_spirv.serialization import khronos
+from xdsl_spirv.targets import load, names
+
+FOLDER = Path(__file__).resolve().parents[2] / "targets"
+M, N, K = 20, 36, 40
+SOURCE = """
+func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x{n}x{c}> {{
+  %zero = arith.constant {zero} : {c}
+  %empty = tensor.empty() : tensor<{m}x{n}x{c}>
+  %init = linalg.fill ins(%zero : {c}) outs(%empty : tensor<{m}x{n}x{c}>) -> tensor<{m}x{n}x{c}>
+  %r = linalg.matmul ins(%A, %B : tensor<{m}x{k}x{a}>, tensor<{k}x{n}x{a}>)
+                     outs(%init : tensor<{m}x{n}x{c}>) -> tensor<{m}x{n}x{c}>
+  return %r : tensor<{m}x{n}x{c}>
+}}
+"""
+TYPES = [("f16", "f32"), ("f16", "f16"), ("i8", "i32"), ("f32", "f32")]
+
+
+def source(a: str, c: str) -> str:
+    zero = "0" if c == "i32" else "0.0"
+    return SOURCE.format(m=M, n=N, k=K, a=a, c=c, zero=zero)
+
+
+def test_the_promised_devices_are_there():
+    promised = {"amd-rdna3", "amd-rdna4", "intel-xe2", "arm-mali", "qualcomm-adreno", "nvidia-ada"}
+    assert promised | {"lavapipe", "nvidia-h200"} <= set(names())
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_file_says_where_its_numbers_come_from(name: str):
+    target = load(name)
+    assert target.name == name
+    assert target.provenance["kind"] in ("measured", "documented")
+    assert len(target.provenance["how"]) > 40
+    if target.provenance["kind"] == "documented":
+        assert "Not run here" in target.provenance["how"]
+    least, most = target.subgroup_size_range
+    assert least <= target.subgroup_size <= most
+    # A feature is called as `xdsl-spirv devices --write-target` would call it.
+    assert target.features <= {*NAMES, *OPERATIONS}
+    assert bool(target.cooperative_matrix) == ("cooperative-matrix" in target.features)
+    listed = json.loads((FOLDER / f"{name}.json").read_text())["cooperative_matrix"]
+    assert len({json.dumps(row) for row in listed}) == len(listed)
+
+
+@pytest.mark.parametrize(("a", "c"), TYPES)
+@pytest.mark.parametrize("name", names())
+def test_programs_fit_the_device(name: str, a: str, c: str, spirv_val: str):
+    target = load(name)
+    program = compile_module(parse_text(source(a, c)), name)
+    (code,) = program.code.values()
+    assert khronos.spirv_val(code.binary) == ""
+    needs = Needs.of(code.binary)
+    assert needs.matrices <= set(target.cooperative_matrix)
+    types = (a, a, c) if a != "i8" else ("s8", "s8", "s32")
+    assert bool(needs.matrices) == bool(target.properties_for(types))
+    for entry in needs.entry_points.values():
+        assert entry.workgroup_size is not None
+        assert np.prod(entry.workgroup_size) <= target.max_invocations
+        assert np.prod(entry.workgroup_size) % target.subgroup_size == 0
+        assert entry.workgroup_bytes <= target.workgroup_memory_bytes
+    assert program.manifest.subgroup_size == target.subgroup_size
+    generator = np.random.default_rng(1)
+    inputs = {
+        buffer.name: generator.integers(-3, 4, buffer.shape).astype(dtype_of(buffer.type))
+        for buffer in program.manifest.inputs
+    }
+    assert all(found.passed for found in check(program, inputs, run(program, inputs)))
