@@ -39,7 +39,12 @@ from xdsl_spirv.runtime.program import (
     Program,
 )
 from xdsl_spirv.runtime.specialization import spec_constants
-from xdsl_spirv.runtime.weights import argument_name, constant_array, lift_constants
+from xdsl_spirv.runtime.weights import (
+    argument_name,
+    constant_array,
+    lift_constants,
+    mark_weights,
+)
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
 from xdsl_spirv.targets import load
@@ -133,6 +138,7 @@ def compile_module(
     host = host_function(module, function)
     name = host.sym_name.data
     values = _named(host, weights or {}) | lift_constants(host, ctx)
+    mark_weights(host, values)
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
     lowering = UNIVERSE.all_passes[LOWERING]().from_spec(ArgSpec(LOWERING, {"target": (target,)}))

@@ -7,6 +7,7 @@ any other. One that only starts an accumulator stays: the lowering knows what to
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from xdsl.context import Context
@@ -14,6 +15,7 @@ from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     DictionaryAttr,
@@ -21,12 +23,14 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     TensorType,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 
 from xdsl_spirv.frontends.model import NAME, TYPE
+from xdsl_spirv.passes.schedule.cost import WEIGHTS
 from xdsl_spirv.runtime.elements import NAMES_OF_CODES, Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
@@ -92,6 +96,13 @@ def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
     outputs = function.function_type.outputs
     function.function_type = FunctionType.from_lists(list(block.arg_types), list(outputs))
     return lifted
+
+
+def mark_weights(function: FuncOp, names: Collection[str]) -> None:
+    """Tell the passes which arguments are the same in every run."""
+    arguments = enumerate(function.body.block.args)
+    numbers = [i for i, argument in arguments if argument_name(argument, i) in names]
+    function.attributes[WEIGHTS] = DenseArrayBase.from_list(i64, numbers)
 
 
 def _note(function: FuncOp, argument: SSAValue, name: str) -> None:

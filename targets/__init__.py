@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -50,14 +50,27 @@ class CooperativeMatrixProperty:
         return f"{self.m}x{self.n}x{self.k} {self.a} x {self.b} + {self.c} -> {self.result}"
 
 
+DEFAULT_COPY = 100_000_000_000
+"""Bytes a second, where a target's file says nothing."""
+
+
 @dataclass(frozen=True)
 class ScheduleCandidate:
-    """A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose."""
+    """
+    A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose.
+
+    `direct_b` says whether B is packed into fragments and read without Workgroup memory. `rates`
+    are what large contractions reach with it, in TFLOPS by types (`f16 -> f32`); where they are
+    given, it is for these types only.
+    """
 
     tile: tuple[int, int]
     subgroups: tuple[int, int]
     k_bytes: int
     accumulator_bits: int | None
+    direct_b: bool = False
+    stages: int = 1
+    rates: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,6 +111,8 @@ class Target:
     push_constant_bytes: int
     cooperative_matrix_alignment: int
     cooperative_matrix: tuple[CooperativeMatrixProperty, ...]
+    copy_bytes_per_second: int
+    """Bytes read and written in a second by a copy in the device's memory."""
     even_fragments: bool
     """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
     features: frozenset[str]
@@ -191,6 +206,12 @@ class _Fields:
             raise TargetError(f"{self._name(key)} is {values}, not {length} positive integers")
         return tuple(values)
 
+    def numbers(self, key: str) -> dict[str, float]:
+        values: dict[str, Any] = self._take(key, dict)
+        if any(type(v) not in (int, float) or v <= 0 for v in values.values()):
+            raise TargetError(f"{self._name(key)} is {values}, not positive numbers by name")
+        return values
+
     def fields(self, key: str) -> _Fields:
         return _Fields(self._take(key, dict), self._name(key))
 
@@ -224,7 +245,13 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
     rows, columns = fields.positives("tile", 2)
     grid_rows, grid_columns = fields.positives("subgroups", 2)
     return ScheduleCandidate(
-        (rows, columns), (grid_rows, grid_columns), fields.positive("k_bytes"), bits
+        (rows, columns),
+        (grid_rows, grid_columns),
+        fields.positive("k_bytes"),
+        bits,
+        fields.flag("direct_b", default=False),
+        fields.positive("stages") if "stages" in fields.data else 1,
+        fields.numbers("rates") if "rates" in fields.data else {},
     )
 
 
@@ -255,6 +282,11 @@ def _target(fields: _Fields) -> Target:
             "max_bytes"
         ),
         cooperative_matrix=tuple(_property(p) for p in fields.objects("cooperative_matrix")),
+        copy_bytes_per_second=(
+            fields.positive("copy_bytes_per_second")
+            if "copy_bytes_per_second" in fields.data
+            else DEFAULT_COPY
+        ),
         even_fragments=fields.flag("even_fragments", default=False),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),

@@ -1,10 +1,9 @@
 """
 A schedule for every contraction, from the target's data and the shape.
 
-The target's file lists tiles that do well on it, best first. Of those that fit, the one with the
-least estimated time is taken: rounds of workgroups over the compute units, times what a tile costs,
-its multiplications and (weighted by `LOAD_WEIGHT`) the rows and columns that it must fetch. So a
-large result gets large tiles and a small one enough workgroups to go round.
+The target's file lists tiles that do well on it. Of those that fit, the one with the least
+estimated time is taken (see `cost`): a large result gets large tiles, and a small one enough
+workgroups to go round.
 """
 
 from __future__ import annotations
@@ -16,12 +15,13 @@ from itertools import product
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, BlockArgument
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
     ContractionAttr,
+    DirectAttr,
     DispatchOp,
     InstructionAttr,
     StagedAttr,
@@ -35,15 +35,13 @@ from xdsl_spirv.passes.schedule.contraction import (
     element_type,
     storage,
 )
+from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, problems_of
 from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.targets import Target
-
-LOAD_WEIGHT = 64
-"""What fetching a row or column of a tile costs, in multiplications."""
 
 STAGED_ROW_PADDING = 16
 """Bytes: shifts each row by four banks, and keeps cooperative loads aligned."""
@@ -98,45 +96,63 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     8-bit integers by packed dot products where it has them, all else by multiply-adds.
     Raises `ScheduleDoesNotFit` where none fits.
     """
-    plans: list[Plan] = []
-    for listed in target.properties_for(contraction.types):
-        candidates = [
-            plan(contraction, schedule, target)
-            for schedule in _candidates(contraction, target, listed.shape)
-        ]
-        fitting = [each for each in candidates if not any(problems_of(each))]
-        if fitting:
-            return min(fitting, key=_cost).schedule
-        plans += candidates
-    for candidates in (_dot_candidates, _scalar_candidates):
-        plans += (
-            made := [plan(contraction, each, target) for each in candidates(contraction, target)]
-        )
-        fitting = [each for each in made if not any(problems_of(each))]
-        if fitting:
-            return min(fitting, key=_cost).schedule
-    check(plans[-1])
+    rejected: list[Plan] = []
+    for candidates in _kinds(contraction, target):
+        best: tuple[float, ContractionAttr] | None = None
+        for candidate in candidates:
+            made = plan(contraction, candidate.schedule, target)
+            if best is not None and cost(made, candidate.rate) >= best[0]:
+                continue
+            if any(problems_of(made)):
+                rejected.append(made)
+            else:
+                best = cost(made, candidate.rate), candidate.schedule
+        if best is not None:
+            return best[1]
+    check(rejected[-1])
     raise ScheduleDoesNotFit(f"{target.name} has no schedule for it")
+
+
+def _kinds(contraction: Contraction, target: Target) -> Iterator[Iterator[Candidate]]:
+    """Candidates by instruction, the best instruction first."""
+    for listed in target.properties_for(contraction.types):
+        yield _candidates(contraction, target, listed.shape)
+    yield _dot_candidates(contraction, target)
+    yield _scalar_candidates(contraction, target)
 
 
 def _candidates(
     contraction: Contraction, target: Target, shape: tuple[int, int, int]
-) -> Iterator[ContractionAttr]:
+) -> Iterator[Candidate]:
     """A schedule for each of the target's tiles that fragments of this shape divide."""
     m, n, k = shape
+    a_type, _, result = contraction.types
     bits = bit_width(contraction.element_types[2])
-    paths = _paths(contraction, shape, 16)
+    a, b = _paths(contraction, shape, 16)
     instruction = InstructionAttr("coopmat", shape)
     element_bytes = bit_width(contraction.element_types[0]) // 8
+    packable = _may_be_packed(contraction)
     for candidate in target.schedules:
         (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
-        if candidate.accumulator_bits not in (None, bits):
+        rate = candidate.rates.get(f"{a_type} -> {result}")
+        if candidate.accumulator_bits not in (None, bits) or (candidate.rates and not rate):
             continue
-        if tile_m % (rows * m) or tile_n % (columns * n):
+        if tile_m % (rows * m) or tile_n % (columns * n) or (candidate.direct_b and not packable):
             continue
         deep = max(k, candidate.k_bytes // element_bytes // k * k)
-        tile_k = min(deep, ceil_div(contraction.k, k) * k)
-        yield ContractionAttr((tile_m, tile_n, tile_k), (rows, columns), instruction, *paths)
+        tile = tile_m, tile_n, min(deep, ceil_div(contraction.k, k) * k)
+        path = DirectAttr() if candidate.direct_b else b
+        grid = rows, columns
+        for stages in range(candidate.stages, 0, -1):
+            # What does not wait in registers is read when it is needed.
+            schedule = ContractionAttr(tile, grid, instruction, a, path, stages)
+            yield Candidate(schedule, rate)
+
+
+def _may_be_packed(contraction: Contraction) -> bool:
+    """Whether B comes into the dispatch as it is multiplied."""
+    in_dispatch = isinstance(contraction.op.parent_op(), DispatchOp)
+    return in_dispatch and isinstance(contraction.b, BlockArgument)
 
 
 SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1), (2, 2), (1, 1))
@@ -152,17 +168,18 @@ DOT_DEPTH = 64
 """8-bit elements of K that a workgroup stages at a time."""
 
 
-def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
+def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """Schedules in which every invocation computes a few elements of the result."""
     k = 4 if contraction.k > 2 else contraction.k
     tile_k = min(SCALAR_DEPTH, ceil_div(contraction.k, k) * k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         paths = _paths(contraction, (m, n, k), 4)
         instruction = InstructionAttr("fma", (m, n, k))
-        yield ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, *paths)
+        schedule = ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, *paths)
+        yield Candidate(schedule)
 
 
-def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
+def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """The same by packed dot products."""
     k = min(16, ceil_div(contraction.k, 4) * 4)
     tile_k = min(DOT_DEPTH, ceil_div(contraction.k, k) * k)
@@ -170,7 +187,7 @@ def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Contra
     a, b = _dot_path(a_layout, k), _dot_path(b_layout, k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         instruction = InstructionAttr("dot", (m, n, k))
-        yield ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, a, b)
+        yield Candidate(ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, a, b))
 
 
 def _dot_path(layout: Layout, k: int) -> StagedAttr:
@@ -216,13 +233,3 @@ def _path(element: Attribute, layout: Layout, outer: int, k: int, most: int) -> 
     widths = [v for v in (16, 8, 4, 2) if v <= most and v * size in (4, 8, 16)]
     vector = next((v for v in widths if run % v == 0 and fragment_row % v == 0), 1)
     return StagedAttr(padding=STAGED_ROW_PADDING // size, vector=vector)
-
-
-def _cost(made: Plan) -> int:
-    tile_m, tile_n, _ = made.schedule.tile
-    rows, columns = made.tiles
-    workgroups = rows * columns * made.contraction.batch
-    rounds = ceil_div(workgroups, made.target.compute_units)
-    resident = made.target.residency.bytes_for(made.schedule.subgroup_count)
-    crowded = 2 if made.workgroup_bytes > resident else 1
-    return rounds * (tile_m * tile_n + LOAD_WEIGHT * (tile_m + tile_n)) * crowded

@@ -1,0 +1,102 @@
+"""
+What a schedule is likely to cost, to choose among those that fit.
+
+Workgroups go round the compute units in rounds; a round takes as long as a tile's multiplications
+at the rate that the target's file gives for the candidate. Where it gives none, a rate is made up
+from how much of a tile must be fetched for how many multiplications. Packing an operand costs the
+traffic of a copy, unless the operand is a weight: it is then packed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.tensor import CollapseShapeOp, ExpandShapeOp
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from xdsl_spirv.dialects.schedule import ContractionAttr, DispatchOp
+from xdsl_spirv.passes.schedule.contraction import packing_of, shape_of
+from xdsl_spirv.passes.schedule.plan import PackedTile, Plan, StagedTile, ceil_div
+
+LOAD_WEIGHT = 64
+"""What fetching a row or column of a tile costs, in multiplications, where no rate is known."""
+
+UNRATED = 500.0
+"""TFLOPS of a tile that is all multiplications, where no rate is known."""
+
+ACROSS_K = 0.55
+"""What remains of an 8-bit rate where a tile lies across K in Workgroup memory."""
+
+PACKING_SECONDS = 4e-6
+"""A dispatch of its own, and the barrier after it."""
+
+WEIGHTS = "schedule.weights"
+"""A function's attribute: the numbers of the arguments that are the same in every run."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule, and the TFLOPS that large contractions reach with it; None if nobody knows."""
+
+    schedule: ContractionAttr
+    rate: float | None = None
+
+
+def is_weight(value: SSAValue) -> bool:
+    """Whether a value of a dispatch, or of a host function, is the same in every run."""
+    while True:
+        owner = value.owner
+        if isinstance(owner, CollapseShapeOp | ExpandShapeOp):
+            value = owner.operands[0]
+            continue
+        if not isinstance(owner, Block):
+            return isinstance(owner, ConstantOp)
+        assert isinstance(value, BlockArgument)
+        parent = owner.parent_op()
+        if isinstance(parent, DispatchOp):
+            value = parent.inputs[value.index]
+            continue
+        weights = parent.attributes.get(WEIGHTS) if isinstance(parent, FuncOp) else None
+        return isinstance(weights, DenseArrayBase) and value.index in weights.get_values()
+
+
+def cost(made: Plan, rate: float | None) -> float:
+    """Seconds that the contraction is likely to take."""
+    tile_m, tile_n, tile_k = made.schedule.tile
+    rows, columns = made.tiles
+    units = made.target.compute_units
+    rounds = ceil_div(rows * columns * made.contraction.batch, units)
+    depth = ceil_div(made.contraction.k, tile_k) * tile_k
+    tile = 2.0 * tile_m * tile_n * depth
+    speed = rate or _guess(made)
+    if any(_lies_across(each) for each in made.staged):
+        speed *= ACROSS_K
+    return rounds * units * tile / (speed * 1e12) + _packing(made)
+
+
+def _guess(made: Plan) -> float:
+    tile_m, tile_n, _ = made.schedule.tile
+    resident = made.target.residency.bytes_for(made.schedule.subgroup_count)
+    crowded = 2 if made.workgroup_bytes > resident else 1
+    products = tile_m * tile_n
+    return UNRATED * products / (products + LOAD_WEIGHT * (tile_m + tile_n)) / crowded
+
+
+def _lies_across(tile: StagedTile) -> bool:
+    return tile.k_axis == 0 and tile.element_bytes == 1
+
+
+def _packing(made: Plan) -> float:
+    seconds = 0.0
+    for value, tile in ((made.contraction.a, made.a), (made.contraction.b, made.b)):
+        if not isinstance(tile, PackedTile) or packing_of(value) or is_weight(value):
+            continue
+        elements = 1
+        for size in shape_of(value):
+            elements *= size
+        traffic = 2 * elements * tile.element_bytes
+        seconds += PACKING_SECONDS + traffic / made.target.copy_bytes_per_second
+    return seconds
