@@ -47,14 +47,40 @@ def assign(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> Assignm
     )
 
 
+def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[Dispatch, ...]:
+    """
+    The dispatches, with `once` said of those that compute temporaries from weights alone.
+
+    A temporary is written by the first dispatch that is given it.
+    """
+    fixed = {b.name for b in buffers if b.kind == "weight"}
+    temporary = {b.name for b in buffers if b.kind == "temporary"}
+    met: set[str] = set()
+    found: list[Dispatch] = []
+    for dispatch in dispatches:
+        given = {binding.buffer for binding in dispatch.bindings}
+        written = (given & temporary) - met
+        once = bool(written) and given - written <= fixed
+        if once:
+            fixed |= written
+        met |= given
+        found.append(replace(dispatch, once=once))
+    return tuple(found)
+
+
 def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, tuple[int, int]]:
-    """The first and the last dispatch that is given each buffer."""
+    """
+    The first and the last dispatch that is given each buffer.
+
+    What is computed once lives throughout.
+    """
     lives: dict[str, tuple[int, int]] = {}
+    kept = {b.buffer for dispatch in dispatches if dispatch.once for b in dispatch.bindings}
     for number, dispatch in enumerate(dispatches):
         for binding in dispatch.bindings:
             first, _ = lives.get(binding.buffer, (number, number))
             lives[binding.buffer] = (first, number)
-    return lives
+    return lives | dict.fromkeys(kept, (0, len(dispatches)))
 
 
 def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:

@@ -22,7 +22,7 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.passes.refusal import place
-from xdsl_spirv.runtime.buffers import assign
+from xdsl_spirv.runtime.buffers import assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.host import HostPlan, host_function, plan
@@ -146,7 +146,8 @@ def compile_module(
     verify(module)
     host_plan = plan(host_function(module, name), values)
     values |= {n: constant_array(op.value, ctx) for n, op in host_plan.constants.items()}
-    dispatches = tuple(launch.dispatch for launch in host_plan.launches)
+    launched = [launch.dispatch for launch in host_plan.launches]
+    dispatches = marked(host_plan.buffers, launched)
     assigned = assign(host_plan.buffers, dispatches)
     values = {b.name: b.accept(values[b.name]) for b in host_plan.buffers if b.kind == "weight"}
     kernels, code = _kernels(module, host_plan)

@@ -146,6 +146,8 @@ class Dispatch:
     bindings: tuple[Binding, ...]
     spec_constants: tuple[SpecValue, ...] = ()
     push_constants: tuple[PushConstant, ...] = ()
+    once: bool = False
+    """Whether it computes from weights alone: a device may run it when it loads the program."""
 
     def check(self, place: str) -> None:
         if any(count < 1 for count in self.grid):

@@ -59,16 +59,16 @@ class ScheduleCandidate:
     """
     A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose.
 
-    `direct_b` says whether B is packed into fragments and read without Workgroup memory. `rates`
-    are what large contractions reach with it, in TFLOPS by types (`f16 -> f32`); where they are
-    given, it is for these types only.
+    `direct` names the operands that are packed into fragments and read without Workgroup memory,
+    `b` or `ab`. `rates` are what large contractions reach with it, in TFLOPS by types
+    (`f16 -> f32`); where they are given, it is for these types only.
     """
 
     tile: tuple[int, int]
     subgroups: tuple[int, int]
     k_bytes: int
     accumulator_bits: int | None
-    direct_b: bool = False
+    direct: str = ""
     stages: int = 1
     rates: dict[str, float] = field(default_factory=dict)
 
@@ -249,7 +249,7 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
         (grid_rows, grid_columns),
         fields.positive("k_bytes"),
         bits,
-        fields.flag("direct_b", default=False),
+        fields.text("direct", ""),
         fields.positive("stages") if "stages" in fields.data else 1,
         fields.numbers("rates") if "rates" in fields.data else {},
     )

@@ -131,28 +131,33 @@ def _candidates(
     a, b = _paths(contraction, shape, 16)
     instruction = InstructionAttr("coopmat", shape)
     element_bytes = bit_width(contraction.element_types[0]) // 8
-    packable = _may_be_packed(contraction)
+    packable = set(_packable(contraction))
     for candidate in target.schedules:
         (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
         rate = candidate.rates.get(f"{a_type} -> {result}")
         if candidate.accumulator_bits not in (None, bits) or (candidate.rates and not rate):
             continue
-        if tile_m % (rows * m) or tile_n % (columns * n) or (candidate.direct_b and not packable):
+        if tile_m % (rows * m) or tile_n % (columns * n):
+            continue
+        if not packable.issuperset(candidate.direct):
             continue
         deep = max(k, candidate.k_bytes // element_bytes // k * k)
         tile = tile_m, tile_n, min(deep, ceil_div(contraction.k, k) * k)
-        path = DirectAttr() if candidate.direct_b else b
+        path_a = DirectAttr() if "a" in candidate.direct else a
+        path_b = DirectAttr() if "b" in candidate.direct else b
         grid = rows, columns
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
-            schedule = ContractionAttr(tile, grid, instruction, a, path, stages)
+            schedule = ContractionAttr(tile, grid, instruction, path_a, path_b, stages)
             yield Candidate(schedule, rate)
 
 
-def _may_be_packed(contraction: Contraction) -> bool:
-    """Whether B comes into the dispatch as it is multiplied."""
-    in_dispatch = isinstance(contraction.op.parent_op(), DispatchOp)
-    return in_dispatch and isinstance(contraction.b, BlockArgument)
+def _packable(contraction: Contraction) -> Iterator[str]:
+    """The operands that come into a dispatch as they are multiplied."""
+    if isinstance(contraction.op.parent_op(), DispatchOp):
+        for name, value in (("a", contraction.a), ("b", contraction.b)):
+            if isinstance(value, BlockArgument):
+                yield name
 
 
 SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1), (2, 2), (1, 1))

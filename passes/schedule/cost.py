@@ -30,6 +30,9 @@ UNRATED = 500.0
 ACROSS_K = 0.55
 """What remains of an 8-bit rate where a tile lies across K in Workgroup memory."""
 
+NARROW = {8: 0.95, 4: 0.8, 2: 0.55, 1: 0.35}
+"""What remains of a rate where an operand is moved by so many bytes at a time, not 16."""
+
 PACKING_SECONDS = 4e-6
 """A dispatch of its own, and the barrier after it."""
 
@@ -72,8 +75,8 @@ def cost(made: Plan, rate: float | None) -> float:
     depth = ceil_div(made.contraction.k, tile_k) * tile_k
     tile = 2.0 * tile_m * tile_n * depth
     speed = rate or _guess(made)
-    if any(_lies_across(each) for each in made.staged):
-        speed *= ACROSS_K
+    for each in made.staged:
+        speed *= _share(each)
     return rounds * units * tile / (speed * 1e12) + _packing(made)
 
 
@@ -85,8 +88,10 @@ def _guess(made: Plan) -> float:
     return UNRATED * products / (products + LOAD_WEIGHT * (tile_m + tile_n)) / crowded
 
 
-def _lies_across(tile: StagedTile) -> bool:
-    return tile.k_axis == 0 and tile.element_bytes == 1
+def _share(tile: StagedTile) -> float:
+    """How much of a rate remains with how an operand's tile is moved and lies."""
+    share = ACROSS_K if tile.k_axis == 0 and tile.element_bytes == 1 else 1.0
+    return share * NARROW.get(tile.vector * tile.element_bytes, 1.0)
 
 
 def _packing(made: Plan) -> float:

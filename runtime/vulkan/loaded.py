@@ -89,6 +89,7 @@ class LoadedWork:
         self.staging: Staging | None = None
         self.pool = self.queries = 0
         self.commands: dict[str, int] = {}
+        self.prepared = False
         self.pipelines = Pipelines(device, subgroup_size, set(full_subgroups), statistics)
         try:
             self._load(free)
@@ -176,8 +177,14 @@ class LoadedWork:
         )
 
     def _record_steps(self, commands: int, each: Callable[[int], None] | None = None) -> None:
-        """All steps; `each` records something behind every one, and a barrier is there then."""
+        """
+        All steps but those that have run for good.
+
+        `each` records something behind every one, of all of them, and a barrier is there then.
+        """
         for index, step in enumerate(self.work.steps):
+            if step.once and each is None:
+                continue
             if index and (each or self.order[index]):
                 self._barrier(commands, COMPUTED, COMPUTING)
             self._record(commands, step, self.steps[index], self.sets[index])
@@ -280,6 +287,7 @@ class LoadedWork:
         assert self.staging is not None
         work = self.work
         views = {b.name: _checked(work, b.name, inputs[b.name]) for b in work.named("input")}
+        self.prepare(timeout)
         if not self.in_one_go:
             for name, view in views.items():
                 self.write(name, view, timeout)
@@ -294,8 +302,24 @@ class LoadedWork:
             _from(self.staging, copy, memoryview(results[copy.name]))
         return results
 
+    def prepare(self, timeout: float) -> None:
+        """Run the steps that run once, if they have not."""
+        if self.prepared:
+            return
+        self.prepared = True
+        if any(step.once for step in self.work.steps):
+            self.device.submit([self._recorded("once", self._record_once)], timeout)
+
+    def _record_once(self, commands: int) -> None:
+        self._barrier(commands, COPIED, COMPUTING)
+        for index, step in enumerate(self.work.steps):
+            if step.once:
+                self._record(commands, step, self.steps[index], self.sets[index])
+                self._barrier(commands, COMPUTED, COMPUTING)
+
     def repeat(self, timeout: float) -> None:
         """Run every step again on the buffers as they are, without moving anything."""
+        self.prepare(timeout)
         self.device.submit([self._recorded("steps", self._record_all)], timeout)
 
     def step(self, index: int, timeout: float) -> None:

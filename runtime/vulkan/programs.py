@@ -39,6 +39,7 @@ def work_of(program: Program) -> Work:
                 bindings=tuple((b.set, b.binding, b.buffer) for b in dispatch.bindings),
                 constants=_constants(dispatch, kernels[dispatch.kernel]),
                 push=push_constant_bytes(dispatch),
+                once=dispatch.once,
             )
             for dispatch in manifest.dispatches
         ),

@@ -42,6 +42,8 @@ class Step:
     constants: tuple[tuple[int, bytes], ...] = ()
     push: bytes = b""
     addresses: tuple[tuple[int, str], ...] = ()
+    once: bool = False
+    """Whether it runs before the first run only: what it writes stays."""
 
     @property
     def buffers(self) -> list[str]:
@@ -71,11 +73,12 @@ class Work:
         return [buffer for buffer in self.buffers if buffer.kind in kinds]
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
-        """The first and the last step that use each temporary."""
+        """The first and the last step that use each temporary; all for what is computed once."""
         found: dict[str, tuple[int, int]] = {}
         temporary = {buffer.name for buffer in self.named("temporary")}
         for index, step in enumerate(self.steps):
             for name in step.buffers:
                 if name in temporary:
                     found[name] = (found.get(name, (index, index))[0], index)
-        return found
+        kept = {name for step in self.steps if step.once for name in step.buffers} & temporary
+        return found | dict.fromkeys(kept, (0, len(self.steps)))

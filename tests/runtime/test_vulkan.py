@@ -20,7 +20,15 @@ from xdsl_spirv.tools.main import main
 pytestmark = pytest.mark.vulkan
 
 SCENARIOS = Path(__file__).parent / "vulkan" / "scenarios.py"
-SAFE = ["one_submission", "in_pieces", "addresses", "features", "too_large", "kept_pipelines"]
+SAFE = [
+    "one_submission",
+    "in_pieces",
+    "once",
+    "addresses",
+    "features",
+    "too_large",
+    "kept_pipelines",
+]
 CONTROLS = ["leak", "no_barriers"]
 HAZARDOUS = ["a_kernel_that_never_ends", "a_driver_that_crashes", "an_interrupt"]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -99,6 +107,11 @@ def test_more_than_the_staging_buffer_holds(facts: dict[str, Any]):
     assert found["staging"] == 1000
     assert found["y"]
     assert found["z"]
+
+
+def test_what_comes_from_weights_alone_is_computed_once(facts: dict[str, Any]):
+    found = facts["once"]
+    assert (found["y"], found["z"]) == ([True, True], [True, True])
 
 
 def test_device_addresses(facts: dict[str, Any]):

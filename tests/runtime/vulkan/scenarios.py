@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,35 @@ def in_pieces(device: VulkanDevice) -> dict[str, Any]:
         }
     finally:
         loaded.STAGING_BYTES = before
+
+
+def once(device: VulkanDevice) -> dict[str, Any]:
+    """A step that runs before the first run only, whatever becomes of its weight."""
+    w, x = numbers(64), numbers(128)[:64].copy()
+    kinds = {"w": "weight", "t": "temporary", "u": "temporary", "x": "input"}
+    work = Work(
+        buffers=tuple(
+            WorkBuffer(name, 256, kinds.get(name, "output"))  # pyright: ignore[reportArgumentType]
+            for name in "wtuxyz"
+        ),
+        kernels={"scale": kernel("scale")},
+        steps=(
+            scaled("x", "u", 3, 1),
+            scaled("u", "y", 3, 1),
+            replace(scaled("w", "t", 3, 1), once=True),
+            scaled("t", "z", 3, 1),
+        ),
+        weights={"w": w.tobytes()},
+    )
+    ready = device.load(work)
+    results = [ready.run({"x": x.tobytes()}, TIMEOUT)]
+    ready.write("w", bytes(256), TIMEOUT)
+    results.append(ready.run({"x": x.tobytes()}, TIMEOUT))
+    device.unload(ready)
+    return {
+        name: [bool((np.frombuffer(r[name], np.uint32) == expected(v, 2)).all()) for r in results]
+        for name, v in (("y", x), ("z", w))
+    }
 
 
 def addresses(device: VulkanDevice) -> dict[str, Any]:
@@ -302,7 +332,7 @@ def no_barriers(device: VulkanDevice) -> dict[str, Any]:
 ON_A_DEVICE: dict[str, Callable[[VulkanDevice], dict[str, Any]]] = {
     f.__name__: f
     for f in (
-        *(one_submission, in_pieces, addresses, features, too_large, kept_pipelines),
+        *(one_submission, in_pieces, once, addresses, features, too_large, kept_pipelines),
         *(leak, no_barriers),
     )
 }
