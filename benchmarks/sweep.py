@@ -174,6 +174,11 @@ def main() -> int:
     return 1 if summary["failures"] else 0
 
 
+def _kept(state: Path) -> list[dict[str, Any]]:
+    """The records of an earlier sweep."""
+    return [json.loads(line) for line in state.read_text().splitlines()] if state.exists() else []
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Random contractions, compiled, run and compared.")
     parser.add_argument("--count", type=int, default=2000, help="cases (%(default)s)")

@@ -48,7 +48,7 @@ class Case:
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
-        """The results against the source in binary64, by the bound that docs/numerics.md derives."""
+        """The results against the source in binary64, by the bound of docs/numerics.md."""
         wrong = [str(each) for each in check(program, inputs, results) if not each.passed]
         return "; ".join(wrong)
 

@@ -194,8 +194,8 @@ def compared(name: str, result: Array, expected: Array, allowed: Array) -> Compa
     """One result against its reference; `allowed` is how far off each element may be."""
     if result.dtype.kind in "biu":
         wide = [x.view(f"i{x.dtype.itemsize}").astype(object) for x in (result, expected)]
-        error = np.abs(wide[0] - wide[1]).astype(np.float64)
-        truth = np.abs(wide[1]).astype(np.float64)
+        error = np.asarray(np.abs(wide[0] - wide[1]), np.float64)
+        truth = np.asarray(np.abs(wide[1]), np.float64)
     else:
         found, truth = result.astype(np.float64), expected.astype(np.float64)
         with np.errstate(invalid="ignore"):
