@@ -27,7 +27,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -37,7 +36,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "sweep.json"
 DEFAULT = "sweep_cases:case"
-CHUNK = 10
 SHOWN = 2000
 """Characters of a message that are kept."""
 
@@ -123,10 +121,6 @@ def _on_device(program: Any, inputs: Any) -> Any:
         raise
 
 
-def _chunk(seeds: list[int], plan: Plan) -> list[dict[str, Any]]:
-    return [record for seed in seeds for record in _case(seed, plan)]
-
-
 def _start_with_driver(name: str) -> None:
     """Start this program again with a software driver, if `make lavapipe` made one."""
     run = ROOT / ".lavapipe" / "run"
@@ -147,36 +141,53 @@ def main() -> int:
     name = "".join(x if x.isalnum() else "-" for x in arguments.workloads)
     state = arguments.state or ROOT / "build" / f"sweep-{arguments.seed}-{name}.jsonl"
     state.parent.mkdir(exist_ok=True)
+    if arguments.part is not None:
+        return _work(arguments, plan, state)
     if arguments.fresh:
-        state.unlink(missing_ok=True)
-    records = (
-        [json.loads(line) for line in state.read_text().splitlines()] if state.exists() else []
-    )
-    done = {each["seed"] for each in records}
-    seeds = range(arguments.seed, arguments.seed + arguments.count)
-    left = [seed for seed in seeds if seed not in done]
-    chunks = [left[i : i + CHUNK] for i in range(0, len(left), CHUNK)]
-    with (
-        ProcessPoolExecutor(arguments.jobs, max_tasks_per_child=10) as pool,
-        state.open("a") as out,
-    ):
-        for future in as_completed([pool.submit(_chunk, chunk, plan) for chunk in chunks]):
-            for record in future.result():
-                records.append(record)
-                out.write(json.dumps(record) + "\n")
-                out.flush()
-                if record["status"] != "passed":
-                    _report(record)
-    records = [each for each in records if each["seed"] in seeds]
+        for each in _parts(state):
+            each.unlink()
+    command = [sys.executable, *(x for x in sys.argv if x != "--fresh"), "--part"]
+    parts = [subprocess.Popen([*command, str(number)]) for number in range(arguments.jobs)]
+    codes = [each.wait() for each in parts]
+    if any(codes):
+        print(f"error: a process ended with {max(codes, key=abs)}; run again to go on")
+    records = [each for each in _kept(state) if each["seed"] in _seeds(arguments)]
     summary = _summary(records, arguments, plan)
     arguments.output.write_text(json.dumps(summary, indent=1) + "\n")
     print(json.dumps({key: summary[key] for key in ("contractions", "runs", "status")}))
-    return 1 if summary["failures"] else 0
+    return 1 if any(codes) or summary["failures"] else 0
+
+
+def _seeds(arguments: argparse.Namespace) -> range:
+    return range(arguments.seed, arguments.seed + arguments.count)
+
+
+def _parts(state: Path) -> list[Path]:
+    """What each process of a sweep, and of the one before, has done."""
+    return sorted(state.parent.glob(f"{state.stem}.*{state.suffix}"))
+
+
+def _work(arguments: argparse.Namespace, plan: Plan, state: Path) -> int:
+    """The cases of one process that are not done yet."""
+    done = {each["seed"] for each in _kept(state)}
+    mine = [seed for seed in _seeds(arguments) if seed % arguments.jobs == arguments.part]
+    with state.with_suffix(f".{arguments.part}{state.suffix}").open("a") as out:
+        for seed in mine:
+            if seed in done:
+                continue
+            records = list(_case(seed, plan))
+            out.write("".join(json.dumps(record) + "\n" for record in records))
+            out.flush()
+            for record in records:
+                if record["status"] != "passed":
+                    _report(record)
+    return 0
 
 
 def _kept(state: Path) -> list[dict[str, Any]]:
-    """The records of an earlier sweep."""
-    return [json.loads(line) for line in state.read_text().splitlines()] if state.exists() else []
+    """The records of a sweep, in the order of the seeds."""
+    lines = [line for part in _parts(state) for line in part.read_text().splitlines()]
+    return sorted((json.loads(line) for line in lines), key=lambda each: each["seed"])
 
 
 def _arguments() -> argparse.Namespace:
@@ -190,6 +201,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=int, metavar="SEED", help="one case, in detail")
     parser.add_argument("--fresh", action="store_true", help="forget the cases that were done")
     parser.add_argument("--state", type=Path, help="where the cases that were done are kept")
+    parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
     return parser.parse_args()
 

@@ -30,7 +30,7 @@ from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.spirv import group as spirv_group
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
-from xdsl_spirv.passes.kernel.builder import Index
+from xdsl_spirv.passes.kernel.builder import Condition, Index
 from xdsl_spirv.passes.kernel.loops_arrays import Loops
 from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
 from xdsl_spirv.passes.kernel.loops_code import LoopsCode, Point
@@ -285,7 +285,8 @@ class Lanes:
             value = self._in_subgroup(code, each, value)
             if self.subgroups > 1:
                 subgroup = self.b.subgroup_id(self.subgroups)
-                value = self._through_memory(code, each, value, self.subgroups, subgroup)
+                first = self.b.below(self.b.lane_id(self.subgroup_size), 1)
+                value = self._through_memory(code, each, value, self.subgroups, subgroup, first)
             found.append(value)
         return found
 
@@ -303,14 +304,24 @@ class Lanes:
         )
 
     def _through_memory(
-        self, code: LoopsCode, each: Combination, value: SSAValue, count: int, number: Index
+        self,
+        code: LoopsCode,
+        each: Combination,
+        value: SSAValue,
+        count: int,
+        number: Index,
+        writes: Condition | bool = True,
     ) -> SSAValue:
-        """`count` partial results, number `number` is this one's, exchanged in Workgroup memory."""
+        """
+        `count` partial results, number `number` is this one's, exchanged in Workgroup memory.
+
+        One of the invocations that have the same result `writes` it: all at once would be a race.
+        """
         b = self.b
         type = MemRefType(each.type, [count], memory_space=WORKGROUP)
         memory = b.allocate(type, "partial")
         b.barrier()
-        b.store(value, memory, number)
+        b.when(writes, lambda: b.store(value, memory, number))
         b.barrier()
         total = self._read(memory, 0)
         for other in range(1, count):
