@@ -146,7 +146,7 @@ def main() -> int:
     if arguments.fresh:
         for each in _parts(state):
             each.unlink()
-    command = [sys.executable, *(x for x in sys.argv if x != "--fresh"), "--part"]
+    command = [*_python(), *(x for x in sys.argv if x != "--fresh"), "--part"]
     parts = [subprocess.Popen([*command, str(number)]) for number in range(arguments.jobs)]
     codes = [each.wait() for each in parts]
     if any(codes):
@@ -156,6 +156,12 @@ def main() -> int:
     arguments.output.write_text(json.dumps(summary, indent=1) + "\n")
     print(json.dumps({key: summary[key] for key in ("contractions", "runs", "status")}))
     return 1 if any(codes) or summary["failures"] else 0
+
+
+def _python() -> list[str]:
+    from xdsl_spirv.runtime.vulkan.worker import python_command
+
+    return python_command()
 
 
 def _seeds(arguments: argparse.Namespace) -> range:
