@@ -41,6 +41,7 @@ RETURNS = (
     "spirv.Return",
     "spirv.ReturnValue",
     "spirv.Kill",
+    "spirv.RawTerminator",
     "gpu.return",
     "func.return",
     "spirv.mlir.break",

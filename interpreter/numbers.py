@@ -49,6 +49,8 @@ BOOL = np.dtype(np.bool_)
 F16 = _FLOATS["f16"]
 F32 = _FLOATS["f32"]
 F64 = _FLOATS["f64"]
+FLOAT8_E4M3 = _FLOATS["f8E4M3FN"]
+FLOAT8_E5M2 = _FLOATS["f8E5M2"]
 I32 = np.dtype(np.int32)
 I64 = np.dtype(np.int64)
 

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import IntAttr, MemRefType, NoneType, SymbolRefAttr, 
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -25,7 +25,13 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     UntypedPointerType,
 )
-from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
+from xdsl_spirv.dialects.spirv.types_declared import (
+    CooperativeMatrixNVType,
+    CooperativeVectorType,
+    TensorArmType,
+    TensorLayoutType,
+    TensorViewType,
+)
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
 from xdsl_spirv.interpreter.memories import Memories
@@ -137,6 +143,8 @@ class Unit:
         match type:
             case VectorType():
                 return self._repeated(type.element_type, tuple(type.get_shape()))
+            case CooperativeVectorType():
+                return self._repeated(type.element_type, (self.size(type.length),))
             case ArrayType():
                 return self._repeated(type.element_type, (self.size(type.length),))
             case MatrixType():
@@ -144,7 +152,9 @@ class Unit:
             case StructType():
                 return Composite(tuple(self.form(member) for member in type.member_types))
             case CooperativeMatrixType():
-                return self._cooperative(type)
+                return self._cooperative(type, type.use.data)
+            case CooperativeMatrixNVType():
+                return self._cooperative(type, CooperativeMatrixUse.MatrixAccumulatorKHR)
             case (
                 PointerType()
                 | UntypedPointerType()
@@ -153,6 +163,7 @@ class Unit:
                 | NoneType()
                 | TensorLayoutType()
                 | TensorViewType()
+                | TensorArmType()
             ):
                 return Opaque(str(type))
             case _:
@@ -164,7 +175,9 @@ class Unit:
             return Plain(form.dtype, shape + form.shape)
         return Composite((form,) * shape[0])
 
-    def _cooperative(self, type: CooperativeMatrixType) -> Form:
+    def _cooperative(
+        self, type: CooperativeMatrixType | CooperativeMatrixNVType, use: CooperativeMatrixUse
+    ) -> Form:
         element = scalar_dtype(type.element_type)
         scope = self.scope(type.scope)
         if element is None or scope not in (Scope.Subgroup, Scope.Workgroup):
@@ -173,7 +186,7 @@ class Unit:
                 remedy="use the scope Subgroup or Workgroup",
             )
         rows, columns = self.size(type.rows), self.size(type.columns)
-        return CooperativeMatrix(element, rows, columns, scope, type.use.data)
+        return CooperativeMatrix(element, rows, columns, scope, use)
 
     def code(self, name: str, compile: Callable[[Operation, Unit], Code]) -> Code:
         """A function of the module, compiled on first use."""

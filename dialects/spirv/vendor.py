@@ -42,7 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import TernaryOperation, Value, is_integer, require
+from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
@@ -355,14 +355,20 @@ class ExtractSubArrayOp(SPIRVOp):
 
 
 @irdl_op_definition
-class BFloat16MulAddOp(TernaryOperation):
-    """`spirv.QCOM.BFloat16MulAdd %a, %b, %c : vector<2xbf16>` is a * b + c."""
+class BFloat16MulAddOp(SPIRVOp):
+    """`spirv.QCOM.BFloat16MulAdd %a, %b, %c : bf16 -> f32` is a * b + c; c is an f32 too."""
 
     name = "spirv.QCOM.BFloat16MulAdd"
     FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
+    x = operand_def(BFloat16Type)
+    y = operand_def(BFloat16Type)
+    z = operand_def(Float32Type)
+    result = result_def(Float32Type)
+    traits = traits_def(Pure())
+    assembly_format = "$x `,` $y `,` $z attr-dict `:` type($x) `->` type($result)"
 
-    def verify_(self) -> None:
-        require(self, [self.x.type], lambda t: isinstance(t, BFloat16Type), "bfloat16")
+    def __init__(self, x: Value, y: Value, z: Value):
+        super().__init__(operands=[x, y, z], result_types=[Float32Type()])
 
 
 OPERATIONS: list[type[Operation]] = [

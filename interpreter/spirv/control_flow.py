@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import control_flow as ops
-from xdsl_spirv.dialects.spirv import exits
+from xdsl_spirv.dialects.spirv import exits, hints, raw
 from xdsl_spirv.interpreter.code import RETURNED, WAVE, Code, Compiler, Env, Step
 from xdsl_spirv.interpreter.constants import attribute_array as constant_array
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -182,6 +182,25 @@ def unreachable(op: ops.UnreachableOp, flow: Flow) -> Callable[[Env], Leaving]:
         raise InterpreterError("spirv.Unreachable was reached", op, "the program is undefined")
 
     return call
+
+
+@terminator(hints.AbortOp)
+def abort(op: hints.AbortOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """The launch ends."""
+    slot = flow.compiler.slot(op.message)
+
+    def call(env: Env) -> Leaving:
+        raise InterpreterError(f"the program aborted, with {env[slot]}", op)
+
+    return call
+
+
+@terminator(raw.RawTerminatorOp)
+def carried_end(op: raw.RawTerminatorOp, flow: Flow) -> Callable[[Env], Leaving]:
+    """The lanes of an OpTerminateInvocation leave the function; others are refused."""
+    if op.instruction.data == "OpTerminateInvocation":
+        return lambda env: RETURN
+    raise InterpreterError(f"{op.instruction.data} is carried only and has no semantics", op)
 
 
 @action(ops.FunctionCallOp)

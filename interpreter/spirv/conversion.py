@@ -6,6 +6,7 @@ On cooperative matrices they work component by component (CM-19).
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 from xdsl.ir import Operation
 
@@ -16,6 +17,9 @@ from xdsl_spirv.interpreter.forms import CooperativeMatrix, Opaque, Plain
 from xdsl_spirv.interpreter.numbers import F16, F32, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, value
 from xdsl_spirv.interpreter.unit import Unit
+
+SATURATING = "saturated_to_largest_float8_normal_conversion_ext"
+"""SPV_EXT_float8's decoration of a conversion."""
 
 
 def _dtypes(op: Operation, unit: Unit) -> tuple[DType, DType]:
@@ -66,11 +70,16 @@ def unsigned_to_float(op: ops.ConvertUToFOp, unit: Unit) -> Function:
 
 @value(ops.FConvertOp)
 def float_to_float(op: ops.FConvertOp, unit: Unit) -> Function:
-    """To nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07)."""
+    """
+    To nearest even; bfloat16 through binary32 and as the options say (BF-06, BF-07). Decorated as
+    saturating, what an 8-bit float cannot hold, infinities too, becomes its largest number.
+    """
     source, target = _dtypes(op, unit)
-    return _carried(
-        numbers.float_to_float(source, target, unit.options.bfloat16_rounding), op, unit
-    )
+    convert = numbers.float_to_float(source, target, unit.options.bfloat16_rounding)
+    if SATURATING not in op.attributes or target.itemsize > 1:
+        return _carried(convert, op, unit)
+    largest = np.asarray(ml_dtypes.finfo(target).max).astype(source)
+    return _carried(lambda value: convert(np.clip(value, -largest, largest)), op, unit)
 
 
 @value(ops.SConvertOp)

@@ -58,7 +58,7 @@ def accessed_matrix(op: Any) -> PointerType:
 class Placement:
     """How a load or store finds its matrices in memory."""
 
-    def __init__(self, op: ops.MatrixMemoryOperation, form: CooperativeMatrix, unit: Unit):
+    def __init__(self, op: Any, form: CooperativeMatrix, unit: Unit, by_rows: bool | None = None):
         type = accessed_matrix(op)
         if not has_bytes(type):
             raise InterpreterError(f"{op.name} in {type.storage_class.data.name} memory", op)
@@ -72,7 +72,9 @@ class Placement:
         if rest:
             self.factor = 0
         self.pointee_bytes = pointee_bytes
-        self.by_rows = _layout(op.matrix_layout, unit) == CooperativeMatrixLayout.RowMajorKHR
+        if by_rows is None:
+            by_rows = _layout(op.matrix_layout, unit) == CooperativeMatrixLayout.RowMajorKHR
+        self.by_rows = by_rows
         self.lines = (form.rows, form.columns) if self.by_rows else (form.columns, form.rows)
         self.axes = (1, 2) if form.scope == Scope.Workgroup else (2,)
 

@@ -25,6 +25,7 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     UntypedPointerType,
 )
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.layout import Chain, Layout, loader, storer
@@ -64,6 +65,8 @@ def accessed(pointer: SSAValue, data: Attribute) -> PointerType:
 
 def has_bytes(type: PointerType) -> bool:
     """Whether a pointer is into memory that has bytes."""
+    if isinstance(type.pointee, TensorArmType):
+        return False
     return type.storage_class.data not in VALUE_CLASSES
 
 

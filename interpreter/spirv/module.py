@@ -27,6 +27,7 @@ from xdsl_spirv.dialects.spirv.structure import (
     UntypedGlobalVariableOp,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
+from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
 from xdsl_spirv.interpreter.checks.places import lines_of
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.constants import constant_value, scalar
@@ -38,6 +39,7 @@ from xdsl_spirv.interpreter.memory import Memory, load, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
+from xdsl_spirv.interpreter.spirv.tensor_arm import Tensor
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer
 from xdsl_spirv.interpreter.wave import Geometry, Wave
@@ -227,6 +229,8 @@ def creator(
             return lambda wave: start_of(memory)
         case StorageClass.StorageBuffer | StorageClass.Uniform:
             return _buffer(op, unit, buffers)
+        case StorageClass.UniformConstant if isinstance(pointee, TensorArmType):
+            return _tensor(op, pointee, unit, buffers)
         case _:
             raise InterpreterError(
                 f"variables of storage class {storage.name} are not executed", op
@@ -247,6 +251,27 @@ def _buffer(op: VariableOp, unit: Unit, buffers: Buffers) -> Callable[[Wave], An
     label = f"the buffer @{op.sym_name.data} (set {where[0]}, binding {where[1]})"
     memory = unit.memories.buffer(where, label)
     return lambda wave: start_of(memory)
+
+
+def _tensor(
+    op: VariableOp, type: TensorArmType, unit: Unit, buffers: Buffers
+) -> Callable[[Wave], Any] | None:
+    """A tensor of an array's shape, which the type's known extents must be."""
+    made = _buffer(op, unit, buffers)
+    if made is None:
+        return None
+    shape = buffers[_place(op)].shape
+    wanted = [extent.data for extent in type.shape]
+    if wanted and (
+        len(wanted) != len(shape)
+        or any(w not in (DYNAMIC, s) for w, s in zip(wanted, shape, strict=True))
+    ):
+        raise InterpreterError(
+            f"@{op.sym_name.data} is a {type}, but got an array of shape {shape}", "buffers"
+        )
+    tensor = Tensor(unit.memories.buffer(_place(op), f"the tensor @{op.sym_name.data}"), shape)
+    form = unit.form(type)
+    return lambda wave: VariablePointer(Variable(form, tensor))
 
 
 def _place(op: VariableOp) -> tuple[int, int]:

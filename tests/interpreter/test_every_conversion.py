@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.differential import exact
+from xdsl_spirv.interpreter.spirv.conversion import SATURATING
 
 DTYPES: dict[str, Any] = {
     "f16": np.float16,
@@ -91,3 +92,20 @@ def test_the_reference_rounds_ties_to_even() -> None:
     assert e4m3.value(0x7E) == 448
     assert e4m3.round(exact.Fraction(464)) == 0x7E
     assert e4m3.is_nan(e4m3.round(exact.Fraction(465)))
+
+
+@pytest.mark.parametrize("target", ["f8E5M2", "f8E4M3FN"])
+@pytest.mark.parametrize("source", ["f16", "bf16"])
+def test_saturating_conversions_to_eight_bits(kernel: Any, source: str, target: str) -> None:
+    """Every pattern: what is too large, infinities too, becomes the largest number; NaN stays."""
+    patterns = np.arange(1 << 16).astype(np.uint16)
+    numbers = patterns.view(DTYPES[source])
+    a = kernel.buffer(source, numbers.copy())
+    out = kernel.buffer(target, np.zeros(patterns.size, DTYPES[target]))
+    value = kernel.op(f"spirv.FConvert {kernel.load(a)} {{{SATURATING}}} : {source} to {target}")
+    found = kernel.store(out, value).run((patterns.size // 32, 1, 1))[out].astype(np.float64)
+    wide = numbers.astype(np.float64)
+    largest = float(ml_dtypes.finfo(DTYPES[target]).max)
+    plain = numbers.astype(np.float32).astype(DTYPES[target]).astype(np.float64)
+    expected = np.where(np.abs(wide) > largest, np.copysign(largest, wide), plain)
+    assert np.array_equal(found, expected, equal_nan=True)

@@ -329,8 +329,8 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 // -----
 
 %a = "test.op"() : () -> (f32)
-%0 = spirv.QCOM.BFloat16MulAdd %a, %a, %a : f32
-// CHECK: spirv.QCOM.BFloat16MulAdd takes bfloat16 scalars or vectors, not f32
+%0 = "spirv.QCOM.BFloat16MulAdd"(%a, %a, %a) : (f32, f32, f32) -> f32
+// CHECK: f32 should be of base attribute bf16
 
 // -----
 

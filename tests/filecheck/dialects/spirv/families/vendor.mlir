@@ -127,8 +127,9 @@ spirv.module Logical Vulkan {
 // SINCE: SPIRV-Tools 2026.2
 spirv.module Logical Vulkan {
   spirv.func @main() "None" {
-    %b = spirv.Constant dense<1.0> : vector<2xbf16>
-    %0 = spirv.QCOM.BFloat16MulAdd %b, %b, %b : vector<2xbf16>
+    %b = spirv.Constant 1.0 : bf16
+    %c = spirv.Constant 1.0 : f32
+    %0 = spirv.QCOM.BFloat16MulAdd %b, %b, %c : bf16 -> f32
     spirv.Return
   }
   spirv.EntryPoint "GLCompute" @main
@@ -138,8 +139,9 @@ spirv.module Logical Vulkan {
 // CHECK:      builtin.module {
 // CHECK-NEXT:   spirv.module Logical Vulkan {
 // CHECK-NEXT:     spirv.func @main() "None" {
-// CHECK-NEXT:       %b = spirv.Constant dense<1.000000e+00> : vector<2xbf16>
-// CHECK-NEXT:       %0 = spirv.QCOM.BFloat16MulAdd %b, %b, %b : vector<2xbf16>
+// CHECK-NEXT:       %b = spirv.Constant 1.000000e+00 : bf16
+// CHECK-NEXT:       %c = spirv.Constant 1.000000e+00 : f32
+// CHECK-NEXT:       %0 = spirv.QCOM.BFloat16MulAdd %b, %b, %c : bf16 -> f32
 // CHECK-NEXT:       spirv.Return
 // CHECK-NEXT:     }
 // CHECK-NEXT:     spirv.EntryPoint "GLCompute" @main

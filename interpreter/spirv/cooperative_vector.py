@@ -1,0 +1,266 @@
+"""
+SPV_NV_cooperative_vector: each invocation's long vector, times a matrix in memory.
+
+A matrix is read as its interpretation says. Floats are multiplied and added in binary32 (binary64
+if one is that) in an order that numpy chooses, and rounded once to the result's type; integers are
+exact, modulo the result's width. The layouts that are left to implementations are row-major here,
+packed. Accumulations are atomic, one invocation after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv import cooperative_vector as ops
+from xdsl_spirv.dialects.spirv.attributes import (
+    ComponentTypeAttr,
+    CooperativeVectorMatrixLayoutAttr,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    ComponentType,
+    CooperativeMatrixOperands,
+    CooperativeVectorMatrixLayout,
+)
+from xdsl_spirv.interpreter import memory, numbers
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
+from xdsl_spirv.interpreter.numbers import F16, F32, F64, I64, Array, DType, integer_dtype
+from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.interpreter.spirv.atomic import accumulate
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+_TYPES: dict[ComponentType, tuple[DType, bool]] = {
+    ComponentType.Float16NV: (F16, True),
+    ComponentType.Float32NV: (F32, True),
+    ComponentType.Float64NV: (F64, True),
+    ComponentType.SignedInt8NV: (integer_dtype(8), True),
+    ComponentType.SignedInt16NV: (integer_dtype(16), True),
+    ComponentType.SignedInt32NV: (integer_dtype(32), True),
+    ComponentType.SignedInt64NV: (I64, True),
+    ComponentType.UnsignedInt8NV: (integer_dtype(8), False),
+    ComponentType.UnsignedInt16NV: (integer_dtype(16), False),
+    ComponentType.UnsignedInt32NV: (integer_dtype(32), False),
+    ComponentType.UnsignedInt64NV: (I64, False),
+    ComponentType.SignedInt8PackedNV: (integer_dtype(8), True),
+    ComponentType.UnsignedInt8PackedNV: (integer_dtype(8), False),
+    ComponentType.FloatE4M3NV: (numbers.FLOAT8_E4M3, True),
+    ComponentType.FloatE5M2NV: (numbers.FLOAT8_E5M2, True),
+}
+"""The dtype of an interpretation, and whether it has a sign."""
+
+_PACKED = (ComponentType.SignedInt8PackedNV, ComponentType.UnsignedInt8PackedNV)
+
+
+def _constant(setting: Attribute, unit: Unit) -> int:
+    """A number that is known or a specialization constant."""
+    if isinstance(setting, IntegerAttr):
+        return setting.value.data
+    return int(unit.specialize(setting).item())
+
+
+def _interpretation(setting: Attribute, unit: Unit) -> ComponentType:
+    if isinstance(setting, ComponentTypeAttr):
+        return setting.data
+    return ComponentType(int(unit.specialize(setting).item()))
+
+
+def _by_columns(setting: Attribute, unit: Unit) -> tuple[bool, bool]:
+    """Whether a matrix lies by columns, and whether its stride counts."""
+    if isinstance(setting, CooperativeVectorMatrixLayoutAttr):
+        layout = setting.data
+    else:
+        layout = CooperativeVectorMatrixLayout(int(unit.specialize(setting).item()))
+    kinds = CooperativeVectorMatrixLayout
+    return layout == kinds.ColumnMajorNV, layout in (kinds.RowMajorNV, kinds.ColumnMajorNV)
+
+
+@action(ops.CooperativeVectorLoadOp)
+def load(op: ops.CooperativeVectorLoadOp, unit: Unit) -> Function:
+    """Consecutive components, `offset` bytes further."""
+    form = unit.plain(op.result.type)
+    return lambda wave, pointer, offset: load_vector(pointer, offset, form, wave.mask)
+
+
+def load_vector(pointer: Pointer | Pointers, offset: Array, form: Plain, mask: Mask) -> Array:
+    """A vector `offset` bytes further than a pointer."""
+    found = None
+    for one, lanes in cases(moved(pointer, offset), mask):
+        part = memory.load(one, form, lanes)
+        found = part if found is None else np.where(lanes[..., None], part, found)
+    assert found is not None  # a pointer is into some memory
+    return found
+
+
+def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
+    """The pointer `offset` bytes further; offsets have no sign."""
+    return pointer.plus(offset.astype(I64) & 0xFFFFFFFF, 1, 0)
+
+
+@action(ops.CooperativeVectorStoreOp)
+def store(op: ops.CooperativeVectorStoreOp, unit: Unit) -> Function:
+    """Consecutive components, `offset` bytes further."""
+    form = unit.plain(op.object.type)
+
+    def call(wave: Wave, pointer: Pointer, offset: Array, vector: Array) -> None:
+        for one, lanes in cases(moved(pointer, offset), wave.mask):
+            memory.store(one, form, vector, lanes)
+
+    return call
+
+
+class Input:
+    """What a vector is converted to before it is multiplied."""
+
+    def __init__(self, op: ops.VectorTimesMatrix, length: int, flags: Any, unit: Unit):
+        source = unit.plain(op.operands[0].type).dtype
+        kind = _interpretation(op.input_interpretation, unit)
+        self.dtype, self.sign = _TYPES[kind]
+        self.packed = kind in _PACKED
+        self.length = length
+        self.source_sign = bool(flags & CooperativeMatrixOperands.MatrixBSignedComponentsKHR)
+        self.source = source
+
+    def __call__(self, vector: Array) -> Array:
+        """K components as numbers to multiply: int64 or a float."""
+        if self.packed:
+            octets = np.ascontiguousarray(vector).view(self.dtype)[..., : self.length]
+            return octets.astype(I64) if self.sign else numbers.unsigned(octets).astype(I64)
+        if numbers.is_float(self.source):
+            if numbers.is_float(self.dtype):
+                return numbers.float_to_float(self.source, self.dtype)(vector)
+            return self._saturated(np.rint(vector.astype(F64)))
+        exact = vector.astype(I64) if self.source_sign else numbers.unsigned(vector).astype(I64)
+        return exact.astype(self.dtype) if numbers.is_float(self.dtype) else self._saturated(exact)
+
+    def _saturated(self, exact: Array) -> Array:
+        limits = np.iinfo(self.dtype if self.sign else numbers.raw_dtype(self.dtype))
+        return np.clip(np.nan_to_num(exact), limits.min, limits.max).astype(I64)
+
+
+class Matrix:
+    """Rows by columns in memory, as an interpretation reads them."""
+
+    def __init__(self, rows: int, columns: int, layout: Attribute, kind: Attribute, unit: Unit):
+        self.dtype, self.sign = _TYPES[_interpretation(kind, unit)]
+        self.by_columns, self.strided = _by_columns(layout, unit)
+        self.lines, self.width = (columns, rows) if self.by_columns else (rows, columns)
+
+    def line_starts(
+        self, pointer: Pointer | Pointers, offset: Array, stride: Array | None
+    ) -> list[Pointer | Pointers]:
+        """Where each row, or column, begins."""
+        start = moved(pointer, offset)
+        packed = np.full((1, 1, 1), self.width * self.dtype.itemsize, I64)
+        step = stride.astype(I64) if stride is not None and self.strided else packed
+        return [start.plus(step * number, 1, 0) for number in range(self.lines)]
+
+    def load(
+        self, pointer: Pointer | Pointers, offset: Array, stride: Array | None, mask: Mask
+    ) -> Array:
+        """(w, s, l, rows, columns), widened for a multiplication."""
+        form = Plain(self.dtype, (self.width,))
+        nothing = np.zeros((1, 1, 1), I64)
+        found = [
+            load_vector(start, nothing, form, mask)
+            for start in self.line_starts(pointer, offset, stride)
+        ]
+        lines = widened(np.stack(found, axis=3), self.sign)
+        return lines.swapaxes(3, 4) if self.by_columns else lines
+
+
+def widened(value: Array, sign: bool) -> Array:
+    """Integers as int64, small floats as binary32."""
+    if value.dtype.kind == "i":
+        return value.astype(I64) if sign else numbers.unsigned(value).astype(I64)
+    return value if value.dtype in (F32, F64) else value.astype(F32)
+
+
+@action(ops.CooperativeVectorMatrixMulOp, ops.CooperativeVectorMatrixMulAddOp)
+def multiply(op: ops.VectorTimesMatrix, unit: Unit) -> Function:
+    """The matrix times the vector, plus a vector in memory."""
+    rows, columns = _constant(op.m, unit), _constant(op.k, unit)
+    if _constant(op.transpose, unit):
+        raise InterpreterError(
+            f"{op.name} of a transposed matrix, which only layouts of a device's own have",
+            op,
+            "use the other one of RowMajorNV and ColumnMajorNV",
+        )
+    flags = CooperativeMatrixOperands(0) if op.matrix_operands is None else op.matrix_operands.data
+    convert = Input(op, columns, flags, unit)
+    matrix = Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, unit)
+    dtype = unit.plain(op.result.type).dtype
+    adds = isinstance(op, ops.CooperativeVectorMatrixMulAddOp)
+    bias_dtype, bias_sign = F32, True
+    if isinstance(op, ops.CooperativeVectorMatrixMulAddOp):
+        bias_dtype, bias_sign = _TYPES[_interpretation(op.bias_interpretation, unit)]
+    bias_form = Plain(bias_dtype, (rows,))
+    integers = dtype.kind == "i"
+
+    def call(wave: Wave, vector: Array, pointer: Any, offset: Array, *rest: Any) -> Array:
+        stride = rest[-1] if len(rest) % 2 else None
+        factors = matrix.load(pointer, offset, stride, wave.mask)
+        given = widened(convert(vector), True)
+        total = np.matmul(factors, given[..., None])[..., 0]
+        if adds:
+            bias = load_vector(rest[0], rest[1], bias_form, wave.mask)
+            total = total + widened(bias, bias_sign)
+        return total.astype(dtype) if integers else _rounded(total, dtype)
+
+    return call
+
+
+def _rounded(total: Array, dtype: DType) -> Array:
+    return numbers.float_to_float(total.dtype, dtype)(total)
+
+
+def add_to(pointer: Pointer | Pointers, form: Plain, vector: Array, wave: Wave) -> None:
+    """Add vectors to memory, one invocation after the other."""
+    for one, lanes in cases(pointer, wave.mask):
+        access = memory.Access(one, form, lanes, "an atomic access")
+        view = one.memory.view(numbers.raw_dtype(form.dtype)).view(form.dtype).reshape(-1)
+        items = access.in_rows()
+        if access.count == 1:
+            items = items[..., None] * form.shape[0] + np.arange(form.shape[0])
+        shape = (*wave.shape, form.shape[0])
+        active = np.broadcast_to(True if lanes is None else lanes[..., None], shape)
+        places = np.broadcast_to(items, shape)[active]
+        accumulate(view, places, np.broadcast_to(vector, shape)[active], np.add)
+
+
+@action(ops.CooperativeVectorReduceSumAccumulateOp)
+def accumulate_vector(op: ops.CooperativeVectorReduceSumAccumulateOp, unit: Unit) -> Function:
+    """Each component added to memory."""
+    form = unit.plain(op.v.type)
+
+    def call(wave: Wave, pointer: Any, offset: Array, vector: Array) -> None:
+        add_to(moved(pointer, offset), form, vector, wave)
+
+    return call
+
+
+@action(ops.CooperativeVectorOuterProductAccumulateOp)
+def accumulate_product(op: ops.CooperativeVectorOuterProductAccumulateOp, unit: Unit) -> Function:
+    """Each product of components added to memory, rounded to what the matrix has."""
+    a_form, b_form = unit.plain(op.a.type), unit.plain(op.b.type)
+    rows, columns = a_form.shape[0], b_form.shape[0]
+    matrix = Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, unit)
+    form = Plain(matrix.dtype, (matrix.width,))
+    round_to = numbers.float_to_float(F32, matrix.dtype) if matrix.dtype != F32 else None
+
+    def call(
+        wave: Wave, pointer: Any, offset: Array, a: Array, b: Array, stride: Array | None = None
+    ) -> None:
+        outer, inner = (b, a) if matrix.by_columns else (a, b)
+        for number, start in enumerate(matrix.line_starts(pointer, offset, stride)):
+            product = widened(outer[..., number : number + 1], True) * widened(inner, True)
+            if product.dtype == F32 and round_to is not None:
+                product = round_to(product)
+            add_to(start, form, product.astype(matrix.dtype, copy=False), wave)
+
+    return call

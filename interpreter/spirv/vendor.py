@@ -1,0 +1,187 @@
+"""
+Matrices, dot products and conversions of single vendors.
+
+What their extensions leave open is taken as elsewhere: a MulAdd as cooperative_matrix.py's, a dot
+product of small floats exact in binary64 and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv import vendor as ops
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixOperands,
+    CooperativeMatrixUse,
+    Scope,
+)
+from xdsl_spirv.interpreter import elementwise as ew
+from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array
+from xdsl_spirv.interpreter.semantics import Function, action, constant, value
+from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
+    Placement,
+    carried,
+    float_multiply_add,
+    integer_multiply_add,
+    matrix_form,
+)
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import component_count
+from xdsl_spirv.interpreter.wave import Wave
+
+
+class EitherWay:
+    """A load or store whose matrix lies by columns where an operand says so."""
+
+    def __init__(self, op: Any, type: Attribute, unit: Unit):
+        self.form = matrix_form(type, unit)
+        self.places = [Placement(op, self.form, unit, by_rows) for by_rows in (True, False)]
+
+    def place(self, column_major: Array) -> Placement:
+        """The placement; the operand is the same for all."""
+        return self.places[bool(column_major.reshape(-1)[0])]
+
+
+@action(ops.CooperativeMatrixLoadNVOp)
+def load(op: ops.CooperativeMatrixLoadNVOp, unit: Unit) -> Function:
+    """One matrix for each scope instance."""
+    either = EitherWay(op, op.result.type, unit)
+    carry, dtype = carried(either.form), either.form.dtype
+
+    def call(wave: Wave, pointer: Pointer, stride: Array, column_major: Array) -> Array:
+        place = either.place(column_major)
+        lines = carry(place.tiles(wave, pointer, stride).load(dtype, wave.mask))
+        return lines if place.by_rows else lines.swapaxes(2, 3)
+
+    return call
+
+
+@action(ops.CooperativeMatrixStoreNVOp)
+def store(op: ops.CooperativeMatrixStoreNVOp, unit: Unit) -> Function:
+    """Every scope instance's matrix to its place."""
+    either = EitherWay(op, op.object.type, unit)
+    dtype = either.form.dtype
+
+    def call(
+        wave: Wave, pointer: Pointer, matrix: Array, stride: Array, column_major: Array
+    ) -> None:
+        place = either.place(column_major)
+        lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
+        lines = np.ascontiguousarray(lines.astype(dtype, copy=False))
+        place.tiles(wave, pointer, stride).store(dtype, lines, wave.mask)
+
+    return call
+
+
+@constant(ops.CooperativeMatrixLengthNVOp)
+def length(op: ops.CooperativeMatrixLengthNVOp, unit: Unit) -> Array:
+    """How many components an invocation holds."""
+    form = matrix_form(op.cooperative_matrix_type, unit)
+    whole = form.scope == Scope.Workgroup
+    lanes = unit.geometry.invocations if whole else unit.geometry.lanes
+    return np.full((1, 1, 1), component_count(form, lanes), np.int32)
+
+
+@value(ops.CooperativeMatrixMulAddNVOp)
+def multiply_add(op: ops.CooperativeMatrixMulAddNVOp, unit: Unit) -> Function:
+    """A * B + C; integers have the sign that their types say."""
+    a, b, c = (matrix_form(v.type, unit) for v in (op.a, op.b, op.c))
+    if numbers.is_float(c.dtype):
+        wide = F64 if F64 in (a.dtype, b.dtype, c.dtype) else F32
+        return float_multiply_add(c.dtype, wide, unit.options.bfloat16_rounding)
+    flags = CooperativeMatrixOperands
+    signs = {
+        flags.MatrixASignedComponentsKHR: op.a,
+        flags.MatrixBSignedComponentsKHR: op.b,
+        flags.MatrixCSignedComponentsKHR: op.c,
+        flags.MatrixResultSignedComponentsKHR: op.result,
+    }
+    bits = flags(0)
+    for bit, operand in signs.items():
+        element = getattr(operand.type, "element_type", None)
+        if isinstance(element, IntegerType) and element.signedness.data == Signedness.SIGNED:
+            bits |= bit
+    return integer_multiply_add(a, b, c, bits)
+
+
+@value(ops.FDot2MixAcc32Op, ops.FDot2MixAcc16Op, ops.FDot4MixAcc32Op)
+def mixed_dot(op: ops.MixedDotProduct, unit: Unit) -> Function:
+    """The sum of the components' products and the accumulator, rounded once."""
+    dtype = unit.plain(op.result.type).dtype
+
+    def call(a: Array, b: Array, accumulator: Array) -> Array:
+        total = (a.astype(F64) * b.astype(F64)).sum(axis=3) + accumulator.astype(F64)
+        return total.astype(dtype)
+
+    return call
+
+
+@value(ops.BitCastArrayOp)
+def bitcast_array(op: ops.BitCastArrayOp, unit: Unit) -> Function:
+    """The same bits, from the lowest up."""
+    dtype = unit.plain(op.result.type).dtype
+    return lambda array: np.ascontiguousarray(array).view(dtype)
+
+
+def _by_columns(form: CooperativeMatrix) -> bool:
+    """Whether an invocation has a column; of other matrices it has a row."""
+    return form.use == CooperativeMatrixUse.MatrixBKHR
+
+
+@action(ops.CompositeConstructCoopMatOp)
+def construct(op: ops.CompositeConstructCoopMatOp, unit: Unit) -> Function:
+    """Lane i's array is row i, or column i of B; further lanes' are ignored."""
+    form = matrix_form(op.result.type, unit)
+    count = form.columns if _by_columns(form) else form.rows
+
+    def call(wave: Wave, array: Array) -> Array:
+        lines = np.broadcast_to(array, (*array.shape[:2], wave.lanes, array.shape[3]))
+        bits = np.ascontiguousarray(lines[:, :, :count]).view(form.dtype)
+        matrix = bits.astype(form.carrier, copy=False)
+        return matrix.swapaxes(2, 3) if _by_columns(form) else matrix
+
+    return call
+
+
+@action(ops.CompositeExtractCoopMatOp)
+def extract(op: ops.CompositeExtractCoopMatOp, unit: Unit) -> Function:
+    """Row i, or column i of B, to lane i; 0 to further lanes."""
+    form, result = matrix_form(op.source.type, unit), unit.plain(op.result.type)
+
+    def call(wave: Wave, matrix: Array) -> Array:
+        lines = matrix.swapaxes(2, 3) if _by_columns(form) else matrix
+        lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False)).view(result.dtype)
+        given = np.zeros((*lines.shape[:2], wave.lanes, lines.shape[3]), result.dtype)
+        count = min(wave.lanes, lines.shape[2])
+        given[:, :, :count] = lines[:, :, :count]
+        return given
+
+    return call
+
+
+@value(ops.ExtractSubArrayOp)
+def extract_part(op: ops.ExtractSubArrayOp, unit: Unit) -> Function:
+    """Consecutive elements from an index on."""
+    (count,) = unit.plain(op.result.type).shape
+
+    def call(array: Array, index: Array) -> Array:
+        places = index.astype(I64)[..., None] + np.arange(count)
+        places = np.clip(places, 0, array.shape[3] - 1)
+        lead = np.broadcast_shapes(array.shape[:3], places.shape[:3])
+        array = np.broadcast_to(array, (*lead, array.shape[3]))
+        return np.take_along_axis(array, np.broadcast_to(places, (*lead, count)), axis=3)
+
+    return call
+
+
+@value(ops.BFloat16MulAddOp)
+def bfloat16_multiply_add(op: ops.BFloat16MulAddOp, unit: Unit) -> Function:
+    """The product of two bfloat16, which binary32 holds, plus a binary32."""
+    return lambda a, b, c: ew.fused_multiply_add(a.astype(F32), b.astype(F32), c)
