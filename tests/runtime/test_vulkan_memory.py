@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from xdsl_spirv.runtime.vulkan.loaded import barriers
@@ -18,6 +18,7 @@ ITEMS = st.lists(
 ).map(lambda rows: [Item(str(i), *row) for i, row in enumerate(rows)])
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS, st.integers(1, 8000))
 def test_what_lives_at_once_lies_apart(items: list[Item], capacity: int):
     places, blocks = arrange(items, capacity)

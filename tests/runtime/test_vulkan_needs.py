@@ -1,0 +1,215 @@
+"""What kernels need of a device, and what a device lacks, without any device."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.runtime import compile_module
+from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.runtime.vulkan.describe import schedules, target_of, text_of
+from xdsl_spirv.runtime.vulkan.device import parse_name, rank
+from xdsl_spirv.runtime.vulkan.enums import Result
+from xdsl_spirv.runtime.vulkan.errors import (
+    DeviceLostError,
+    OutOfMemoryError,
+    VulkanError,
+    name_of,
+)
+from xdsl_spirv.runtime.vulkan.features import Feature, Offer, tables
+from xdsl_spirv.runtime.vulkan.loader import Commands
+from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, Heap, MemoryTypeInfo, QueueFamily
+from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.targets import CooperativeMatrixProperty, load
+
+KERNELS = Path(__file__).parent / "vulkan"
+F16 = CooperativeMatrixProperty(16, 16, 16, "f16", "f16", "f32", "f32", False, "Subgroup")
+TWELVE, ELEVEN = "VkPhysicalDeviceVulkan12Features", "VkPhysicalDeviceVulkan11Features"
+MATRIX = "VkPhysicalDeviceCooperativeMatrixFeaturesKHR"
+OFFER = Offer(
+    (1, 3),
+    frozenset({"VK_KHR_cooperative_matrix", "VK_KHR_shader_subgroup_rotate"}),
+    frozenset(
+        {
+            Feature(TWELVE, "shaderFloat16"),
+            Feature(TWELVE, "vulkanMemoryModel"),
+            Feature(ELEVEN, "storageBuffer16BitAccess"),
+            Feature(MATRIX, "cooperativeMatrix"),
+            Feature("VkPhysicalDeviceShaderSubgroupRotateFeatures", "shaderSubgroupRotate"),
+        }
+    ),
+    {"subgroupSupportedOperations": 0b111},
+)
+DEVICE = DeviceInfo(
+    index=0,
+    name="Imagined GPU 9",
+    kind="discrete GPU",
+    vendor=1,
+    device=2,
+    version=(1, 3, 0),
+    driver="imagined",
+    driver_version="1.0",
+    device_uuid="00",
+    driver_uuid="01",
+    cache_uuid="02",
+    subgroup_size=32,
+    subgroup_size_range=(32, 64),
+    subgroup_operations=("basic", "vote", "arithmetic"),
+    subgroup_size_control=True,
+    max_workgroup_size=(1024, 1024, 64),
+    max_invocations=1024,
+    max_grid=(65535, 65535, 65535),
+    workgroup_memory_bytes=32768,
+    storage_buffer_max_bytes=1 << 27,
+    storage_buffer_alignment=16,
+    push_constant_bytes=128,
+    max_allocation_bytes=1 << 30,
+    max_allocations=4096,
+    timestamp_period=1.0,
+    queue=QueueFamily(0, 64),
+    memory_types=(MemoryTypeInfo(15, 0),),
+    heaps=(Heap(1 << 32, True),),
+    compute_units=12,
+    accelerated_dot=(),
+    matrices=(F16,),
+    flexible_matrices=(),
+    offer=OFFER,
+)
+MATMUL = """
+func.func @main(%A: tensor<16x32xf16>, %B: tensor<32x16xf16>) -> tensor<16x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<16x16xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %r = linalg.matmul ins(%A, %B : tensor<16x32xf16>, tensor<32x16xf16>)
+                     outs(%init : tensor<16x16xf32>) -> tensor<16x16xf32>
+  return %r : tensor<16x16xf32>
+}
+"""
+
+
+def compiled(target: str) -> Needs:
+    (code,) = compile_module(parse_text(MATMUL), target).code.values()
+    return Needs.of(code.binary)
+
+
+def test_a_kernels_needs_are_read_off_its_bytes():
+    needs = compiled("nvidia-h200")
+    assert needs.version == (1, 6)
+    assert {"Shader", "Float16", "CooperativeMatrixKHR", "VulkanMemoryModel"} <= needs.capabilities
+    assert needs.extensions == {"SPV_KHR_cooperative_matrix"}
+    assert needs.matrices == {F16}
+    ((name, entry),) = needs.entry_points.items()
+    assert name.startswith("matmul_16x16x32")
+    assert entry.workgroup_size == (32, 1, 1)
+    assert 0 < entry.workgroup_bytes <= 49152
+    other = Needs.of(assemble((KERNELS / "address.spvasm").read_text()).encode())
+    assert "PhysicalStorageBufferAddresses" in other.capabilities
+    assert other.matrices == frozenset()
+
+
+def test_a_device_that_has_everything_lacks_nothing():
+    assert lacks(DEVICE, [compiled("nvidia-h200")]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"matrices": ()}, "the cooperative-matrix shape 16x16x16 f16 x f16 + f32 -> f32"),
+        ({"version": (1, 1, 0)}, "SPIR-V 1.6 (it takes 1.3)"),
+        ({"workgroup_memory_bytes": 100}, "bytes of Workgroup memory for matmul_16x16x32"),
+        ({"max_invocations": 16}, "workgroups of 32x1x1 invocations (it takes 16)"),
+        (
+            {"offer": dataclasses.replace(OFFER, features=frozenset())},
+            "Float16 (shaderFloat16 (PhysicalDeviceVulkan12Features) or VK_AMD_gpu_shader_half",
+        ),
+    ],
+)
+def test_what_a_device_lacks_is_named(change: dict[str, object], text: str):
+    device = dataclasses.replace(DEVICE, **change)  # pyright: ignore[reportArgumentType]
+    assert text in "; ".join(lacks(device, [compiled("nvidia-h200")]))
+
+
+def test_flexible_dimensions_hold_multiples():
+    granule = dataclasses.replace(F16, m=8, n=8)
+    device = dataclasses.replace(DEVICE, matrices=(), flexible_matrices=((granule, 0),))
+    assert lacks(device, [compiled("nvidia-h200")]) == []
+
+
+def test_the_newer_of_two_structures_is_enabled_where_there_is_one():
+    found = OFFER.enable(["GroupNonUniformRotateKHR"], [])
+    assert found.missing == []
+    assert found.features == {
+        Feature("VkPhysicalDeviceShaderSubgroupRotateFeatures", "shaderSubgroupRotate")
+    }
+    assert found.extensions == {"VK_KHR_shader_subgroup_rotate"}
+    core = Feature("VkPhysicalDeviceVulkan14Features", "shaderSubgroupRotate")
+    newer = Offer((1, 4), OFFER.extensions, frozenset({core}))
+    found = newer.enable(["GroupNonUniformRotateKHR"], [])
+    assert found.features == {core}
+    assert found.extensions == set()
+
+
+def test_subgroup_operations_are_a_mask():
+    assert OFFER.enable(["GroupNonUniformArithmetic"], []).missing == []
+    (missing,) = OFFER.enable(["GroupNonUniformShuffle"], []).missing
+    assert missing.startswith("GroupNonUniformShuffle (subgroupSupportedOperations")
+
+
+def test_every_feature_of_the_table_has_a_structure():
+    known = tables()["structures"]
+    for rows in tables()["capabilities"].values():
+        for row in rows:
+            if "feature" in row:
+                structure, member = row["feature"]
+                assert member in known[structure]["members"]
+
+
+def test_results_have_names_and_remedies():
+    assert name_of(-4) == "VK_ERROR_DEVICE_LOST"
+    assert name_of(-999) == "VkResult -999"
+    lost = VulkanError.of("vkQueueSubmit", -4)
+    assert isinstance(lost, DeviceLostError)
+    assert str(lost).startswith("vkQueueSubmit returned VK_ERROR_DEVICE_LOST; a kernel crashed")
+    assert isinstance(VulkanError.of("vkAllocateMemory", -2), OutOfMemoryError)
+
+
+def test_a_failing_call_raises_its_result():
+    """A driver that loses its device, played by a function of this process."""
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+    lost = kind(lambda device: int(Result.ERROR_DEVICE_LOST))
+    address = ctypes.cast(lost, ctypes.c_void_p).value
+    commands = Commands(lambda name: address if name == b"vkDeviceWaitIdle" else None)
+    with pytest.raises(DeviceLostError, match="vkDeviceWaitIdle returned VK_ERROR_DEVICE_LOST"):
+        commands("vkDeviceWaitIdle", None)
+    with pytest.raises(VulkanError, match="the driver has no vkQueueWaitIdle"):
+        commands("vkQueueWaitIdle", None)
+
+
+def test_device_names_and_order():
+    assert parse_name("vulkan") is None
+    assert parse_name("vulkan:3") == 3
+    for wrong in ("vulkan:", "vulkan:-1", "metal", "vulkan:one"):
+        with pytest.raises(VulkanError, match="is no Vulkan device"):
+            parse_name(wrong)
+    cpu = dataclasses.replace(DEVICE, kind="CPU")
+    second = dataclasses.replace(DEVICE, index=1)
+    assert sorted([cpu, second, DEVICE], key=rank) == [DEVICE, second, cpu]
+
+
+def test_a_target_file_of_a_device(tmp_path: Path):
+    path = tmp_path / "mine.json"
+    path.write_text(text_of(target_of(DEVICE, "2026-01-01")))
+    target = load(str(path))
+    assert target.name == "imagined-gpu-9"
+    assert target.compute_units == 12
+    assert target.cooperative_matrix == (F16,)
+    assert target.features == {
+        *("cooperative-matrix", "float16", "storage-16-bit", "subgroup-arithmetic"),
+        *("subgroup-rotate", "vulkan-memory-model"),
+    }
+    for tile in schedules(DEVICE.matrices, 32, 64):
+        assert tile["subgroups"][0] * tile["subgroups"][1] * 32 <= 64
