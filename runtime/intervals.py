@@ -78,11 +78,14 @@ class Intervals:
             not each.is_point for each in operands
         ):
             raise ProgramError(f"no error bound is known for {op.name}", place(op))
-        return self._moved(op, operands)
+        around = {value: each.low for value, each in env.items()} if op.regions else {}
+        return self._moved(op, operands, around)
 
-    def _moved(self, op: Operation, operands: Sequence[Interval]) -> list[Interval]:
+    def _moved(
+        self, op: Operation, operands: Sequence[Interval], around: dict[SSAValue, Array]
+    ) -> list[Interval]:
         """An operation that only says which element goes where."""
-        with self.host.frame({}):
+        with self.host.frame(around):
             low = self.host.evaluate(op, [each.low for each in operands])
             if all(each.is_point for each in operands):
                 return [exact(np.asarray(each)) for each in low]

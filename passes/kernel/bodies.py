@@ -51,7 +51,7 @@ def inlined(b: KernelBuilder, op: linalg.ops.GenericOp, inputs: Sequence[SSAValu
             continue
         for operand in each.operands:
             value_of(operand)
-        copy = each.clone(known)
+        copy = each.clone(known, clone_name_hints=False)
         b.block.add_op(copy)
         known |= zip(each.results, copy.results, strict=True)
     last = block.last_op

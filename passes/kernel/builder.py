@@ -153,6 +153,11 @@ class KernelBuilder:
     def load(self, source: SSAValue, indices: Sequence[Index]) -> SSAValue:
         return self.add(memref.LoadOp.get(source, [self.index(i) for i in indices]))
 
+    def load_once(self, source: SSAValue, indices: Sequence[Index]) -> SSAValue:
+        """An element of memory that nobody writes: what was loaded before, or a load."""
+        places = [self.index(i) for i in indices]
+        return self._known.get((memref.LoadOp, source, *places), lambda: self.load(source, places))
+
     def store(self, value: SSAValue, target: SSAValue, indices: Sequence[Index]) -> None:
         self.block.add_op(memref.StoreOp.get(value, target, [self.index(i) for i in indices]))
 

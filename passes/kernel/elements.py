@@ -132,6 +132,6 @@ class ElementCode:
         element = elements[0] if access.width > 1 else elements[number]
         at = b.divided(self.tile.offset(element.row, element.column, access.layout), access.width)
         if (placed, at) not in read:
-            read[placed, at] = components(b, b.load(access.memory, (at,)))
+            read[placed, at] = components(b, b.load_once(access.memory, (at,)))
         found = read[placed, at]
         return found[number if len(found) > 1 else 0]

@@ -1,0 +1,154 @@
+"""
+What is fused to a contraction: every stage computes the same, and one kernel computes all of it.
+
+Random chains (`runtime/fused_workloads.py`) run as binaries on the interpreter and on lavapipe;
+`make test` runs the first seeds, `make test-long` 500.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.runtime.check import check
+from xdsl_spirv.runtime.compiler import compile_module, parse_text
+from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.fused_workloads import (
+    ACTIVATIONS,
+    REQUANTIZE,
+    FusedWorkload,
+    fused_workload,
+)
+from xdsl_spirv.runtime.workloads import TYPES, Workload
+from xdsl_spirv.serialization import khronos
+from xdsl_spirv.targets import load
+
+TARGETS = ("lavapipe", "nvidia-h200")
+CHUNK = 5
+SEEDS = 500
+QUICK = 5
+
+
+def chunks() -> list[Any]:
+    """Parameters: ranges of seeds, those from `QUICK` on marked long."""
+    return [
+        pytest.param(range(n, n + CHUNK), marks=[pytest.mark.long] * (n >= QUICK), id=str(n))
+        for n in range(0, SEEDS, CHUNK)
+    ]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seeds", chunks())
+def test_random_chains_on_the_interpreter(seeds: range, target: str, spirv_val: str):
+    for seed in seeds:
+        made = fused_workload(seed, largest=32)
+        program = compile_module(parse_text(made.text()), target)
+        assert len(program.manifest.dispatches) == 1, f"{seed}: {made} is not one kernel"
+        for code in program.code.values():
+            assert khronos.spirv_val(code.binary) == "", f"{seed}: {made}"
+        inputs = made.inputs(np.random.default_rng(seed))
+        comparisons = check(program, inputs, run(program, inputs))
+        assert all(c.passed for c in comparisons), f"{seed}: {made}: {comparisons}"
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("seeds", chunks())
+def test_random_chains_on_lavapipe(
+    seeds: range, run_on_lavapipe: Callable[..., None], job: type[Any]
+):
+    jobs: list[Any] = []
+    runs: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = []
+    for seed in seeds:
+        made = fused_workload(seed)
+        program = compile_module(parse_text(made.text()), "lavapipe")
+        inputs = made.inputs(np.random.default_rng(seed))
+        results = {
+            each.name: np.zeros(each.shape or (1,), dtype_of(each.type))
+            for each in program.manifest.outputs
+        }
+        (launch,) = program.manifest.dispatches
+        arrays = {**inputs, **results}
+        types = made.base.types
+        listed = [
+            p.shape + p.types
+            for p in load("lavapipe").cooperative_matrix
+            if p.types == (*TYPES[types], TYPES[types][2])
+        ]
+        jobs.append(
+            job(
+                program.code[launch.kernel].binary,
+                launch.entry_point,
+                launch.grid,
+                {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings},
+                cooperative_matrix=listed,
+                subgroup_size=program.manifest.subgroup_size,
+            )
+        )
+        runs.append((f"{seed}: {made}", program, inputs, results))
+    run_on_lavapipe(jobs)
+    for name, program, inputs, results in runs:
+        shaped = {o.name: results[o.name].reshape(o.shape) for o in program.manifest.outputs}
+        comparisons = check(program, inputs, shaped)
+        assert all(c.passed for c in comparisons), f"{name}: {comparisons}"
+
+
+def matmul(types: str, m: int, n: int, k: int) -> FusedWorkload:
+    """A product of two matrices, ready for a chain."""
+    loops = {"m": m, "n": n, "k": k}
+    base = Workload("matmul", loops, ("m", "k"), ("k", "n"), ("m", "n"), types)
+    result = TYPES[types][2].replace("s", "i")
+    return FusedWorkload(base, (m, n), result)
+
+
+def gelu_chain() -> FusedWorkload:
+    """Bias, both forms of gelu, a residual and a conversion; shapes that no tile divides."""
+    made = matmul("f16 -> f32", 19, 13, 21)
+    made.add("bias", ["%v = arith.addf %x, %y : f32"], "f32", made.operand("bias", (13,), "f32"))
+    made.add("gelu", ACTIVATIONS["gelu"], "f32")
+    residual = made.operand("residual", (19, 13), "f32")
+    made.add("residual", ["%v = arith.addf %x, %y : f32"], "f32", residual)
+    made.add("gelu", ACTIVATIONS["gelu_tanh"], "f32")
+    made.add("to f16", ["%v = arith.truncf %x : f32 to f16"], "f16")
+    return made
+
+
+def requantized() -> FusedWorkload:
+    """8-bit products, requantized by channel; a shape that tiles divide."""
+    made = matmul("s8 -> s32", 32, 32, 64)
+    scale = made.operand("scale", (32,), "f32")
+    made.add("requantize", REQUANTIZE, "i8", scale)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "target"), [(gelu_chain, "lavapipe"), (requantized, "nvidia-h200")]
+)
+def test_every_stage_computes_the_same(
+    made: Callable[[], FusedWorkload], target: str, validate: Callable[..., None]
+):
+    validate(made().text(), f"linalg-to-spirv{{target={target}}}", inputs=4)
+
+
+def test_a_wrong_epilogue_is_found(report_of: Callable[..., Any]):
+    """The bound of a fused chain is not so wide that an epilogue left out goes unnoticed."""
+    from xdsl.passes import ModulePass
+
+    from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
+
+    class Forgetful(ModulePass):
+        name = "forgetful"
+
+        def apply(self, ctx: Any, op: Any) -> None:
+            for each in list(op.walk()):
+                if each.name == "math.erf":
+                    each.results[0].replace_all_uses_with(each.operands[0])
+                    each.detach()
+                    each.erase()
+
+    report = report_of(gelu_chain().text(), [FormDispatchesPass(), Forgetful()], inputs=4)
+    assert report.finding is not None
+    assert report.finding.stage == "forgetful"
