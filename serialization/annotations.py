@@ -55,6 +55,10 @@ class Annotations:
         self.notes: dict[int, list[Note]] = {}
         self.member_notes: dict[int, list[tuple[int, Note]]] = {}
         """Struct -> member and decoration."""
+        self._known: set[tuple[int, int, tuple[tuple[str, int | str], ...]]] = set()
+        """Targets and decorations with their parameters."""
+        self._spread = 0
+        """Decorations that groups have stood for."""
         handlers: dict[str, Callable[[int], None]] = {
             "OpName": self._name,
             "OpMemberName": self._member_name,
@@ -86,17 +90,15 @@ class Annotations:
         target, decoration, *parameters = self.index.raw[row].operands
         name = self.index.name(row) or ""
         note = Note(row, name, int(decoration.value), tuple(parameters))
-        self._add(self.notes.setdefault(int(target.value), []), note)
+        self._add(int(target.value), note)
 
-    @staticmethod
-    def _add(notes: list[Note], note: Note) -> None:
+    def _add(self, target: int, note: Note) -> None:
         """A decoration that is there already says nothing new."""
-        words = [(p.kind, p.value) for p in note.parameters]
-        for known in notes:
-            same = [(p.kind, p.value) for p in known.parameters] == words
-            if same and known.decoration == note.decoration:
-                return
-        notes.append(note)
+        words = tuple((p.kind, p.value) for p in note.parameters)
+        known = len(self._known)
+        self._known.add((target, note.decoration, words))
+        if len(self._known) > known:
+            self.notes.setdefault(target, []).append(note)
 
     def _decorate_member(self, row: int) -> None:
         struct, member, decoration, *parameters = self.index.raw[row].operands
@@ -106,12 +108,15 @@ class Annotations:
 
     def _group(self, row: int) -> None:
         group, *targets = self.index.rows[row][1:] or (0,)
+        notes = tuple(self.notes.get(group, ()))
+        self._spend(len(notes) * len(targets))
         for target in targets:
-            for note in self.notes.get(group, ()):
-                self._add(self.notes.setdefault(target, []), note)
+            for note in notes:
+                self._add(target, note)
 
     def _member_group(self, row: int) -> None:
         group, *targets = self.index.rows[row][1:] or (0,)
+        self._spend(len(self.notes.get(group, ())) * len(targets) // 2)
         for struct, member in zip(targets[::2], targets[1::2], strict=False):
             for note in self.notes.get(group, ()):
                 name = note.instruction.replace("OpDecorate", "OpMemberDecorate")
@@ -119,6 +124,12 @@ class Annotations:
                 self.member_notes.setdefault(struct, []).append(
                     (member, note._replace(instruction=name))
                 )
+
+    def _spend(self, decorations: int) -> None:
+        limit = self.index.raw.limits.group_decorations
+        self._spread += decorations
+        if self._spread > limit:
+            raise self.index.error(f"groups stand for more than {limit} decorations")
 
     def find(self, id: int, decoration: Decoration) -> Note | None:
         """The first decoration of a kind that an id has."""

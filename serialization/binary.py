@@ -48,6 +48,13 @@ class Limits:
     string_bytes: int = 4 * 65535
     """SPIR-V 2.17, characters in a literal string (65,535 of at most 4 bytes in UTF-8)."""
 
+    group_decorations: int = 100_000
+    """
+    Our own, for SPIR-V has none: the decorations that all groups of a module stand for.
+
+    A group that is given to groups stands for as many as there are ways through them.
+    """
+
 
 UNIVERSAL_LIMITS = Limits()
 

@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     MemoryModel,
 )
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp, ModuleOp
+from xdsl_spirv.dialects.spirv.symbols import symbols_at_hand
 from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.annotations import Annotations
 from xdsl_spirv.serialization.decoding_functions import FunctionDecoder
@@ -157,8 +158,9 @@ class ModuleDecoder:
         first = declared[0] if declared else None
         if self.checked:
             self._place(block, first, self.globals.take())
-        for function in functions:
-            function.decode()
+        with symbols_at_hand(module):
+            for function in functions:
+                function.decode()
         self._place(block, first, self.globals.take() + self.globals.notes())
         block.add_ops(self._tail)
         return module

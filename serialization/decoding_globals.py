@@ -93,6 +93,8 @@ class GlobalTable:
         """Instruction -> its operation."""
         self._symbols: dict[int, str] = {}
         self._used: set[str] = set()
+        self._next: dict[str, int] = {}
+        """Wanted name -> the first number that may be free behind it."""
         self._values: dict[int, Attribute | None] = {}
         self._name_entry_points()
 
@@ -112,9 +114,10 @@ class GlobalTable:
         name = self._symbols.get(id)
         if name is None:
             wanted = self.annotations.names.get(id) or otherwise
-            name, count = wanted, 1
+            name, count = wanted, self._next.get(wanted, 1)
             while name in self._used:
                 name, count = f"{wanted}_{count}", count + 1
+            self._next[wanted] = count
             self._used.add(name)
             self._symbols[id] = name
         return name

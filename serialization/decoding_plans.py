@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntAttr,
     IntegerAttr,
+    LocationAttr,
     NoneType,
     i32,
 )
@@ -52,6 +53,9 @@ class NotDeclared(Exception):
 
 class Known(Protocol):
     """What a plan asks the decoder of a module."""
+
+    location: LocationAttr
+    """Of the instruction that is read."""
 
     def value(self, id: int) -> SSAValue: ...
     def type(self, id: int) -> Attribute: ...
@@ -159,7 +163,12 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
                 types = ()
             if not types and needs_result:
                 raise NotDeclared("the result has no type")
-        op = cls.create(operands=state.operands, result_types=types, properties=properties)
+        op = cls.create(
+            operands=state.operands,
+            result_types=types,
+            properties=properties,
+            location=known.location,
+        )
         for field, word in state.derived.items():
             if int(getattr(op, field).data) != word:
                 raise NotDeclared(f"{field} is not what the types say")
@@ -185,7 +194,9 @@ def _plain(cls: type[IRDLOperation], inputs: Sequence[Operand], begin: int) -> D
             raise NotDeclared("the number of operands is wrong")
         value = known.value
         return create(
-            operands=[value(w) for w in words[begin:]], result_types=(known.type(words[1]),)
+            operands=[value(w) for w in words[begin:]],
+            result_types=(known.type(words[1]),),
+            location=known.location,
         )
 
     return decode

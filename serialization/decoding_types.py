@@ -54,6 +54,13 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """Types nested deeper than this are refused: attributes are made, compared, printed recursively."""
 
+MAX_COMPONENTS = 64
+"""
+Vectors of more components are refused; SPIR-V 2.16.1 allows 16 in OpTypeVector.
+
+A constant of three words lists all of them.
+"""
+
 FLOATS: dict[tuple[int, int | None], type[Attribute]] = {
     form: cls for cls, form in ENCODED_FLOATS.items()
 }
@@ -85,6 +92,8 @@ class TypeReader:
         self._open: dict[int, str] = {}
         """Structs that are being read -> their identifier."""
         self._identifiers: set[str] = set()
+        self._next: dict[str, int] = {}
+        """Wanted identifier -> the first number that may be free behind it."""
         self._structs: dict[Attribute, int] = {}
         self._referred: set[int] = set()
         self._depth = 0
@@ -151,9 +160,10 @@ class TypeReader:
         return StructType(None, identifier=self._open[id])
 
     def _unique(self, name: str) -> str:
-        made, count = name, 1
+        made, count = name, self._next.get(name, 1)
         while made in self._identifiers:
             made, count = f"{name}_{count}", count + 1
+        self._next[name] = count
         self._identifiers.add(made)
         return made
 
@@ -184,7 +194,10 @@ class TypeReader:
         return found()
 
     def _vector(self, words: Sequence[int]) -> Attribute:
-        return VectorType(self.type(self._word(words, 2)), [self._word(words, 3)])
+        count = self._word(words, 3)
+        if count > MAX_COMPONENTS:
+            raise ValueError(f"a vector of {count} components is longer than {MAX_COMPONENTS}")
+        return VectorType(self.type(self._word(words, 2)), [count])
 
     def _matrix(self, words: Sequence[int]) -> Attribute:
         column = self.type(self._word(words, 2))

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from xdsl.ir import ErasedSSAValue, Operation
 from xdsl.irdl import IRDLOperation
+from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std"}
@@ -46,21 +47,30 @@ class SPIRVOp(IRDLOperation, ABC):
         """
         As xDSL's. Raises `VerifyException`.
 
-        Most operations have neither regions nor successors and do not end their block, so that
-        xDSL's checks of these have nothing to say.
+        Where xDSL's checks of regions, successors and the place of a terminator have nothing to say
+        is seen here at once: of a terminator, xDSL counts the blocks of its region.
         """
-        block = self.parent
-        ordinary = block is not None and block.last_op is not self
-        if not ordinary or self.regions or self._successors:
+        if self.regions or not self._stands_well():
             super().verify(verify_nested_ops)
             return
-        for operand in self._operands:
-            if type(operand) is ErasedSSAValue:
-                super().verify(verify_nested_ops)
         try:
             self.verify_()
         except VerifyException as error:
             self.emit_error(f"Operation does not verify: {error}", error)
+
+    def _stands_well(self) -> bool:
+        """Whether what follows from an operation's place is certainly as it must be."""
+        block = self.parent
+        if block is None:
+            return False
+        for operand in self._operands:
+            if type(operand) is ErasedSSAValue:
+                return False
+        if block.last_op is not self:
+            return not self._successors
+        region = block.parent
+        inside = all(target.parent is region for target in self._successors)
+        return region is not None and inside and self.has_trait(IsTerminator)
 
 
 def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:

@@ -40,12 +40,13 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import ConstantLike, HasParent, IsTerminator, Pure, SymbolOpInterface, SymbolTable
+from xdsl.traits import ConstantLike, HasParent, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.dense import DenseLiteral
+from xdsl_spirv.dialects.spirv.symbols import find_symbol
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -423,16 +424,6 @@ def verify_lengths(user: Operation, type: Attribute) -> None:
                     verify_lengths(user, member)
         case _:
             return
-
-
-def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
-    """The operation that `symbol` names, from the nearest symbol table around `user`."""
-    table = user
-    while not table.has_trait(SymbolTable):
-        if (parent := table.parent_op()) is None:
-            return None
-        table = parent
-    return SymbolTable.lookup_symbol(table, symbol)
 
 
 @irdl_op_definition

@@ -27,10 +27,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixReduceAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constants import find_symbol
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce, CooperativeMatrixUse
 from xdsl_spirv.dialects.spirv.function import FuncOp
+from xdsl_spirv.dialects.spirv.symbols import find_symbol
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 

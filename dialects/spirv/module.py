@@ -20,6 +20,7 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.enums import AddressingModel, MemoryModel
 from xdsl_spirv.dialects.spirv.rules_module import check_module
 from xdsl_spirv.dialects.spirv.signatures import Isolated
+from xdsl_spirv.dialects.spirv.symbols import symbols_at_hand
 
 IN_A_MODULE = frozenset(
     f"spirv.{name}"
@@ -99,6 +100,11 @@ class ModuleOp(SPIRVOp):
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """As xDSL's, with the module's symbols at hand."""
+        with symbols_at_hand(self):
+            super().verify(verify_nested_ops)
 
     def verify_(self) -> None:
         if self.body.block.args:

@@ -43,13 +43,13 @@ from xdsl_spirv.dialects.spirv.attributes import (
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import (
     ConstantSymbol,
-    find_symbol,
     verify_lengths,
 )
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, ExecutionMode, ExecutionModel, StorageClass
 from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rules import cm_07_storage
+from xdsl_spirv.dialects.spirv.symbols import find_symbol, first_of
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
 NOT_IN_A_MODULE = (StorageClass.Generic, StorageClass.Function)
@@ -118,7 +118,8 @@ class EntryPointOp(SPIRVOp):
     def _verify_unique(self) -> None:
         key = {("execution_model", self.execution_model), ("fn", self.fn)}
         name = self.attributes.get("entry_name")
-        earlier = self.prev_op
+        first = first_of(self, (EntryPointOp.name, self.execution_model, self.fn, name))
+        earlier = self.prev_op if first is None else None if first is self else first
         while earlier is not None:
             if (
                 isinstance(earlier, EntryPointOp)

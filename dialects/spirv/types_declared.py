@@ -48,6 +48,9 @@ from xdsl_spirv.dialects.spirv.types import (
     size,
 )
 
+MAX_ARM_RANK = 32
+"""Our own, since SPV_ARM_tensors has none: the type lists an extent for each. Devices have 4 or so."""
+
 TENSOR_RANKS = range(1, 6)
 """SPV_NV_tensor_addressing: a tensor layout or view has one to five dimensions."""
 
@@ -367,6 +370,8 @@ class TensorArmType(DeclaredType):
         element_type, *rest = declaration
         numbers = [part for part in rest if isinstance(part, IntegerAttr)]
         rank = numbers[0].value.data if numbers else 0
+        if rank > MAX_ARM_RANK:
+            raise VerifyException(f"a tensor has {rank} dimensions: more than {MAX_ARM_RANK}")
         shape = [DYNAMIC] * rank
         if len(rest) == 2 and isinstance(rest[1], ArrayAttr):
             shape = [e.value.data for e in rest[1] if isinstance(e, IntegerAttr)]

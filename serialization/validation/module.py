@@ -10,6 +10,7 @@ what it looks for even where others are broken.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -187,17 +188,20 @@ class Module:
 
     def _spread_groups(self) -> None:
         """A group's decorations count for what it is given to."""
-        for i in self.by_op.get("GroupDecorate", ()):
-            group = self.decorations.get(i.get("decoration_group"), [])
-            for target in i.words[2:]:
-                if target not in self.decorations or target != i.words[1]:
-                    self.decorations[target].extend(d._replace(at=i) for d in list(group))
-        for i in self.by_op.get("GroupMemberDecorate", ()):
-            group = self.decorations.get(i.get("decoration_group"), [])
-            pairs = [int(o.value) for o in i.read or ()][1:]
-            for target, member in zip(pairs[::2], pairs[1::2], strict=False):
-                made = [d._replace(at=i, member=member) for d in list(group)]
-                self.decorations[target].extend(made)
+        limit, spread = self.raw.limits.group_decorations, 0
+        for i in (*self.by_op.get("GroupDecorate", ()), *self.by_op.get("GroupMemberDecorate", ())):
+            group = tuple(self.decorations.get(i.get("decoration_group"), ()))
+            operands = i.words[2:]
+            pairs: Iterable[tuple[int, int | None]] = [
+                (target, None) for target in operands if target != i.words[1]
+            ]
+            if i.op == "GroupMemberDecorate":
+                pairs = zip(operands[::2], operands[1::2], strict=False)
+            for target, member in pairs:
+                spread += len(group)
+                if spread > limit:
+                    raise self.raw[i.index].error(f"groups stand for more than {limit} decorations")
+                self.decorations[target].extend(d._replace(at=i, member=member) for d in group)
 
     def _find_functions(self) -> None:
         function: Function | None = None
@@ -306,10 +310,15 @@ class Module:
 
     def decoration(self, id: int, name: str, member: int | None = None) -> Decoration | None:
         """The first decoration of this name."""
-        for found in self.decorations.get(id, ()):
-            if found.name == name and found.member == member:
-                return found
-        return None
+        return self._by_name.get((id, name, member))
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[int, str, int | None], Decoration]:
+        found: dict[tuple[int, str, int | None], Decoration] = {}
+        for id, decorations in self.decorations.items():
+            for one in decorations:
+                found.setdefault((id, one.name, one.member), one)
+        return found
 
     def has(self, id: int, name: str, member: int | None = None) -> bool:
         return self.decoration(id, name, member) is not None

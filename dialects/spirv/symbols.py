@@ -1,0 +1,72 @@
+"""
+What a symbol names, found without a walk through the module where many are looked up.
+
+xDSL's lookup reads a module's operations until it meets the symbol: with as many calls as
+functions, that is the square of their number. Who looks up many symbols of a module that stays as
+it is (its verifier, the decoder) has them at hand meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable
+from contextlib import contextmanager
+
+from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.ir import Operation
+from xdsl.traits import SymbolOpInterface, SymbolTable
+
+
+class _Table:
+    """The symbols of one operation, and what came first of its kind."""
+
+    def __init__(self, op: Operation):
+        self.symbols: dict[str, Operation] = {}
+        self.first: dict[Hashable, Operation] = {}
+        for region in op.regions:
+            for block in region.blocks:
+                for child in block.ops:
+                    trait = child.get_trait(SymbolOpInterface)
+                    name = None if trait is None else trait.get_sym_attr_name(child)
+                    if name is not None:
+                        self.symbols.setdefault(name.data, child)
+
+
+_AT_HAND: dict[Operation, _Table] = {}
+
+
+@contextmanager
+def symbols_at_hand(op: Operation) -> Generator[None]:
+    """Within, `op` gets no symbol and loses none, and looking one up costs nothing."""
+    outer = _AT_HAND.get(op)
+    _AT_HAND[op] = _Table(op)
+    try:
+        yield
+    finally:
+        if outer is None:
+            del _AT_HAND[op]
+        else:
+            _AT_HAND[op] = outer
+
+
+def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
+    """The operation that `symbol` names, from the nearest symbol table around `user`."""
+    table = user
+    while not table.has_trait(SymbolTable):
+        if (parent := table.parent_op()) is None:
+            return None
+        table = parent
+    at_hand = _AT_HAND.get(table)
+    if at_hand is None or symbol.nested_references:
+        return SymbolTable.lookup_symbol(table, symbol)
+    return at_hand.symbols.get(symbol.root_reference.data)
+
+
+def first_of(op: Operation, key: Hashable) -> Operation | None:
+    """
+    The first operation beside `op` that asked with an equal key; `op` itself if there is none.
+
+    None where the symbols around it are not at hand.
+    """
+    parent = op.parent_op()
+    at_hand = None if parent is None else _AT_HAND.get(parent)
+    return None if at_hand is None else at_hand.first.setdefault(key, op)

@@ -1,0 +1,119 @@
+"""
+The blocks of a function of a binary: which instructions stand in each, and where it goes.
+
+Nothing is decoded here; instructions are known by their numbers in the module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+
+from xdsl_spirv.serialization.constructs import BasicBlock
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.module_index import EXTENDED, ModuleIndex
+from xdsl_spirv.serialization.operands import opcode_of
+
+TERMINATORS = frozenset(
+    (
+        "OpBranch OpBranchConditional OpSwitch OpReturn OpReturnValue OpKill OpUnreachable "
+        "OpTerminateInvocation OpDemoteToHelperInvocationTerminator OpIgnoreIntersectionKHR "
+        "OpTerminateRayKHR OpEmitMeshTasksEXT OpAbortKHR"
+    ).split()
+)
+SILENT = ("OpNop", "OpLine", "OpNoLine")
+"""What says nothing of what is computed."""
+
+
+@dataclass(eq=False, slots=True)
+class BlockRows:
+    """The instructions of one block."""
+
+    flow: BasicBlock
+    phis: list[int] = field(default_factory=list[int])
+    body: list[int] = field(default_factory=list[int])
+    merge: int | None = None
+    terminator: int = -1
+    begun: bool = False
+    """Whether an instruction stands in it before which no OpPhi may stand."""
+
+
+@cache
+def _terminators() -> frozenset[int]:
+    return frozenset(grammar().instruction(n).opcode for n in TERMINATORS if n in grammar())
+
+
+def read_blocks(index: ModuleIndex, start: int, stop: int) -> dict[int, BlockRows]:
+    """
+    The blocks between two instructions by label, in the module's order.
+
+    Raises `SPIRVDecodeError` where an instruction stands in no block, a block has no end, or a
+    branch goes elsewhere than to one of them.
+    """
+    label, phi = opcode_of("OpLabel"), opcode_of("OpPhi")
+    merges = (opcode_of("OpSelectionMerge"), opcode_of("OpLoopMerge"))
+    ends = _terminators()
+    blocks: dict[int, BlockRows] = {}
+    block: BlockRows | None = None
+    between: list[int] = []
+    for row in range(start, stop):
+        opcode, index.at = index.opcodes[row], row
+        if opcode == label:
+            if block is not None:
+                raise index.error("a block begins before the last one has ended")
+            id = index.word(index.rows[row], 1)
+            block = blocks[id] = BlockRows(BasicBlock(id, ()))
+            # Debug information may stand between blocks: it goes on in the next one.
+            block.body, between = between, []
+        elif block is None:
+            if index.name(row) in EXTENDED:
+                between.append(row)
+            elif index.name(row) not in SILENT:
+                raise index.error("the instruction stands outside of a block")
+        elif opcode == phi:
+            if block.begun:
+                raise index.error("OpPhi stands behind other instructions")
+            block.phis.append(row)
+        elif opcode in merges:
+            block.merge = row
+        elif opcode in ends:
+            block.terminator = row
+            _read_flow(index, block)
+            block = None
+        else:
+            block.begun = block.begun or index.name(row) not in (*SILENT, *EXTENDED)
+            block.body.append(row)
+    if block is not None:
+        raise index.error("the function ends inside a block")
+    if blocks:
+        blocks[next(reversed(blocks))].body += between
+    _check_targets(index, blocks)
+    return blocks
+
+
+def _read_flow(index: ModuleIndex, block: BlockRows) -> None:
+    """What a block's end says about control flow."""
+    flow = block.flow
+    words, name = index.rows[block.terminator], index.name(block.terminator)
+    flow.bare = not block.phis
+    if name == "OpBranch":
+        flow.successors, flow.unconditional = (index.word(words, 1),), True
+    elif name == "OpBranchConditional":
+        flow.successors = (index.word(words, 2), index.word(words, 3))
+    elif name == "OpSwitch":
+        operands = index.raw[block.terminator].operands
+        flow.successors = tuple(int(o.value) for o in (operands[1], *operands[3::2]))
+    if block.merge is not None:
+        merge = index.rows[block.merge]
+        flow.merge = index.word(merge, 1)
+        if index.name(block.merge) == "OpLoopMerge":
+            flow.continue_target = index.word(merge, 2)
+
+
+def _check_targets(index: ModuleIndex, blocks: dict[int, BlockRows]) -> None:
+    for found in blocks.values():
+        flow = found.flow
+        index.at = found.terminator
+        for target in (*flow.successors, flow.merge, flow.continue_target):
+            if target is not None and target not in blocks:
+                raise index.error(f"%{target} is no block of the function")

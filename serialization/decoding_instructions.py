@@ -1,0 +1,220 @@
+"""
+The instructions of a block as operations.
+
+`decoding_plans.py` says how for those that an operation stands for. What none stands for, or what
+its class refuses, is carried (`raw.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, cast
+
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    FileLineColLoc,
+    IntAttr,
+    LocationAttr,
+    NoneType,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.memory import VariableOp
+from xdsl_spirv.dialects.spirv.raw import RawOp, RawTerminatorOp
+from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
+from xdsl_spirv.serialization.decoding_blocks import TERMINATORS
+from xdsl_spirv.serialization.decoding_plans import (
+    Decode,
+    NotDeclared,
+    classes,
+    decoder_of,
+    extended_sets,
+)
+from xdsl_spirv.serialization.literals import words_of
+from xdsl_spirv.serialization.module_index import EXTENDED, facts
+from xdsl_spirv.serialization.operands import opcode_of
+
+if TYPE_CHECKING:
+    from xdsl_spirv.serialization.decoding_functions import Module
+    from xdsl_spirv.serialization.decoding_values import Values
+
+VARIABLES = (VariableOp, UntypedVariableOp)
+
+
+class InstructionDecoder:
+    """Reads the instructions of one function; `Known` of their plans."""
+
+    def __init__(self, module: Module, values: Values):
+        self.module = module
+        self.values = values
+        self.index = module.index
+        self.value = values.value
+        self.type = module.types.type
+        self.attribute = module.globals.attribute
+        self.constant = module.globals.constant
+        self.variables: list[Operation] = []
+        """A function's variables, which stand first."""
+        self.location: LocationAttr = UNKNOWN_LOC
+        """What the last OpLine says, of the block that is read."""
+
+    def notes(self, id: int) -> dict[str, Attribute]:
+        """The decorations of an id."""
+        module = self.module
+        if id not in module.annotations.notes:
+            return {}
+        return module.annotations.attributes(id, module.globals.operand)
+
+    def read_all(self, rows: Sequence[int], block: Block) -> None:
+        """The instructions of one block, from its beginning."""
+        self.location = UNKNOWN_LOC
+        for row in rows:
+            self.read(row, block)
+
+    def read(self, row: int, block: Block) -> None:
+        """One instruction, at a block's end. Raises `SPIRVDecodeError`."""
+        index, words = self.index, self.index.rows[row]
+        index.at = row
+        decode = self._plan(words[0] & 0xFFFF, words)
+        if decode is None:
+            self._uncommon(row, block)
+            return
+        try:
+            op = decode(self, words)
+        except (NotDeclared, VerifyException):
+            self._carry(row, block)
+            return
+        if op.results and words[2] in self.module.annotations.notes:
+            op.attributes |= self.notes(words[2])
+        is_variable = isinstance(op, VARIABLES)
+        if not is_variable:
+            block.add_op(op)
+        if self.module.checked and not _held(op):
+            self._carry(row, block)
+            return
+        if is_variable:
+            self.variables.append(op)
+        if op.results:
+            self.values.define(words[2], op.results[0])
+
+    def _plan(self, opcode: int, words: Sequence[int]) -> Decode | None:
+        """How to read an instruction; None if no operation stands for it."""
+        if opcode != opcode_of("OpExtInst"):
+            return _core_plan(opcode)
+        if len(words) < 5:
+            raise self.index.error("the instruction ends before its number")
+        name = self.index.raw.symbols.imports.get(words[3])
+        return None if name is None else _extended_plan(name, words[4])
+
+    def _uncommon(self, row: int, block: Block) -> None:
+        """Lines, and what no operation of the dialect stands for."""
+        match self.index.name(row):
+            case "OpLine":
+                self._line(self.index.rows[row])
+            case "OpNoLine":
+                self.location = UNKNOWN_LOC
+            case "OpNop":
+                pass
+            case "OpUndef":
+                pass  # It is defined where it is first used.
+            case _:
+                self._carry(row, block)
+
+    def _line(self, words: Sequence[int]) -> None:
+        index = self.index
+        file = index.definitions.get(index.word(words, 1))
+        if file is None or index.name(file) != "OpString":
+            raise index.error("a line's file is no OpString")
+        name = index.string(index.rows[file], 2)
+        line, column = index.word(words, 2), index.word(words, 3)
+        at = FileLineColLoc(StringAttr(name), IntAttr(line), IntAttr(column))
+        self.location = cast("LocationAttr", at)
+
+    def _carry(self, row: int, block: Block) -> None:
+        """An instruction as it stands."""
+        index, words = self.index, self.index.rows[row]
+        known = facts(index.opcodes[row])
+        assert known is not None
+        t: Attribute | None = self.type(words[1]) if known.has_type else None
+        if t is None and known.has_result:
+            t = NoneType()
+        cls = RawTerminatorOp if known.name in TERMINATORS else RawOp
+        op = cls(known.name, self._carried_operands(row), t)
+        op.location = self.location
+        if known.has_result:
+            id = words[1 + known.has_type]
+            op.attributes |= self.notes(id)
+            self.values.define(id, op.results[0])
+        block.add_op(op)
+
+    def _carried_operands(self, row: int) -> list[Attribute | SSAValue]:
+        index = self.index
+        operands: list[Attribute | SSAValue] = []
+        is_extended = index.name(row) in EXTENDED
+        for operand in self.module.globals.operands(row):
+            value, kind = operand.value, operand.kind
+            if kind in ("IdResultType", "IdResult"):
+                continue
+            if isinstance(value, str):
+                operands.append(index.text(value))
+            elif kind.startswith("Id"):
+                first = is_extended and not operands
+                operands.append(
+                    self.module.globals.extended_set(value) if first else self._id(value)
+                )
+            elif operand.number is not None:
+                operands += [IntAttr(w) for w in words_of(value, operand.number)]
+            else:
+                operands.append(IntAttr(value))
+        return operands
+
+    def _id(self, id: int) -> Attribute | SSAValue:
+        """An id among the operands of a carried instruction."""
+        span = self.values.span
+        row = self.index.definitions.get(id)
+        if row is None:
+            raise self.index.error(f"%{id} is not defined")
+        if row in span and row != span.start:
+            if self.index.name(row) == "OpLabel":
+                raise self.index.error("a block cannot be an operand of a carried instruction")
+            return self.value(id)
+        name = self.index.name(row) or ""
+        if name.startswith("OpType"):
+            return self.type(id)
+        if name in ("OpString", "OpFunction", *EXTENDED):
+            return self.module.globals.carried(id)
+        return self.value(id)
+
+
+def _held(op: Operation) -> bool:
+    """Whether the dialect accepts an operation where it stands; erased if not."""
+    try:
+        op.verify_()
+    except VerifyException:
+        if op.parent is not None:
+            op.detach()
+        op.erase()
+        return False
+    return True
+
+
+@cache
+def _core_plan(opcode: int) -> Decode | None:
+    known = facts(opcode)
+    if known is None or known.name in ("OpLine", "OpNoLine", "OpNop", "OpUndef", "OpLabel"):
+        return None
+    return _planned(classes().get((None, opcode)))
+
+
+@lru_cache(maxsize=4096)
+def _extended_plan(instruction_set: str, number: int) -> Decode | None:
+    if instruction_set not in extended_sets():
+        return None
+    return _planned(classes().get((instruction_set, number)))
+
+
+def _planned(cls: type[IRDLOperation] | None) -> Decode | None:
+    return None if cls is None else decoder_of(cls)

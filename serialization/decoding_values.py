@@ -1,0 +1,143 @@
+"""
+The values of a function's ids while its body is read.
+
+An id is visible in the region that it is defined in and in those within. What is used behind the
+construct that it is defined in becomes a result of the construct, by an operand of its merge; a
+constant, or what else stands outside of functions, gets an operation at the function's beginning
+when it is first used; what comes later than its use has a stand-in until then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
+
+from xdsl_spirv.dialects.spirv.control_flow import Construct
+from xdsl_spirv.serialization.module_index import facts
+
+if TYPE_CHECKING:
+    from xdsl_spirv.serialization.decoding_functions import Module
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """A construct's region, while it is read and after."""
+
+    op: Construct | None
+    around: Scope | None
+    is_open: bool = True
+    ids: list[int] = field(default_factory=list[int])
+
+    def give(self, value: SSAValue) -> SSAValue:
+        """A value of the region as a result of the construct."""
+        op = self.op
+        last = None if op is None else op.body.blocks.last
+        merge = None if last is None else last.last_op
+        if op is None or merge is None:
+            raise ValueError("the construct is not finished")
+        merge.operands = [*merge.operands, value]
+        result = OpResult(value.type, op, len(op.results))
+        op.results = SSAValues((*op.results, result))
+        return result
+
+
+class Values:
+    """Ids and their values in one function, whose instructions are `span`."""
+
+    def __init__(self, module: Module, span: range):
+        self.module = module
+        self.index = module.index
+        self.span = span
+        self.first: list[Operation] = []
+        """The operations of constants and symbols, for the function's beginning."""
+        self._visible: dict[int, SSAValue] = {}
+        self._hidden: dict[int, tuple[Scope, SSAValue]] = {}
+        self._awaited: dict[int, SSAValue] = {}
+        self._undefined: dict[Attribute, SSAValue] = {}
+        self._scope = Scope(None, None)
+
+    def value(self, id: int) -> SSAValue:
+        """The value of an id where the function is read. Raises `SPIRVDecodeError`."""
+        found = self._visible.get(id)
+        return self._bring(id) if found is None else found
+
+    def define(self, id: int, value: SSAValue) -> None:
+        """From here on, in this region, the id has this value."""
+        self._visible[id] = value
+        self._scope.ids.append(id)
+        self._hint(value, id)
+        if self._awaited and id in self._awaited:
+            self._awaited.pop(id).replace_all_uses_with(value)
+
+    def enter(self, op: Construct) -> None:
+        """The region of a construct is read."""
+        self._scope = Scope(op, self._scope)
+
+    def leave(self) -> None:
+        """The region is finished, and what it defines is hidden."""
+        scope = self._scope
+        scope.is_open = False
+        for id in scope.ids:
+            value = self._visible.pop(id, None)
+            if value is not None:
+                self._hidden[id] = (scope, value)
+        assert scope.around is not None
+        self._scope = scope.around
+
+    def finish(self) -> None:
+        """Raises `SPIRVDecodeError` if something is used that is nowhere defined."""
+        if self._awaited:
+            raise self.index.error(f"%{next(iter(self._awaited))} is used before it is defined")
+
+    def _bring(self, id: int) -> SSAValue:
+        hidden = self._hidden.pop(id, None)
+        if hidden is not None:
+            return self._out(id, *hidden)
+        row = self.index.definitions.get(id)
+        if row is None:
+            raise self.index.error(f"%{id} is not defined")
+        undefined = self.index.name(row) == "OpUndef"
+        if row in self.span and not undefined:
+            return self._await(id, row)
+        made = self.module.globals.materialize(id)
+        if made is None:
+            raise self.index.error(f"%{id} is no value")
+        value = made.results[0]
+        if undefined:
+            known = self._undefined.setdefault(value.type, value)
+            if known is not value:
+                self._visible[id] = known
+                return known
+        self._hint(value, id)
+        self.first.append(made)
+        self._visible[id] = value
+        return value
+
+    def _out(self, id: int, scope: Scope, value: SSAValue) -> SSAValue:
+        """A value that is defined in a region that is finished."""
+        around: Scope | None = scope
+        while around is not None and not around.is_open:
+            value = around.give(value)
+            around = around.around
+        self._visible[id] = value
+        if around is not None:
+            around.ids.append(id)
+        return value
+
+    def _await(self, id: int, row: int) -> SSAValue:
+        """A stand-in for a value that comes later: a block that is never reached may use it."""
+        known = self._awaited.get(id)
+        if known is None:
+            entry = facts(self.index.opcodes[row])
+            if entry is None or not entry.has_type:
+                raise self.index.error(f"%{id} is no value")
+            t = self.module.types.type(self.index.word(self.index.rows[row], 1))
+            known = self._awaited[id] = Block(arg_types=[t]).args[0]
+        return known
+
+    def _hint(self, value: SSAValue, id: int) -> None:
+        name = self.module.annotations.names.get(id)
+        if name is not None and SSAValue.is_valid_name(name):
+            value.name_hint = name
