@@ -9,6 +9,9 @@ a time would give.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
 from xdsl_spirv.interpreter.numbers import (
@@ -16,6 +19,7 @@ from xdsl_spirv.interpreter.numbers import (
     F32,
     F64,
     Array,
+    DType,
     is_small_float,
     narrow,
     signed,
@@ -139,19 +143,48 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     """
     a * b + c rounded once.
 
-    For binary32 and binary16 the product is exact in binary64; the sum is rounded there to odd, so
-    that the second rounding cannot err. binary64 is multiplied and added with two roundings.
+    For binary32 and binary16 the product is exact in binary64. The sum is rounded there, and again
+    to the operands' type, which errs only where the first rounding made it lie midway between two
+    numbers of the type, or where the type's numbers are subnormal: such sums are made again,
+    rounded to odd, so that the second rounding cannot err. binary64 is multiplied and added with
+    two roundings.
     """
     if a.dtype == F64:
         return a * b + c
-    product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
+    total = np.multiply(a, b, dtype=F64)
+    total = np.add(total, c, dtype=F64)
+    result = total.astype(a.dtype)
+    midway, below, tiny = _between(a.dtype)
+    doubtful = (total.view(np.int64) & below) == midway
+    small = np.abs(result) <= tiny
+    if small.any():
+        doubtful |= small & (total != 0)
+    if doubtful.any():
+        where = np.unravel_index(np.flatnonzero(doubtful), doubtful.shape)
+        x, y, z = (np.broadcast_to(v, total.shape)[where].astype(F64) for v in (a, b, c))
+        result[where] = _odd_sum(x * y, z).astype(a.dtype)
+    return result
+
+
+@cache
+def _between(dtype: DType) -> tuple[np.int64, np.int64, Any]:
+    """
+    The bits of a binary64 below a type's fraction if it is midway, a mask of them, and the type's
+    smallest normal number.
+    """
+    info = np.finfo(dtype)
+    dropped = np.finfo(F64).nmant - info.nmant
+    return np.int64(1 << (dropped - 1)), np.int64((1 << dropped) - 1), info.smallest_normal
+
+
+def _odd_sum(product: Array, addend: Array) -> Array:
+    """A sum of binary64 rounded to odd: an inexact one has its last bit set."""
     total = product + addend
     back = total - product
     error = (product - (total - back)) + (addend - back)
     even = (total.view(np.int64) & 1) == 0
     adjust = (error != 0) & even & np.isfinite(total)
-    total = np.where(adjust, np.nextafter(total, np.where(error > 0, np.inf, -np.inf)), total)
-    return total.astype(a.dtype)
+    return np.where(adjust, np.nextafter(total, np.where(error > 0, np.inf, -np.inf)), total)
 
 
 def wide_math(function: Function) -> Function:

@@ -46,6 +46,11 @@ def construct(op: ops.CompositeConstructOp, unit: Unit) -> Function:
     joined = len(form.shape) == 1 and any(inner)
 
     def join(wave: Wave, *parts: Array) -> Array:
+        first = parts[0]
+        if not joined and all(part is first for part in parts):
+            return np.broadcast_to(
+                np.expand_dims(first, 3), (*first.shape[:3], len(parts), *first.shape[3:])
+            )
         lead = np.broadcast_shapes(*(part.shape[:3] for part in parts))
         pieces = [np.broadcast_to(part, lead + part.shape[3:]) for part in parts]
         if joined:

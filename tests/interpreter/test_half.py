@@ -1,5 +1,5 @@
 """
-binary16 arithmetic, each result rounded: all 2^16 numbers, against numpy's own.
+binary16 arithmetic, each result rounded: all 2^16 numbers, against numpy's own; fused additions.
 
 A chain of instructions keeps binary16 wide between them where it can; what is stored, selected,
 converted, passed on by branches or returned must be the same.
@@ -7,11 +7,13 @@ converted, passed on by branches or returned must be the same.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from xdsl_spirv.interpreter.elementwise import fused_multiply_add
 from xdsl_spirv.interpreter.numbers import F16, F32, narrow, round_to_half
 
 PATTERNS = np.arange(1 << 16).astype(np.uint16)
@@ -122,3 +124,41 @@ def test_a_function_returns_what_its_type_says(kernel: Any, rng: np.random.Gener
     found = kernel.store(out, kernel.op(f"spirv.FMul {made}, {sum} : f16")).run((16, 1, 1))[out]
     y = x + x
     assert same(found, (y + y) * (y + y) * y)
+
+
+def nearest(found: Any, exact: Fraction) -> bool:
+    """Whether a finite number is the nearest of its type to another, the even one of two."""
+    distance = abs(Fraction(float(found)) - exact)
+    for side in (-np.inf, np.inf):
+        other = np.nextafter(found, found.dtype.type(side))
+        if not np.isfinite(other):
+            continue
+        further = abs(Fraction(float(other)) - exact)
+        bits = {2: np.uint16, 4: np.uint32}[found.dtype.itemsize]
+        if further < distance or (further == distance and found.view(bits) & 1):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("dtype", [F16, F32])
+def test_fused_multiply_add_rounds_once(rng: np.random.Generator, dtype: Any) -> None:
+    """Against fractions: sums near what lies midway between two numbers, and subnormal ones."""
+    n = 4000
+    spread = 2.0 ** rng.integers(-12, 4, n)
+    a, b = ((rng.standard_normal(n) * spread).astype(dtype) for _ in range(2))
+    product = a.astype(np.float64) * b.astype(np.float64)
+    near = product * -(1 + 2.0 ** -rng.integers(1, 40, n).astype(np.float64))
+    c = np.where(rng.random(n) < 0.5, near, rng.standard_normal(n)).astype(dtype)
+    a[:500] *= dtype.type(2.0 ** -(np.finfo(dtype).maxexp - 4))
+    c[:500] *= dtype.type(np.finfo(dtype).smallest_normal)
+    # 1 + half an ulp + less than binary64 sees.
+    info = np.finfo(dtype)
+    a[500:600], b[500:600] = dtype.type(1 + info.eps), dtype.type(1 + info.eps)
+    c[500:600] = (rng.integers(1, 1 << 10, 100) * 2.0 ** (np.float64(info.nmant) + 1)).astype(dtype)
+    with np.errstate(all="ignore"):
+        found = fused_multiply_add(a, b, c)
+    finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & np.isfinite(found)
+    assert finite.sum() > n // 2
+    for i in np.flatnonzero(finite).tolist():
+        x, y, z = (Fraction(float(v[i])) for v in (a, b, c))
+        assert nearest(found[i], x * y + z), (a[i], b[i], c[i], found[i])
