@@ -163,7 +163,7 @@ def _packable(contraction: Contraction) -> Iterator[str]:
 SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1), (2, 2), (1, 1))
 """Elements of the result that an invocation computes: rows, columns."""
 
-SCALAR_GRIDS = ((4, 2), (2, 4), (2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
+SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
 
 SCALAR_DEPTH = 16
 """Elements of K that a workgroup stages at a time."""
@@ -180,8 +180,9 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         paths = _paths(contraction, (m, n, k), 4)
         instruction = InstructionAttr("fma", (m, n, k))
-        schedule = ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, *paths)
-        yield Candidate(schedule)
+        for stages in (2, 1):
+            tile = tile_m, tile_n, tile_k
+            yield Candidate(ContractionAttr(tile, grid, instruction, *paths, stages))
 
 
 def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:

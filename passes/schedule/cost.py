@@ -30,7 +30,7 @@ UNRATED = 500.0
 ACROSS_K = 0.55
 """What remains of an 8-bit rate where a tile lies across K in Workgroup memory."""
 
-NARROW = {8: 0.95, 4: 0.8, 2: 0.55, 1: 0.35}
+NARROW = {8: 0.9, 4: 0.6, 2: 0.35, 1: 0.2}
 """What remains of a rate where an operand is moved by so many bytes at a time, not 16."""
 
 PACKING_SECONDS = 4e-6
