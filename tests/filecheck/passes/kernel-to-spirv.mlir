@@ -31,7 +31,7 @@
     // CHECK-DAG: [[C8:%.*]] = spirv.Constant 8 : i32
     %x = memref.load %v[%t] : memref<8xvector<4xf16>, #spirv.storage_class<StorageBuffer>>
     // CHECK:      [[P:%.*]] = spirv.AccessChain [[A]][[[C0]], %t]
-    // CHECK-NEXT: %x = spirv.Load "StorageBuffer" [[P]] : vector<4xf16>
+    // CHECK-NEXT: %{{.*}} = spirv.Load "StorageBuffer" [[P]] : vector<4xf16>
     %s = arith.constant 1.0 : f16
     memref.store %s, %m[%c0, %t] : memref<4x8xf16, #spirv.storage_class<Workgroup>>
     // CHECK:      spirv.Store "Workgroup" %{{.*}}, %{{.*}} ["NonPrivatePointer"] : f16
