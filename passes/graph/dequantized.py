@@ -32,9 +32,9 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import is_side_effect_free
 
 from xdsl_spirv.passes.constants import is_zero
+from xdsl_spirv.passes.graph.known_tensors import erase_dead
 from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
 from xdsl_spirv.passes.schedule.body import (
     NotAContraction,
@@ -252,13 +252,10 @@ def _padded(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
         made.operands = [value, *op.operands[1:]]
         zero = arith.ConstantOp(IntegerAttr(stored, element))
         block = made.region.block
-        yielded = block.last_op
-        assert yielded is not None
-        for each in [x for x in block.ops if x is not yielded]:
-            Rewriter.erase_op(each, safe_erase=False)
-        block.insert_op_before(zero, yielded)
-        yielded.operands = [zero.result]
-        return [_retyped(made, element)]
+        for each in reversed(list(block.ops)):
+            Rewriter.erase_op(each)
+        block.add_op(tensor.YieldOp(zero.result))
+        return [zero, _retyped(made, element)]
 
     return replace(inner, moves=(*inner.moves, pad))
 
@@ -359,10 +356,10 @@ class _Rewrite:
         values = [self._moved(each) for each in self.operands]
         product = self._product(values)
         scaled = self._scaled(product.results[0])
-        old = list(self.op.inputs)
+        old = [*self.op.inputs, *self.op.outputs]
         Rewriter.replace_op(self.op, scaled)
         for value in old:
-            _erase_dead(value)
+            erase_dead(value)
         return product
 
     def _moved(self, each: Dequantized) -> SSAValue:
@@ -487,16 +484,3 @@ def _extended(block: Block, value: SSAValue, signed: bool) -> SSAValue:
     op = (arith.ExtSIOp if signed else arith.ExtUIOp)(value, i32)  # pyright: ignore
     block.add_op(op)
     return op.result
-
-
-def _erase_dead(value: SSAValue) -> None:
-    """What computed a value that nobody uses any more."""
-    op = value.owner
-    if isinstance(op, Block) or any(result.uses for result in op.results):
-        return
-    if not isinstance(op, LinalgStructuredOperation) and not is_side_effect_free(op):
-        return
-    operands = list(op.operands)
-    Rewriter.erase_op(op)
-    for operand in operands:
-        _erase_dead(operand)

@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import BroadcastOp, TransposeOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.traits import is_side_effect_free
 from xdsl.utils.hints import isa
 
 if TYPE_CHECKING:
@@ -143,3 +145,17 @@ def known_integer(value: SSAValue) -> int | None:
             return numbers.pop() if len(numbers) == 1 else None
         case _:
             return None
+
+
+def erase_dead(value: SSAValue) -> None:
+    """What computed a value that nobody uses any more."""
+    op = value.owner
+    if isinstance(op, Block) or any(result.uses for result in op.results):
+        return
+    known = isinstance(op, LinalgStructuredOperation | tensor.PadOp)
+    if not known and not is_side_effect_free(op):
+        return
+    operands = list(op.operands)
+    Rewriter.erase_op(op)
+    for operand in operands:
+        erase_dead(operand)

@@ -40,7 +40,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.linalg_named import multiply_add
 from xdsl_spirv.passes.graph.dequantized import with_integers
-from xdsl_spirv.passes.graph.known_tensors import constant_of, known_tensor, sums_of
+from xdsl_spirv.passes.graph.known_tensors import constant_of, erase_dead, known_tensor, sums_of
 from xdsl_spirv.passes.graph.signs import OtherSigns
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 from xdsl_spirv.passes.schedule.body import NotAContraction, clone_into, factors_of
@@ -78,7 +78,10 @@ class QuantizedContractionsPass(ModulePass):
                 candidate = candidate if integers is None else integers
             found = _quantized(candidate, signs)
             if found is not None:
+                operands = list(candidate.operands)
                 Rewriter.replace_op(candidate, *found.rewritten())
+                for operand in operands:
+                    erase_dead(operand)
 
     def _load(self, op: ModuleOp) -> Target:
         return load_target(self.target, op, self.name)

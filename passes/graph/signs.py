@@ -92,5 +92,5 @@ def _padded(op: tensor.PadOp, source: SSAValue, padding: int) -> list[Operation]
     for each in reversed(list(block.ops)):
         Rewriter.erase_op(each)
     constant = arith.ConstantOp(IntegerAttr((padding & 255 ^ 128) - (padding & 128 ^ 128) * 2, i8))
-    block.add_ops([constant, tensor.YieldOp(constant.result)])
-    return [made]
+    block.add_op(tensor.YieldOp(constant.result))
+    return [constant, made]

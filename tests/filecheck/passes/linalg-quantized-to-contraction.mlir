@@ -93,8 +93,9 @@ func.func @dequantized(%q: tensor<4x2xi8>, %w: tensor<4x3xi8>, %s: tensor<3xf32>
   return %r : tensor<5x3xf32>
 }
 // CHECK: @dequantized
+// CHECK: [[Z:%.*]] = arith.constant 117 : i8
 // CHECK: [[P:%.*]] = tensor.pad %q low[1, 0] high[0, 2]
-// CHECK: arith.constant 117 : i8
+// CHECK: tensor.yield [[Z]] : i8
 // CHECK: tensor<4x2xi8> to tensor<5x4xi8>
 // CHECK: ins([[P]], %w : tensor<5x4xi8>, tensor<4x3xi8>)
 // CHECK: ins(%{{.*}}, %s, %c : tensor<5x3xi32>, tensor<3xf32>, tensor<5x3xf32>)
