@@ -51,8 +51,8 @@
     // CHECK:        [[ROW:%.*]] = spirv.IMul %{{.*}}, [[C8]] : i32
     // CHECK-NEXT:   [[AT:%.*]] = spirv.IAdd [[ROW]], %{{.*}} : i32
     // CHECK-NEXT:   [[Q:%.*]] = spirv.AccessChain [[M]][[[AT]]]
-    // CHECK-NEXT:   %y = spirv.Load "Workgroup" %{{.*}} ["NonPrivatePointer"] : f16
-    // CHECK-NEXT:   %n = spirv.FAdd [[ACC]], %y : f16
+    // CHECK-NEXT:   [[Y:%.*]] = spirv.Load "Workgroup" %{{.*}} ["NonPrivatePointer"] : f16
+    // CHECK-NEXT:   %n = spirv.FAdd [[ACC]], [[Y]] : f16
     // CHECK-NEXT:   spirv.Branch ^[[BACK:.*]]
     // CHECK-NEXT: ^[[BACK]]:
     // CHECK-NEXT:   [[NEXT:%.*]] = spirv.IAdd %{{.*}}, [[C2]] : i32
