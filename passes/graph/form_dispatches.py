@@ -8,8 +8,7 @@ The operations of a host function sorted into dispatches: what one kernel will c
 
 A contraction takes along what computes one of its operands element by element, if that is cheap and
 nobody else reads it, and what goes on element by element with its result. The multiply-add itself
-stays what it is. Everything else that computes is a dispatch of its own kind: a chain of
-elementwise operations, or a single operation.
+stays what it is. Everything else that computes is a dispatch of its own kind (`loops_fusion`).
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.passes.constants import is_zero
 from xdsl_spirv.passes.graph.grouping import Group, erase_unused, is_cheap, operands_of, users_of
+from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results, form_loops
 from xdsl_spirv.passes.graph.pointwise import (
     body_ops,
     composed,
@@ -98,6 +98,8 @@ def _blocks(block: Block) -> list[Block]:
 
 def form(block: Block) -> None:
     """Group the operations of one block."""
+    for op in reversed(list(block.ops)):
+        drop_unused_results(op)
     for op in list(block.ops):
         if SCHEDULE not in op.attributes:
             generalized(op)
@@ -106,9 +108,14 @@ def form(block: Block) -> None:
         if contraction is not None:
             form_contraction(contraction)
     # Fills last: those that the others read have been copied into their dispatches by then.
-    for op in sorted(block.ops, key=lambda op: isinstance(op, linalg.ops.FillOp)):
-        if op.parent_block() is block and _computes(op):
-            form_loops(op)
+    rest = sorted(reversed(list(block.ops)), key=lambda op: isinstance(op, linalg.ops.FillOp))
+    for op in rest:
+        if op.parent_block() is not block or not _computes(op):
+            continue
+        if any(result.first_use for result in op.results):
+            form_loops(op, _computes)
+        else:
+            erase_unused(op)
     for op in reversed(list(block.ops)):
         if isinstance(op, linalg.ops.FillOp | tensor.EmptyOp | tensor.PadOp | arith.ConstantOp):
             erase_unused(op)
@@ -155,7 +162,7 @@ def form_contraction(found: Contraction, alone: bool = False) -> None:
         if len(group.results()) > MOST_RESULTS:
             group.members = dict.fromkeys(fused)
             group.grow(_Chain(group, one_user=True).accept)
-        _add_producers(group)
+        _add_producers(group, fused)
     group.contract()
 
 
@@ -297,9 +304,9 @@ class _Chain:
         return True
 
 
-def _add_producers(group: Group) -> None:
+def _add_producers(group: Group, others: list[Operation]) -> None:
     """What makes another operand of an epilogue, for nobody else: a broadcast or a conversion."""
-    waiting = [op for op in group.members if op is not group.root]
+    waiting = [op for op in group.members if op not in others]
     while waiting:
         op = waiting.pop()
         for value in group.outside(op):
@@ -317,17 +324,3 @@ def _add_producers(group: Group) -> None:
 
 def _count(value: SSAValue) -> int:
     return prod(sizes(value.type))
-
-
-# Everything else
-
-
-def form_loops(root: Operation) -> None:
-    """Make an operation a dispatch, with the elementwise operations that follow on its result."""
-    group = Group(root)
-    if isinstance(root, linalg.ops.GenericOp) and len(root.results) == 1:
-        chain = _Chain(group)
-        group.grow(chain.accept)
-        if is_pointwise(root):
-            _add_producers(group)
-    group.contract()

@@ -128,7 +128,7 @@ class Group:
 
     def contract(self) -> DispatchOp:
         """Replace the group by its dispatch."""
-        ordered = self._ordered()
+        ordered = self.ordered()
         outputs = [v for op in ordered for v in op.results if v in set(self.results())]
         inputs, clones = self._inputs()
         later = self._later(ordered)
@@ -165,7 +165,7 @@ class Group:
     def _is_member(self, op: Operation) -> bool:
         return self.block.find_ancestor_op_in_block(op) in self.members
 
-    def _ordered(self) -> list[Operation]:
+    def ordered(self) -> list[Operation]:
         """The members in the block's order."""
         found: list[Operation] = []
         op = self.block.first_op
@@ -195,7 +195,7 @@ class Group:
                     inputs[value] = None
 
         visit(operands_of(self.root))
-        for op in self._ordered():
+        for op in self.ordered():
             visit(operands_of(op))
         return list(inputs), list(clones)
 

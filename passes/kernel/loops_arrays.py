@@ -13,7 +13,7 @@ body of a `schedule.dispatch` (tensors).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -206,8 +206,8 @@ class Reader:
         self.loaded: dict[Operation, Array] = {}
         """What a load that stands outside every loop reads."""
 
-    def read(self) -> None:
-        for op in self.block.ops:
+    def read(self, ops: Iterable[Operation] | None = None) -> None:
+        for op in self.block.ops if ops is None else ops:
             handler = HANDLERS.get(type(op))
             if handler is None and isinstance(op, LinalgStructuredOperation):
                 handler = structured
@@ -267,6 +267,17 @@ def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
     reader.read()
     yielded = [reader.array(value, dispatch) for value in dispatch.yielded]
     return reader, [Result(a, v) for a, v in zip(yielded, dispatch.outputs, strict=True)]
+
+
+def results_of_operations(
+    ops: Sequence[Operation], values: Sequence[SSAValue]
+) -> tuple[Reader, list[Result]]:
+    """What some operations of a block, on tensors, make of what comes from the others."""
+    block = ops[0].parent_block()
+    assert block is not None
+    reader = Reader(block)
+    reader.read(ops)
+    return reader, [Result(reader.array(value, ops[-1]), value) for value in values]
 
 
 def _is_outside(value: SSAValue, block: Block) -> bool:

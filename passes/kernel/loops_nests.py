@@ -185,6 +185,13 @@ def columns_of(nest: Nest) -> frozenset[int]:
 
 def reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
     """The reductions that a row needs, each with the dimensions that its outcome depends on."""
+    return [(loops, rows) for loops, rows in all_reductions_of(nest) if INNER not in rows]
+
+
+def all_reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
+    """
+    All reductions with the dimensions that they depend on: INNER stands for the loop of another.
+    """
     start = tuple(frozenset((axis,)) for axis in range(len(nest.shape)))
     seen: set[tuple[Array, tuple[frozenset[int], ...]]] = set()
     return [found for array, _ in nest.results for found in _reductions(array, start, seen)]
@@ -211,7 +218,7 @@ def _reductions(
                 if loop is not None:
                     point[loop] = place
             outer = frozenset[int]().union(*point)
-            if loops.reduces and INNER not in outer:
+            if loops.reduces:
                 yield loops, outer
             for loop, yes in enumerate(loops.reduction):
                 if yes:

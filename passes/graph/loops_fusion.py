@@ -1,0 +1,247 @@
+"""
+Which operations that are no contraction become one kernel.
+
+    %m = max over a row of %x
+    %e = exp(%x - %m)                     one dispatch: a group of invocations for each row,
+    %s = sum over a row of %e       ->    maximum, sum, quotients
+    %r = %e / %s
+
+A group grows from its last operation backwards, by operations whose every user is in the group: no
+result is stored that only another kernel of the group would read. Reductions may share a kernel if
+they agree on the rows; what repeats work for every element that reads it stays outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from xdsl.dialects import arith, linalg, math, tensor
+from xdsl.dialects.builtin import ArrayAttr, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.passes.graph.grouping import Group, operands_of, users_of
+from xdsl_spirv.passes.kernel.loops_arrays import NotLoops, results_of_operations
+from xdsl_spirv.passes.kernel.loops_nests import (
+    INNER,
+    Nest,
+    all_reductions_of,
+    nests_of,
+)
+
+MOVES = (
+    tensor.PadOp,
+    tensor.ExtractSliceOp,
+    tensor.InsertSliceOp,
+    tensor.ConcatOp,
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.CastOp,
+)
+"""What only says where elements are found."""
+
+RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.CastOp)
+"""What the host does for nothing."""
+
+LARGEST = 32
+"""Operations of a group."""
+
+MOST_INPUTS = 12
+"""Buffers that a kernel reads: devices bind few."""
+
+CHEAP = 8
+"""Instructions that may be repeated for every element that reads their result."""
+
+FUNCTION = 16
+"""Instructions that a function of `math` stands for."""
+
+ROUND = (math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp, math.AbsFOp, math.FmaOp)
+"""Functions of `math` that are one instruction."""
+
+FEW_ROWS, LONG_ROW = 16, 1 << 16
+"""Rows so few and so long are not worth a kernel in which a workgroup has a row to itself."""
+
+
+def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
+    """Make an operation a dispatch, with what only it reads as far as that does not repeat work."""
+    group = Group(root)
+    waiting = list(operands_of(root))
+    while waiting and len(group.members) < LARGEST:
+        owner = waiting.pop(0).owner
+        if owner in group or not isinstance(owner, Operation) or not _is_candidate(owner, group):
+            continue
+        if not (isinstance(owner, RESHAPES) or computes(owner)) or _repeats(owner, group):
+            continue
+        group.add(owner)
+        if _fits(group):
+            waiting += operands_of(owner)
+        else:
+            del group.members[owner]
+    _leave_reshapes(group)
+    group.contract()
+
+
+def drop_unused_results(op: Operation) -> None:
+    """
+    Take the results that nobody reads, and that no other one needs, out of a `linalg.generic`.
+
+    A maximum comes with its index from every front end; most programs want the maximum only.
+    """
+    if not isinstance(op, linalg.ops.GenericOp) or len(op.res) < 2:
+        return
+    block, first = op.body.block, len(op.inputs)
+    last = block.last_op
+    assert last is not None
+    kept = [number for number, result in enumerate(op.res) if result.first_use is not None]
+    unused = [number for number in range(len(op.res)) if number not in kept]
+    needed = {last.operands[number] for number in kept}
+    for inner in reversed(list(block.ops)):
+        if inner is not last and any(result in needed for result in inner.results):
+            needed.update(v for each in inner.walk() for v in each.operands)
+    if not kept or not unused or any(block.args[first + number] in needed for number in unused):
+        return
+    body = op.body.clone()
+    copy = body.block
+    end = copy.last_op
+    assert end is not None
+    yielded = [end.operands[number] for number in kept]
+    copy.erase_op(end)
+    copy.add_op(linalg.ops.YieldOp(*yielded))
+    for inner in reversed(list(copy.ops)):
+        if inner.results and not any(result.first_use for result in inner.results):
+            copy.erase_op(inner)
+    for number in reversed(unused):
+        copy.erase_arg(copy.args[first + number])
+    numbers = [*range(first), *(first + number for number in kept)]
+    maps = op.get_indexing_maps().data
+    made = linalg.ops.GenericOp(
+        op.inputs,
+        [op.outputs[number] for number in kept],
+        body,
+        ArrayAttr(maps[number] for number in numbers),
+        op.get_iterator_types(),
+        [op.res[number].type for number in kept],
+    )
+    made.location = op.location
+    results = iter(made.results)
+    replaced = [next(results) if number in kept else None for number in range(len(op.res))]
+    Rewriter.replace_op(op, made, replaced)
+
+
+def _is_candidate(op: Operation, group: Group) -> bool:
+    """Whether only the group reads an operation's results, and it is no kernel yet."""
+    if op.parent_block() is not group.block or SCHEDULE in op.attributes:
+        return False
+    if not isinstance(op, (LinalgStructuredOperation, *MOVES)) or _is_cheap(op):
+        return False
+    if not all(isinstance(value.type, TensorType) for value in op.results):
+        return False
+    members = set(group.members)
+    return all(users_of(value, group.block) <= members for value in op.results)
+
+
+def _is_cheap(op: Operation) -> bool:
+    return isinstance(op, linalg.ops.FillOp)
+
+
+def _repeats(op: Operation, group: Group) -> bool:
+    """Whether the group would compute the same expensive element again and again."""
+    if _cost(op) <= CHEAP or _after_reduction(op, group.block, 8):
+        return False
+    count = min(_count(value) for value in op.results)
+    for value in op.results:
+        for user in users_of(value, group.block):
+            if value not in user.operands:
+                return True
+            if _points(user) > 2 * count:
+                return True
+    return False
+
+
+def _cost(op: Operation) -> int:
+    """Instructions for an element."""
+    total = 0
+    for region in op.regions:
+        for block in region.blocks:
+            total += sum(map(_instructions, block.ops))
+    return total
+
+
+def _instructions(op: Operation) -> int:
+    if isinstance(op, arith.ConstantOp | linalg.ops.IndexOp | linalg.ops.YieldOp):
+        return 0
+    if op.name.startswith("math."):
+        return 1 if isinstance(op, ROUND) else FUNCTION
+    return 4 if isinstance(op, arith.DivfOp | arith.DivSIOp | arith.DivUIOp) else 1
+
+
+def _after_reduction(op: Operation, block: Block, steps: int) -> bool:
+    """Whether an operation is, or follows on, a reduction: a row has one element of its result."""
+    if _reduces(op):
+        return True
+    return steps > 0 and any(
+        isinstance(value.owner, LinalgStructuredOperation)
+        and value.owner.parent_block() is block
+        and _after_reduction(value.owner, block, steps - 1)
+        for value in op.operands
+    )
+
+
+def _reduces(op: Operation) -> bool:
+    return isinstance(op, LinalgStructuredOperation) and _points(op) > min(
+        _count(value) for value in op.results
+    )
+
+
+def _count(value: SSAValue) -> int:
+    type = value.type
+    assert isinstance(type, TensorType)
+    return prod(type.get_shape())
+
+
+def _points(op: Operation) -> int:
+    """How often a structured operation's body runs."""
+    if isinstance(op, linalg.ops.GenericOp):
+        try:
+            return prod(op.get_static_loop_ranges())
+        except NotImplementedError:
+            pass
+    return max(_count(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
+
+
+def _fits(group: Group) -> bool:
+    """Whether the group has a form as one kernel, in which reductions agree on the rows."""
+    if len({v for op in group.members for v in group.outside(op)}) > 2 * MOST_INPUTS:
+        return False
+    try:
+        _, results = results_of_operations(group.ordered(), group.results())
+        nests = nests_of(results)
+    except NotLoops:
+        return False
+    return all(map(_agrees, nests))
+
+
+def _agrees(nest: Nest) -> bool:
+    found = all_reductions_of(nest)
+    if len(found) < 2:
+        return not any(INNER in rows for _, rows in found)
+    kinds = {frozenset(a for a in rows if a == INNER or nest.shape[a] != 1) for _, rows in found}
+    if len(kinds) > 1 or any(INNER in rows for rows in kinds):
+        return False
+    (rows,) = kinds
+    count = prod(nest.shape[axis] for axis in rows)
+    return not (count < FEW_ROWS and prod(nest.shape) // max(1, count) > LONG_ROW)
+
+
+def _leave_reshapes(group: Group) -> None:
+    """Take out of the group the reshapes of what comes from outside."""
+    changed = True
+    while changed:
+        changed = False
+        for op in list(group.members):
+            if isinstance(op, RESHAPES) and not group.made(op.operands[0]):
+                del group.members[op]
+                changed = True
