@@ -136,13 +136,14 @@ class InstructionDecoder:
     def _carry(self, row: int, block: Block) -> None:
         """An instruction as it stands."""
         index, words = self.index, self.index.rows[row]
+        operands = self._carried_operands(row)
         known = facts(index.opcodes[row])
-        assert known is not None
+        assert known is not None  # Of an opcode without them, no operands could be read.
         t: Attribute | None = self.type(words[1]) if known.has_type else None
         if t is None and known.has_result:
             t = NoneType()
         cls = RawTerminatorOp if known.name in TERMINATORS else RawOp
-        op = cls(known.name, self._carried_operands(row), t)
+        op = cls(known.name, operands, t)
         op.location = self.location
         if known.has_result:
             id = words[1 + known.has_type]

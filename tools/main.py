@@ -48,7 +48,14 @@ def parser() -> argparse.ArgumentParser:
     _validate(add("validate", "Check a SPIR-V binary against all rules.", "validate"))
     _disassemble(add("disassemble", "Print a SPIR-V binary as assembly.", "text"))
     _assemble(add("assemble", "Write SPIR-V assembly as a binary.", "text"))
+    _opt(add("opt", "xdsl-opt, which here also reads .spv and .spvasm.", "opt"))
     return top
+
+
+def _opt(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="those of xdsl-opt"
+    )
 
 
 def _compile(command: argparse.ArgumentParser) -> None:
@@ -311,7 +318,10 @@ def _assemble(command: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     top = parser()
-    parsed = top.parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["opt"]:
+        given.insert(1, "--")  # What follows is not ours to understand.
+    parsed = top.parse_args(given)
     if parsed.version:
         from importlib.metadata import version
 

@@ -49,7 +49,9 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 
 MAX_ARM_RANK = 32
-"""Our own, since SPV_ARM_tensors has none: the type lists an extent for each. Devices have 4 or so."""
+"""
+Our own, for SPV_ARM_tensors has none: the type lists an extent for each.
+"""
 
 TENSOR_RANKS = range(1, 6)
 """SPV_NV_tensor_addressing: a tensor layout or view has one to five dimensions."""

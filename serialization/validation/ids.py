@@ -49,7 +49,7 @@ POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "Typ
 
 @module_rule("GRM-01", "2.3", "Every instruction has the operands that the grammar gives it.")
 def readable(m: Module) -> Problems:
-    for i, error in m.unreadable:
+    for i, error in m.unreadable():
         if _is_free(m, i, error):
             continue
         unknown = isinstance(error, SPIRVUnknownError)
@@ -69,7 +69,7 @@ def _is_free(m: Module, i: Instruction, error: SPIRVDecodeError) -> bool:
     severity=Severity.WARNING,
 )
 def readable_notes(m: Module) -> Problems:
-    for i, error in m.unreadable:
+    for i, error in m.unreadable():
         if _is_free(m, i, error):
             yield Problem(error.cause, "it means nothing, but tools may stumble over it", i)
 

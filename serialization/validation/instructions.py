@@ -78,7 +78,7 @@ def shape(opcode: int) -> Shape:
 class Instruction(RawInstruction):
     """An instruction with its shape, its type and result ids (0 without), and its block."""
 
-    __slots__ = ("_ids", "block", "op", "plain", "read", "result", "shape", "type_id")
+    __slots__ = ("_ids", "block", "op", "plain", "read", "result", "shape", "sound", "type_id")
 
     def __init__(self, module: RawModule, index: int, offset: int, words: list[int]):
         self.module = module
@@ -96,6 +96,8 @@ class Instruction(RawInstruction):
         """Whether the words are ids alone."""
         self.read: list[RawOperand] | None = None
         """The operands as the grammar reads them; None for ids alone, and where it cannot."""
+        self.sound = True
+        """Whether the grammar can read the operands."""
         self._ids: list[int] | None = None
 
     def get(self, field: str) -> int:

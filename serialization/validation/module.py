@@ -2,7 +2,7 @@
 A module, indexed for the rules: definitions, types, constants, decorations, functions.
 
 The index believes nothing. Of two definitions of an id the first counts; what the grammar cannot
-read is left out and stands in `unreadable`; instructions in wrong places are indexed all the same.
+read is left out and is not `sound`; instructions in wrong places are indexed all the same.
 So a rule can be asked of any bytes that have SPIR-V's header and sound lengths, and each rule finds
 what it looks for even where others are broken.
 """
@@ -10,7 +10,7 @@ what it looks for even where others are broken.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -62,7 +62,6 @@ class Module:
         self.header: Header = raw.header
         self.version: Version = self.header.version
         self.instructions: list[Instruction] = []
-        self.unreadable: list[tuple[Instruction, SPIRVDecodeError]] = []
         self.definitions: dict[int, Instruction] = {}
         self.types: dict[int, Type] = {}
         self.declared: dict[str, Instruction] = {}
@@ -89,7 +88,10 @@ class Module:
     def _index(self) -> None:
         starts = self.raw.starts.data
         bound = self.header.bound
-        for index, words in enumerate(self.raw.rows()):
+        bare: dict[int, list[int]] = {}
+        """The words of instructions of one word, which are most where there are most."""
+        for index, row in enumerate(self.raw.rows()):
+            words = row if len(row) > 1 else bare.setdefault(row[0], row)
             i = Instruction(self.raw, index, starts[index], words)
             self.instructions.append(i)
             self.by_op[i.op].append(i)
@@ -116,8 +118,18 @@ class Module:
     def _try(self, i: Instruction) -> None:
         try:
             i.read = self.raw.symbols.operands(i)
-        except SPIRVDecodeError as error:
-            self.unreadable.append((i, error))
+        except SPIRVDecodeError:
+            i.sound = False
+
+    def unreadable(self) -> Iterator[tuple[Instruction, SPIRVDecodeError]]:
+        """What the grammar cannot read, and why."""
+        for i in self.instructions:
+            if i.sound:
+                continue
+            try:
+                self.raw.symbols.operands(i)
+            except SPIRVDecodeError as error:
+                yield i, error
 
     def _collect(self) -> None:
         """What the instructions before the functions declare."""

@@ -54,6 +54,10 @@ GROUPS = (
 """The modules that register rules, in the order of the documentation."""
 
 
+MAX_FINDINGS = 1000
+"""Of bytes that are hardly a module, every word is a breach, and each takes its text's memory."""
+
+
 VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "An operation keeps its own verifier's rules.")
 WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be written as a binary.")
 """Rules of what is not a binary yet; `of_dialect.py` checks them."""
@@ -128,7 +132,9 @@ def validate(
     binary: bytes | bytearray | memoryview | RawModule, target_env: str | None = None
 ) -> list[Finding]:
     """
-    Every breach of a rule in a binary, in the module's order; empty if it is valid.
+    The breaches of rules in a binary, in the module's order; empty if it is valid.
+
+    All of them up to `MAX_FINDINGS`.
 
     `target_env` is one of `ENVIRONMENTS`; without it `vulkan1.3` for shaders, `spv1.6` for the
     rest. Raises `SPIRVDecodeError` if the bytes are no instructions, `KeyError` for an environment
@@ -137,8 +143,12 @@ def validate(
     raw = binary if isinstance(binary, RawModule) else decode(binary)
     environment = environment_of(raw) if target_env is None else ENVIRONMENTS[target_env]
     m = Module(raw, environment)
-    found = [_finding(m, rule, problem, at) for rule, problem, at in _problems(m)]
-    return sorted(dict.fromkeys(found), key=lambda f: f.index)
+    found: dict[Finding, None] = {}
+    for rule, problem, at in _problems(m):
+        found[_finding(m, rule, problem, at)] = None
+        if len(found) == MAX_FINDINGS:
+            break
+    return sorted(found, key=lambda f: f.index)
 
 
 def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:
@@ -148,13 +158,12 @@ def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:
         if vulkan or not rule.vulkan:
             for problem in check(m):
                 yield rule, problem, problem.at
-    unreadable = {i.index for i, _ in m.unreadable}
     for op, instructions in m.by_op.items():
         for rule, check in by_op.get(op, ()):
             if rule.vulkan and not vulkan:
                 continue
             for i in instructions:
-                if i.index in unreadable:
+                if not i.sound:
                     continue  # GRM-01 says why.
                 for problem in check(m, i):
                     yield rule, problem, problem.at or i

@@ -1,0 +1,184 @@
+"""
+Time and memory are bounded, whatever the bytes say.
+
+Time is counted in runs of a loop of about a twentieth of a second, measured beside it, so that a
+slow or busy machine slows both. Memory is what Python allocates at most, over the input's size.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from xdsl_spirv.serialization import binary
+from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.serialization.disassembler import disassemble
+from xdsl_spirv.serialization.hostile import (
+    BEGIN,
+    END,
+    ENTRY,
+    FIRST,
+    HOSTILE,
+    SIZE,
+    Maker,
+    a_chain_of_sums,
+    a_group_for_all,
+    a_long_name,
+    a_switch_of_many_cases,
+    backward_branches,
+    build,
+    calls_of_calls,
+    every_opcode,
+    loops_in_a_row,
+    many_entry_points,
+    many_functions,
+    many_types,
+    many_variables,
+    nested_selections,
+    nothing_but_nops,
+    of,
+    one_name_for_all,
+    selections_in_a_row,
+    unknown_opcodes,
+)
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.validation import validate
+
+UNITS = 40
+"""Runs of `unit` that an input of 100 kB takes at most: a second is 20, the rest is for noise."""
+
+
+def text(data: bytes) -> object:
+    return disassemble(binary.decode(data), tolerant=True)
+
+
+def dialect(data: bytes) -> object:
+    try:
+        return decode(data)
+    except SPIRVDecodeError as error:
+        return error.cause
+
+
+def validator(data: bytes) -> object:
+    try:
+        return validate(data, "vulkan1.3")
+    except SPIRVDecodeError as error:
+        return error.cause
+
+
+Reader = Callable[[bytes], object]
+MEMORY: dict[Reader, int] = {text: 50, dialect: 250, validator: 150}
+"""
+Peak of memory over the input's size.
+
+An operation of xDSL takes 1 to 2 kB, an instruction of the validator 250 bytes, and the shortest
+instructions take 4: below 50 is what has 20 bytes an instruction, as kernels have.
+"""
+
+# What has taken the square of its size, or longer, or has most objects for its size.
+WORST: dict[Reader, tuple[Maker, ...]] = {
+    text: (a_long_name, one_name_for_all),
+    dialect: (
+        a_switch_of_many_cases,
+        backward_branches,
+        calls_of_calls,
+        loops_in_a_row,
+        many_entry_points,
+        many_variables,
+        nested_selections,
+    ),
+    validator: (a_group_for_all, many_entry_points),
+}
+LARGEST: dict[Reader, tuple[Maker, ...]] = {
+    text: (nothing_but_nops, unknown_opcodes),
+    dialect: (many_functions, selections_in_a_row),
+    validator: (every_opcode, many_functions, many_types),
+}
+
+
+def unit() -> float:
+    """Seconds of the processor that a loop takes."""
+    start, total = time.process_time(), 0
+    for k in range(1_000_000):
+        total += k & 3
+    return time.process_time() - start
+
+
+def check_time(reader: Reader, maker: Maker) -> None:
+    data = build(maker(SIZE))
+    assert 0.4 * SIZE < len(data) < 1.4 * SIZE
+    reader(build(ENTRY + END))  # What is made once is made.
+    before = unit()
+    start = time.process_time()
+    assert reader(data) is not None
+    taken = time.process_time() - start
+    assert taken < UNITS * (before + unit()) / 2, f"{taken:.1f} s"
+
+
+def peak(reader: Reader, data: bytes) -> float:
+    """Memory over the input's size."""
+    reader(data)
+    tracemalloc.start()
+    kept = reader(data)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept is not None
+    return most / len(data)
+
+
+@pytest.mark.parametrize(
+    ("reader", "maker"),
+    [(r, m) for r, makers in WORST.items() for m in makers],
+    ids=lambda f: f.__name__,
+)
+def test_time_is_bounded(reader: Reader, maker: Maker):
+    check_time(reader, maker)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("maker", HOSTILE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("reader", MEMORY, ids=lambda f: f.__name__)
+def test_time_of_all_is_bounded(reader: Reader, maker: Maker):
+    check_time(reader, maker)
+
+
+@pytest.mark.parametrize(
+    ("reader", "maker"),
+    [(r, m) for r, makers in LARGEST.items() for m in makers],
+    ids=lambda f: f.__name__,
+)
+def test_memory_is_bounded(reader: Reader, maker: Maker):
+    assert peak(reader, build(maker(SIZE // 5))) < MEMORY[reader]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("maker", HOSTILE, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("reader", MEMORY, ids=lambda f: f.__name__)
+def test_memory_of_all_is_bounded(reader: Reader, maker: Maker):
+    assert peak(reader, build(maker(SIZE))) < MEMORY[reader]
+
+
+@pytest.mark.parametrize("reader", [dialect, validator], ids=lambda f: f.__name__)
+def test_memory_of_sums_is_fifty_times_the_input(reader: Reader):
+    """Of instructions as long as a kernel's are on average, without what stays from run to run."""
+    data = build(a_chain_of_sums(SIZE // 5))
+    kept = reader(data)
+    tracemalloc.start()
+    kept = reader(data)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept is not None
+    assert held < 50 * len(data)
+
+
+def test_groups_stand_for_no_more_than_the_limit():
+    """Groups that are given to groups: the decorations double with every line."""
+    notes = [of("OpDecorate", 100, 44, k) for k in range(10)]
+    groups = [of("OpDecorationGroup", 100 + k) for k in range(40)]
+    doubled = [of("OpGroupDecorate", 100 + k, 101 + k, 101 + k) for k in range(39)]
+    data = build([*BEGIN[:2], *notes, *groups, *doubled, *BEGIN[2:], of("OpLabel", FIRST), *END])
+    assert "groups stand for more than 100000 decorations" in str(validator(data))
+    assert dialect(data) is not None

@@ -1,0 +1,56 @@
+"""`xdsl-spirv opt`: xDSL's driver on binaries and assembly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.tools.main import main
+
+TEXT = """
+OpCapability Shader
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main"
+OpExecutionMode %main LocalSize 64 1 1
+%void = OpTypeVoid
+%function = OpTypeFunction %void
+%uint = OpTypeInt 32 0
+%one = OpConstant %uint 1
+%main = OpFunction %void None %function
+%entry = OpLabel
+%unused = OpIAdd %uint %one %one
+OpReturn
+OpFunctionEnd
+"""
+
+
+@pytest.fixture(params=["spv", "spvasm"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"kernel.{request.param}"
+    path.write_bytes(assemble(TEXT).encode() if request.param == "spv" else TEXT.encode())
+    return path
+
+
+def test_a_kernel_becomes_a_module(file: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["opt", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert 'spirv.EntryPoint "GLCompute" @main' in printed
+    assert "spirv.IAdd" in printed
+
+
+def test_passes_and_targets_take_it(file: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["opt", "-p", "dce", "-t", "spirv-assembly", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert "OpEntryPoint GLCompute" in printed
+    assert "OpIAdd" not in printed
+
+
+def test_what_is_no_module_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "x.spv").write_bytes(b"\x03\x02#\x07")
+    (tmp_path / "x.spvasm").write_text("OpCapability\n  Nonsense\n")
+    assert main(["opt", str(tmp_path / "x.spv")]) == 1
+    assert "x.spv" in capsys.readouterr().err
+    assert main(["opt", str(tmp_path / "x.spvasm")]) == 1
+    assert "x.spvasm:2:3" in capsys.readouterr().err
