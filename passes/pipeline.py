@@ -18,6 +18,7 @@ from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
 )
 from xdsl_spirv.passes.kernel.contraction_to_dot import ContractionToDotPass
 from xdsl_spirv.passes.kernel.contraction_to_fma import ContractionToFMAPass
+from xdsl_spirv.passes.kernel.contraction_to_rotate import ContractionToRotatePass
 from xdsl_spirv.passes.kernel.loops_to_invocations import LoopsToInvocationsPass
 from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
@@ -38,6 +39,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
         ContractionToCooperativeMatrixPass(),
         ContractionToDotPass(),
         ContractionToFMAPass(),
+        ContractionToRotatePass(),
         LoopsToInvocationsPass(),
         KernelToSPIRVPass(),
         UpdateVCEPass(),

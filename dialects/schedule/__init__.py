@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.schedule.operations import (
     YieldOp,
     bit_width,
 )
+from xdsl_spirv.dialects.schedule.window import WindowAttr
 
 __all__ = [
     "SCHEDULE",
@@ -41,6 +42,7 @@ __all__ = [
     "PaddedViewOp",
     "Schedule",
     "StagedAttr",
+    "WindowAttr",
     "YieldOp",
     "bit_width",
 ]
@@ -57,5 +59,5 @@ Schedule = Dialect(
         PaddedViewOp,
         YieldOp,
     ],
-    [StagedAttr, DirectAttr, PackingAttr, InstructionAttr, ContractionAttr, LoopsAttr],
+    [StagedAttr, DirectAttr, PackingAttr, InstructionAttr, ContractionAttr, LoopsAttr, WindowAttr],
 )

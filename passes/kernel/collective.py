@@ -20,7 +20,7 @@ from xdsl.dialects import gpu, linalg
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, ContractionAttr, PackOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, ContractionAttr, PackOp, WindowAttr
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
 from xdsl_spirv.passes.kernel.result import Place
@@ -60,10 +60,12 @@ def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: 
     for collective in collectives:
         if SCHEDULE in collective.attributes or isinstance(collective.body.block.last_op, PackOp):
             continue
-        root = _root(collective)
+        root = scheduled_root(collective)
         if root is None:
             refuse(pass_name, collective, "nothing in it is scheduled: run assign-schedule first")
         schedule = root.attributes[SCHEDULE]
+        if isinstance(schedule, WindowAttr):
+            continue
         if not isinstance(schedule, ContractionAttr):
             refuse(pass_name, root, f"{schedule} is not a #schedule.contraction")
         if schedule.instruction.kind.data == instruction:
@@ -77,14 +79,14 @@ def lower_packs(pass_name: str, module: ModuleOp) -> None:
         if isinstance(op, PackOp):
             made = plan_packing(op.source, op.packing, target_of(module, pass_name))
             source, destination = op.source, op.destination
-            builder, after = _replaced(collective)
+            builder, after = builder_in_place_of(collective)
             lower_pack(builder, source, destination, made)
             builder.finish()
             collective.erase()
             builder.entry.add_ops(after)
 
 
-def _replaced(collective: CollectiveOp) -> tuple[KernelBuilder, list[Operation]]:
+def builder_in_place_of(collective: CollectiveOp) -> tuple[KernelBuilder, list[Operation]]:
     """A builder in the place of a collective, and what follows it, for the time being detached."""
     block = collective.parent_block()
     assert block is not None
@@ -96,7 +98,7 @@ def _replaced(collective: CollectiveOp) -> tuple[KernelBuilder, list[Operation]]
     return KernelBuilder(block), after
 
 
-def _root(collective: CollectiveOp) -> linalg.ops.GenericOp | None:
+def scheduled_root(collective: CollectiveOp) -> linalg.ops.GenericOp | None:
     """The scheduled contraction."""
     for op in collective.body.block.ops:
         if isinstance(op, linalg.ops.GenericOp) and SCHEDULE in op.attributes:
@@ -123,7 +125,7 @@ def _lower(
         if isinstance(op, linalg.ops.CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]
     a, b = (storage(value)[0] for value in (made.contraction.a, made.contraction.b))
-    builder, after = _replaced(collective)
+    builder, after = builder_in_place_of(collective)
     _emit(builder, made, core, a, b, init)
     builder.finish()
     collective.erase()

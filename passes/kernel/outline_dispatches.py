@@ -31,7 +31,14 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, LoopsAttr, PackOp
+from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
+    ContractionAttr,
+    DispatchOp,
+    LoopsAttr,
+    PackOp,
+    WindowAttr,
+)
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
 from xdsl_spirv.passes.kernel.loops_body import LoopsBody, loops_name
@@ -39,8 +46,10 @@ from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.packing import plan_packing
-from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.target import target_of
+from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
+from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"
 """The gpu.module that holds the kernels."""
@@ -73,17 +82,17 @@ class OutlineDispatchesPass(ModulePass):
             if root is None:
                 refuse(self.name, dispatch, "it has no #schedule.loops: run assign-schedule")
             schedule = root.attributes.get(SCHEDULE)
-            if not isinstance(schedule, ContractionAttr):
+            if not isinstance(schedule, ContractionAttr | WindowAttr):
                 refuse(self.name, root, "it has no #schedule.contraction: run assign-schedule")
             try:
-                made = plan(contraction_of(root), schedule, target)
-                check(made)
-                body = KernelBody(dispatch, made.contraction)
+                contraction = contraction_of(root)
+                shape = _shape_of(contraction, schedule, target)
+                body = KernelBody(dispatch, contraction)
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
             except Unplaced as error:
                 refuse(self.name, error.op, str(error))
-            _launch(dispatch, body, _name(made.contraction), _shape(made), kernels)
+            _launch(dispatch, body, _name(contraction), shape, kernels)
         if kernels.functions:
             op.attributes["gpu.container_module"] = UnitAttr()
             op.body.block.add_op(
@@ -107,7 +116,7 @@ class OutlineDispatchesPass(ModulePass):
         schedule = root.attributes[SCHEDULE]
         if not isinstance(root, LinalgStructuredOperation) or not root.res:
             refuse(self.name, root, "only a contraction of tensors can be outlined")
-        if not isinstance(schedule, ContractionAttr):
+        if not isinstance(schedule, ContractionAttr | WindowAttr):
             refuse(self.name, root, f"{schedule} is not a #schedule.contraction")
         try:
             form_contraction(contraction_of(root), alone=True)
@@ -149,7 +158,16 @@ class _Shape:
     block: Triple
 
 
-def _shape(made: Plan) -> _Shape:
+def _shape_of(
+    contraction: Contraction, schedule: ContractionAttr | WindowAttr, target: Target
+) -> _Shape:
+    """Raises `ScheduleDoesNotFit` where the schedule does not."""
+    if isinstance(schedule, WindowAttr):
+        window = WindowPlan(contraction, schedule, target)
+        check_window(window)
+        return _Shape(window.grid, window.block)
+    made = plan(contraction, schedule, target)
+    check(made)
     return _Shape(made.grid, (made.invocations, 1, 1))
 
 

@@ -25,6 +25,7 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     InstructionAttr,
     StagedAttr,
+    WindowAttr,
     bit_width,
 )
 from xdsl_spirv.passes.refusal import refuse
@@ -41,6 +42,7 @@ from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
+from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
 from xdsl_spirv.targets import Target
 
 STAGED_ROW_PADDING = 16
@@ -82,6 +84,8 @@ class AssignSchedulePass(ModulePass):
                 op.attributes[SCHEDULE] = choose(contraction, target)
             elif isinstance(given, ContractionAttr):
                 check(plan(contraction, given, target))
+            elif isinstance(given, WindowAttr):
+                check_window(WindowPlan(contraction, given, target))
             else:
                 refuse(self.name, op, f"its schedule {given} is not a #schedule.contraction")
         except (ScheduleDoesNotFit, NotAContraction) as error:

@@ -37,6 +37,7 @@ PASSES: dict[str, str] = {
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
     "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
     "contraction-to-fma": "passes.kernel.contraction_to_fma:ContractionToFMAPass",
+    "contraction-to-rotate": "passes.kernel.contraction_to_rotate:ContractionToRotatePass",
     "contraction-to-cooperative-matrix": (
         "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"
     ),

@@ -1,0 +1,253 @@
+"""
+Contractions over sliding windows, with neighbours exchanged in registers by rotations.
+
+    x0 = X[w0 + lane], x1 = X[w0 + size + lane]        once for each row of the windows
+    X[w0 + lane + d] = rotate(lane < d ? x1 : x0, d)   for every further element of a window
+
+A subgroup computes `size` neighbours of the result's row; see passes/schedule/window.py. Nothing is
+staged: what the schedule does not exchange, the filters, all invocations read at one address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, gpu, math
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
+from xdsl.dialects.linalg.ops import CopyOp, GenericOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.kernel.collective import builder_in_place_of, scheduled_root
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.contraction import (
+    NotAContraction,
+    contraction_of,
+    element_type,
+    storage,
+)
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.target import target_of
+from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
+
+NAME = "contraction-to-rotate"
+
+
+@dataclass(frozen=True)
+class ContractionToRotatePass(ModulePass):
+    """Writes out every kernel whose contraction has a `#schedule.window`."""
+
+    name = NAME
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for collective in [c for c in op.walk() if isinstance(c, CollectiveOp)]:
+            root = scheduled_root(collective)
+            if root is not None and isinstance(root.attributes[SCHEDULE], WindowAttr):
+                _lower(op, collective, root)
+
+
+def _lower(module: ModuleOp, collective: CollectiveOp, root: GenericOp) -> None:
+    schedule = root.attributes[SCHEDULE]
+    assert isinstance(schedule, WindowAttr)
+    try:
+        made = WindowPlan(contraction_of(root), schedule, target_of(module, NAME))
+        check_window(made)
+    except (NotAContraction, ScheduleDoesNotFit) as error:
+        refuse(NAME, root, str(error))
+    init: SSAValue | None = None
+    for op in collective.body.block.ops:
+        if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
+            init = op.inputs[0]
+    builder, after = builder_in_place_of(collective)
+    WindowKernel(builder, made, init).emit()
+    builder.finish()
+    collective.erase()
+    builder.entry.add_ops(after)
+
+
+Loops = dict[int, Index]
+"""The values of loops."""
+
+
+class WindowKernel:
+    """The code of one subgroup's segment."""
+
+    def __init__(self, builder: KernelBuilder, made: WindowPlan, init: SSAValue | None):
+        self.builder, self.made = builder, made
+        contraction = made.contraction
+        self.element = contraction.element_types[2]
+        self.filter_elements, self.input_elements, self.result_elements = made.operands
+        self.filters, self.input = (
+            self._flat(storage(value)[0]) for value in (contraction.a, contraction.b)
+        )
+        self.result = self._flat(contraction.init)
+        self.init = None if init is None else self._flat(init)
+        self.size = made.target.subgroup_size
+        self.lane = builder.at_top(gpu.LaneIdOp(), "lane")
+
+    def _flat(self, memory: SSAValue) -> SSAValue:
+        view = FlatViewOp(memory, element_type(memory))
+        return self.builder.at_top(view, f"{memory.name_hint or 'operand'}_elements")
+
+    def emit(self) -> None:
+        b, made = self.builder, self.made
+        task: Index = b.block_id(gpu.DimensionEnum.X, "workgroup")
+        if made.subgroups > 1:
+            subgroup = b.at_top(gpu.SubgroupIdOp(), "subgroup")
+            task = b.plus(b.times(task, made.subgroups), subgroup)
+        # All invocations of a subgroup have one task, so a rotation may stand behind this.
+        exists = b.below(task, made.tasks) if made.tasks % made.subgroups else None
+        b.when(exists, partial(self._segment, task))
+
+    def _segment(self, task: Index) -> None:
+        b, made = self.builder, self.made
+        first = b.times(b.remainder(task, made.segments), self.size)
+        loops: Loops = {made.sliding: b.plus(first, self.lane)}
+        rest = b.divided(task, made.segments)
+        for position, (loop, steps) in enumerate(reversed(made.outer)):
+            last = position == len(made.outer) - 1
+            number = rest if last else b.remainder(rest, steps)
+            rest = b.divided(rest, steps)
+            loops[loop] = b.times(number, made.outputs) if loop == made.filters else number
+        inside = None
+        if made.row % self.size:
+            inside = b.below(loops[made.sliding], made.row)
+        totals = self._sums(loops, self._begin(loops, inside))
+        b.when(inside, partial(self._store, loops, totals))
+
+    # The result
+
+    def _output(self, loops: Loops, number: int) -> Loops:
+        """The loops of the invocation's output `number`."""
+        filters = self.made.filters
+        if filters is None:
+            return loops
+        return loops | {filters: self.builder.plus(loops[filters], number)}
+
+    def _begin(self, loops: Loops, inside: Condition) -> list[SSAValue]:
+        b = self.builder
+        if self.init is None:
+            return [b.zero(self.element)] * self.made.outputs
+        values: list[SSAValue] = []
+        for number in range(self.made.outputs):
+            at = self._offset(self.result_elements, self._output(loops, number))
+            at = at if inside is None else b.select(inside, at, 0)
+            values.append(b.load(self.init, (at,)))
+        return values
+
+    def _store(self, loops: Loops, totals: Sequence[SSAValue]) -> None:
+        for number, total in enumerate(totals):
+            at = self._offset(self.result_elements, self._output(loops, number))
+            self.builder.store(total, self.result, (at,))
+
+    # Places
+
+    def _offset(self, elements: Elements, loops: Loops) -> Index:
+        offset: Index = 0
+        for loop, value in loops.items():
+            offset = self.builder.plus(offset, self.builder.times(value, elements.step(loop)))
+        return self.builder.plus(offset, elements.start)
+
+    def _inside(self, loops: Loops, ahead: int) -> Condition:
+        """Whether the input has the element `ahead` further along the row."""
+        b, elements, sizes = self.builder, self.input_elements, self.made.contraction.sizes
+        condition: Condition = None
+        last = len(elements.shape) - 1
+        for dimension, index in enumerate(elements.indices):
+            if dimension != last and not elements.leaves(dimension, sizes):
+                continue
+            if dimension == last and self._row_is_inside(ahead):
+                continue
+            coordinate: Index = index.start + (ahead if dimension == last else 0)
+            for loop, value in loops.items():
+                coordinate = b.plus(coordinate, b.times(value, index.factors[loop]))
+            condition = b.both(condition, b.below(coordinate, elements.shape[dimension]))
+        return condition
+
+    def _row_is_inside(self, ahead: int) -> bool:
+        """Whether every invocation's element lies inside the row."""
+        start = self.input_elements.indices[-1].start + ahead
+        end = start + self.made.segments * self.size
+        return start >= 0 and end <= self.input_elements.shape[-1]
+
+    # The sums
+
+    def _sums(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        made = self.made
+        others = [loop for loop in made.reduced if loop != made.window]
+
+        def nested(number: int, loops: Loops, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            if number == len(others):
+                return self._row(loops, carried)
+            loop = others[number]
+
+            def step(i: Index, inner: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                return nested(number + 1, {**loops, loop: i}, inner)
+
+            return self.builder.loop(made.contraction.sizes[loop], 1, carried, step)
+
+        return nested(0, loops, totals)
+
+    def _row(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """One row of the windows: loaded once, rotated along."""
+        b, made = self.builder, self.made
+        window = made.window
+        assert window is not None
+        near = self._load(loops, 0)
+        far = self._load(loops, self.size) if made.reach else near
+        sums = list(totals)
+        for k in range(made.width):
+            value = self._shifted(near, far, k * made.dilation)
+            for number in range(made.outputs):
+                at = self._offset(self.filter_elements, self._filter(loops, number, window, k))
+                factor = self._widened(b.load(self.filters, (at,)), made.contraction.types[0])
+                sums[number] = self._fused(value, factor, sums[number])
+        return sums
+
+    def _filter(self, loops: Loops, number: int, window: int, k: int) -> Loops:
+        """The loops that say which element of which filter."""
+        chosen = self._output(loops, number) | {window: k}
+        return {loop: v for loop, v in chosen.items() if loop != self.made.sliding}
+
+    def _load(self, loops: Loops, ahead: int) -> SSAValue:
+        """The invocation's element of the row, or the one `ahead` further; 0 if there is none."""
+        b = self.builder
+        at = b.plus(self._offset(self.input_elements, loops), ahead)
+        inside = self._inside(loops, ahead)
+        if inside is not None:
+            at = b.select(inside, at, 0)
+        value = self._widened(b.load(self.input, (at,)), self.made.contraction.types[1])
+        return value if inside is None else b.select(inside, value, b.zero(self.element))
+
+    def _shifted(self, near: SSAValue, far: SSAValue, distance: int) -> SSAValue:
+        """The element `distance` further along the row."""
+        b = self.builder
+        if not distance:
+            return near
+        if distance == self.size:
+            return far
+        turned = b.select(b.below(self.lane, distance), far, near)
+        return b.add(GroupNonUniformRotateKHROp(Scope.Subgroup, turned, b.i32(distance)))
+
+    def _widened(self, value: SSAValue, name: str) -> SSAValue:
+        """An input's element in the result's type."""
+        b, to = self.builder, self.element
+        if value.type == to:
+            return value
+        if isinstance(to, IntegerType):
+            return b.add((arith.ExtSIOp if name.startswith("s") else arith.ExtUIOp)(value, to))
+        return b.add(arith.ExtFOp(value, cast("AnyFloat", to)))
+
+    def _fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+        b = self.builder
+        if isinstance(self.element, IntegerType):
+            return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
+        return b.add(math.FmaOp(x, y, total))

@@ -1,0 +1,256 @@
+"""
+What a window schedule means for one contraction: which loop slides, and what subgroups share.
+
+The result's last loop slides over the last dimension of an operand (B, which owns that loop), step
+by step, and one loop of K walks the window there: X[..., w + dilation * k]. A subgroup takes a
+*segment* of the result's row, an element for each invocation; all other parallel loops are *tasks*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.dialects.schedule import WindowAttr
+from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
+    NotAContraction,
+    packing_of,
+    shape_of,
+    storage,
+)
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.layout import Linear, NotLinear, linear
+from xdsl_spirv.passes.schedule.plan import ceil_div
+from xdsl_spirv.targets import Target
+
+FEATURE = "subgroup-rotate"
+TYPES = ("f16", "f32", "s8", "u8", "s16", "u16", "s32", "u32")
+"""Element types whose values kernels extend to the result's; bfloat16 is not."""
+
+
+@dataclass(frozen=True)
+class Elements:
+    """
+    A row-major operand in memory, by the loops: an index for each dimension.
+    """
+
+    indices: tuple[Linear, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def strides(self) -> list[int]:
+        return [prod(self.shape[d + 1 :]) for d in range(len(self.shape))]
+
+    @property
+    def start(self) -> int:
+        """The element where all loops are 0."""
+        return sum(s * i.start for s, i in zip(self.strides, self.indices, strict=True))
+
+    def step(self, loop: int) -> int:
+        """Elements from one value of a loop to the next."""
+        pairs = zip(self.strides, self.indices, strict=True)
+        return sum(stride * index.factors[loop] for stride, index in pairs)
+
+    def leaves(self, dimension: int, sizes: Sequence[int]) -> bool:
+        """Whether loops of these sizes lead outside of a dimension."""
+        least, greatest = self.indices[dimension].span(sizes)
+        return least < 0 or greatest >= self.shape[dimension]
+
+
+def elements_of(contraction: Contraction, operand: int) -> Elements:
+    """Where A (0), B (1) or the result (2) lies."""
+    value = (contraction.a, contraction.b, contraction.init)[operand]
+    map = contraction.maps[operand]
+    indices = [linear(expression, len(contraction.sizes)) for expression in map.results]
+    if operand == 2:
+        return Elements(tuple(indices), shape_of(value))
+    stored, low = storage(value)
+    moved = [Linear(i.start - b, i.factors) for i, b in zip(indices, low, strict=True)]
+    return Elements(tuple(moved), shape_of(stored))
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """A contraction with its window schedule on a target."""
+
+    contraction: Contraction
+    schedule: WindowAttr
+    target: Target
+
+    @cached_property
+    def operands(self) -> tuple[Elements, Elements, Elements]:
+        """The filters, what they slide over, and the result."""
+        a, b, result = (elements_of(self.contraction, operand) for operand in range(3))
+        return a, b, result
+
+    @property
+    def sliding(self) -> int:
+        """The loop that slides: the result's last."""
+        last = self.contraction.maps[2].results[-1]
+        assert isinstance(last, AffineDimExpr)
+        return last.position
+
+    @property
+    def reduced(self) -> range:
+        return self.contraction.groups[3]
+
+    @property
+    def window(self) -> int | None:
+        """The loop of K that walks the window; None if none does by itself."""
+        factors = self.operands[1].indices[-1].factors
+        found = [loop for loop in self.reduced if factors[loop]]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def dilation(self) -> int:
+        assert self.window is not None
+        return self.operands[1].indices[-1].factors[self.window]
+
+    @property
+    def width(self) -> int:
+        """Elements of a window's row."""
+        assert self.window is not None
+        return self.contraction.sizes[self.window]
+
+    @property
+    def reach(self) -> int:
+        """How far the last element of a window lies from its first."""
+        return self.dilation * (self.width - 1)
+
+    @property
+    def row(self) -> int:
+        """Elements of the result that slide."""
+        return self.contraction.sizes[self.sliding]
+
+    @property
+    def segments(self) -> int:
+        return ceil_div(self.row, self.target.subgroup_size)
+
+    @property
+    def filters(self) -> int | None:
+        """The loop of which an invocation takes `outputs` values: the innermost of M."""
+        m = self.contraction.groups[1]
+        return m[-1] if m else None
+
+    @property
+    def outer(self) -> list[tuple[int, int]]:
+        """The loops that tasks are made of, outermost first, each with its number of steps."""
+        _, _, _, k = self.contraction.groups
+        found: list[tuple[int, int]] = []
+        for loop in range(k.start):
+            if loop == self.sliding:
+                continue
+            steps = self.contraction.sizes[loop]
+            found.append((loop, steps // self.outputs if loop == self.filters else steps))
+        return found
+
+    @property
+    def outputs(self) -> int:
+        return self.schedule.outputs.data
+
+    @property
+    def tasks(self) -> int:
+        """Segments that subgroups take, one each."""
+        return self.segments * prod(steps for _, steps in self.outer)
+
+    @property
+    def subgroups(self) -> int:
+        return self.schedule.subgroups.data
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        return ceil_div(self.tasks, self.subgroups), 1, 1
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        return self.subgroups * self.target.subgroup_size, 1, 1
+
+    # Whether it fits
+
+    def problems(self) -> Iterator[str]:
+        """What hinders this schedule; each says what would fit."""
+        try:
+            a, b, result = self.operands
+        except NotLinear as error:
+            yield str(error)
+            return
+        yield from self._problems_of_window(a, b, result)
+        yield from self._problems_of_target()
+        contraction = self.contraction
+        if not contraction.epilogue.is_empty or any(contraction.prologues):
+            yield "a window schedule has no place for what is fused before or after it"
+        if any(packing_of(value) for value in (contraction.a, contraction.b)):
+            yield "a window schedule reads operands as they are, not packed ones"
+        types = {contraction.types[0], contraction.types[1], contraction.types[2]}
+        if unknown := types - set(TYPES):
+            yield f"a window schedule takes {', '.join(TYPES)}, not {', '.join(sorted(unknown))}"
+
+    def _problems_of_window(self, a: Elements, b: Elements, result: Elements) -> Iterator[str]:
+        sliding = self.sliding
+        if self.window is None:
+            yield "no single loop of K walks a window along B's last dimension: NCHW has one"
+            return
+        if b.indices[-1].factors[sliding] != 1 or result.step(sliding) != 1:
+            yield "windows must slide by 1 along the last dimension of B and of the result"
+        if any(index.factors[sliding] for index in (*b.indices[:-1], *a.indices)):
+            yield "the loop that slides must walk B's last dimension alone"
+        if any(index.factors[self.window] for index in b.indices[:-1]):
+            yield "the loop that walks the window must walk B's last dimension alone"
+        if self.dilation < 0:
+            yield "a window is walked backwards"
+        if any(a.leaves(d, self.contraction.sizes) for d in range(len(a.shape))):
+            yield "the filters are padded"
+        size = self.target.subgroup_size
+        if self.reach > size:
+            yield f"windows reach {self.reach} elements further, but subgroups have {size}"
+        count = 1 if self.filters is None else self.contraction.sizes[self.filters]
+        if count % self.outputs:
+            yield f"outputs = {self.outputs} does not divide the {count} filters"
+
+    def _problems_of_target(self) -> Iterator[str]:
+        target = self.target
+        if FEATURE not in target.features:
+            yield f"{target.name} has no {FEATURE}"
+        invocations = self.subgroups * target.subgroup_size
+        if invocations > target.max_invocations:
+            most = target.max_invocations // target.subgroup_size
+            yield (
+                f"subgroups = {self.subgroups} are {invocations} invocations, but "
+                f"{target.name} has at most {target.max_invocations}: {most} would fit"
+            )
+        if not any(self._problems_before_grid()) and self.grid[0] > target.max_grid[0]:
+            yield (
+                f"{self.grid[0]} workgroups are more than {target.name}'s {target.max_grid[0]}: "
+                "take more subgroups or outputs"
+            )
+
+    def _problems_before_grid(self) -> Iterator[bool]:
+        count = 1 if self.filters is None else self.contraction.sizes[self.filters]
+        yield self.window is None or count % self.outputs != 0
+
+
+def check_window(made: WindowPlan) -> None:
+    """Raises `ScheduleDoesNotFit` with the first problem."""
+    for problem in made.problems():
+        raise ScheduleDoesNotFit(problem)
+
+
+OUTPUTS = (8, 4, 2, 1)
+
+
+def choose_window(contraction: Contraction, target: Target) -> WindowAttr | None:
+    """A window schedule that fits and gives every compute unit something to do, if any does."""
+    for outputs in OUTPUTS:
+        made = WindowPlan(contraction, WindowAttr(outputs, 4), target)
+        try:
+            fits = not any(made.problems())
+        except NotAContraction:
+            return None
+        if fits and (made.tasks >= 4 * target.compute_units or outputs == 1):
+            return made.schedule
+    return None
