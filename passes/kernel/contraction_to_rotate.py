@@ -19,7 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.dialects.linalg.ops import CopyOp, GenericOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
@@ -27,6 +27,8 @@ from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.collective import builder_in_place_of, scheduled_root
+from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.walk import spot
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.contraction import (
     NotAContraction,
@@ -35,6 +37,7 @@ from xdsl_spirv.passes.schedule.contraction import (
     storage,
 )
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.target import target_of
 from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
 
@@ -77,6 +80,27 @@ Loops = dict[int, Index]
 """The values of loops."""
 
 
+@dataclass(frozen=True)
+class WindowTile:
+    """Where elements of one batch's result lie, and of what else its loops walk."""
+
+    builder: KernelBuilder
+    batch: Index
+
+    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
+        """A buffer as one row of elements."""
+        view = FlatViewOp(memory, element)
+        return self.builder.at_top(view, f"{memory.name_hint or 'result'}_elements")
+
+    def offset(self, row: Index, column: Index, layout: Layout) -> Index:
+        """Where an element of a layout lies."""
+        b, offset = self.builder, layout.start
+        numbers = (self.batch, row, column)
+        for walk, number in zip(layout.walks, numbers, strict=True):
+            offset = b.plus(offset, spot(b, walk, number, 0).base)
+        return offset
+
+
 class WindowKernel:
     """The code of one subgroup's segment."""
 
@@ -88,7 +112,6 @@ class WindowKernel:
         self.filters, self.input = (
             self._flat(storage(value)[0]) for value in (contraction.a, contraction.b)
         )
-        self.result = self._flat(contraction.init)
         self.init = None if init is None else self._flat(init)
         self.size = made.target.subgroup_size
         self.lane = builder.at_top(gpu.LaneIdOp(), "lane")
@@ -144,9 +167,22 @@ class WindowKernel:
         return values
 
     def _store(self, loops: Loops, totals: Sequence[SSAValue]) -> None:
+        batch, *_ = self._numbers(loops)
+        code = ElementCode(self.builder, self.made, WindowTile(self.builder, batch), 1)
         for number, total in enumerate(totals):
-            at = self._offset(self.result_elements, self._output(loops, number))
-            self.builder.store(total, self.result, (at,))
+            _, row, column = self._numbers(self._output(loops, number))
+            code.store(row, column, total)
+
+    def _numbers(self, loops: Loops) -> tuple[Index, Index, Index]:
+        """The loops of batch, M and N, each group counted through by one number."""
+        b, contraction = self.builder, self.made.contraction
+        numbers: list[Index] = []
+        for group in contraction.groups[:3]:
+            number: Index = 0
+            for loop in group:
+                number = b.plus(b.times(number, contraction.sizes[loop]), loops[loop])
+            numbers.append(number)
+        return numbers[0], numbers[1], numbers[2]
 
     # Places
 

@@ -10,18 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from xdsl.dialects import linalg, tensor
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.passes.kernel.bodies import components, constant_of, inlined
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
-from xdsl_spirv.passes.kernel.result import ResultTile
+from xdsl_spirv.passes.schedule.contraction import Contraction
 from xdsl_spirv.passes.schedule.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.schedule.layout import Layout
-from xdsl_spirv.passes.schedule.plan import Plan, moves_together, vector_type
+from xdsl_spirv.passes.schedule.plan import moves_together, vector_type
+
+
+class Planned(Protocol):
+    """What says which contraction the results are of."""
+
+    @property
+    def contraction(self) -> Contraction: ...
+
+
+class Tile(Protocol):
+    """Where elements of the result, and of what else its loops walk, lie in memory."""
+
+    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
+        """A buffer as one row of elements or vectors."""
+        ...
+
+    def offset(self, row: Index, column: Index, layout: Layout) -> Index:
+        """Where an element of a layout lies."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +70,7 @@ class ElementCode:
     Operands and results whose elements lie side by side as well are moved as vectors.
     """
 
-    def __init__(self, builder: KernelBuilder, plan: Plan, tile: ResultTile, width: int):
+    def __init__(self, builder: KernelBuilder, plan: Planned, tile: Tile, width: int):
         self.builder, self.tile, self.width = builder, tile, width
         self.contraction = plan.contraction
         self.epilogue = plan.contraction.epilogue

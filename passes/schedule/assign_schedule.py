@@ -42,7 +42,7 @@ from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
-from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
+from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, choose_window
 from xdsl_spirv.targets import Target
 
 STAGED_ROW_PADDING = 16
@@ -81,7 +81,8 @@ class AssignSchedulePass(ModulePass):
         given = op.attributes.get(SCHEDULE)
         try:
             if given is None:
-                op.attributes[SCHEDULE] = choose(contraction, target)
+                window = choose_window(contraction, target)
+                op.attributes[SCHEDULE] = window or choose(contraction, target)
             elif isinstance(given, ContractionAttr):
                 check(plan(contraction, given, target))
             elif isinstance(given, WindowAttr):

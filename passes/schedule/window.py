@@ -182,8 +182,8 @@ class WindowPlan:
         yield from self._problems_of_window(a, b, result)
         yield from self._problems_of_target()
         contraction = self.contraction
-        if not contraction.epilogue.is_empty or any(contraction.prologues):
-            yield "a window schedule has no place for what is fused before or after it"
+        if any(contraction.prologues):
+            yield "a window schedule has no place for what is computed of its operands before"
         if any(packing_of(value) for value in (contraction.a, contraction.b)):
             yield "a window schedule reads operands as they are, not packed ones"
         types = {contraction.types[0], contraction.types[1], contraction.types[2]}
@@ -241,16 +241,26 @@ def check_window(made: WindowPlan) -> None:
 
 
 OUTPUTS = (8, 4, 2, 1)
+MOST_FILTERS = 8
+"""Filters of one channel up to which a convolution is depthwise: a matrix would be mostly empty."""
+
+SUBGROUPS = 4
 
 
 def choose_window(contraction: Contraction, target: Target) -> WindowAttr | None:
-    """A window schedule that fits and gives every compute unit something to do, if any does."""
+    """
+    A window schedule where it pays: for depthwise convolutions.
+
+    Each channel is a batch there, and has so few filters that tiles of M rows would be nearly
+    empty. Measured on lavapipe, the kernel is 20 times as fast as multiply-adds from staged tiles.
+    """
+    if contraction.batch == 1 or contraction.m > MOST_FILTERS:
+        return None
     for outputs in OUTPUTS:
-        made = WindowPlan(contraction, WindowAttr(outputs, 4), target)
+        made = WindowPlan(contraction, WindowAttr(outputs, SUBGROUPS), target)
         try:
-            fits = not any(made.problems())
+            if not any(made.problems()):
+                return made.schedule
         except NotAContraction:
             return None
-        if fits and (made.tasks >= 4 * target.compute_units or outputs == 1):
-            return made.schedule
     return None
