@@ -138,7 +138,7 @@ class WindowKernel:
         for position, (loop, steps) in enumerate(reversed(made.outer)):
             last = position == len(made.outer) - 1
             number = rest if last else b.remainder(rest, steps)
-            rest = b.divided(rest, steps)
+            rest = rest if last else b.divided(rest, steps)
             loops[loop] = b.times(number, made.outputs) if loop == made.filters else number
         inside = None
         if made.row % self.size:
