@@ -153,7 +153,7 @@ def form_contraction(found: Contraction, alone: bool = False) -> None:
     """Make a contraction the root of a dispatch, with all that is fused to it unless `alone`."""
     if not alone:
         found = _init_as_epilogue(found)
-    group = Group(found.op, _is_read_through)
+    group = Group(found.op, lambda value: _is_read_through(value, found))
     if not alone:
         for operand in (found.a, found.b):
             _add_prologue(group, operand, found)
@@ -166,9 +166,15 @@ def form_contraction(found: Contraction, alone: bool = False) -> None:
     group.contract()
 
 
-def _is_read_through(value: SSAValue) -> bool:
-    """What a contraction's kernel makes by itself: also zeros around an operand."""
+def _is_read_through(value: SSAValue, found: Contraction) -> bool:
+    """
+    What a contraction's kernel makes by itself: also zeros around an operand.
+
+    An operand whose elements are all equal is memory like any other.
+    """
     owner = value.owner
+    if value in (storage(found.a)[0], storage(found.b)[0]):
+        return isinstance(owner, tensor.PadOp) and pads_with_zeros(owner)
     return is_cheap(value) or (isinstance(owner, tensor.PadOp) and pads_with_zeros(owner))
 
 

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
@@ -32,9 +32,14 @@ def generalized(op: Operation) -> linalg.ops.GenericOp | None:
     """
     The `linalg.generic` in the operation's place, which it replaces; None if it has no such form.
 
-    Contractions, poolings and fills keep their names.
+    Contractions, poolings and fills keep their names, and a scalar spread out becomes a fill.
     """
     match op:
+        case linalg.ops.GenericOp() if (scalar := _spread_scalar(op)) is not None:
+            fill = linalg.ops.FillOp([scalar], op.outputs, [op.results[0].type])
+            fill.results[0].name_hint = op.results[0].name_hint
+            Rewriter.replace_op(op, fill)
+            return None
         case linalg.ops.GenericOp():
             made = op
         case ElementwiseOperation() | linalg.ops.TransposeOp():
@@ -46,6 +51,18 @@ def generalized(op: Operation) -> linalg.ops.GenericOp | None:
         case _:
             return None
     return _without_output(made)
+
+
+def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
+    """The scalar that every element of the only result is."""
+    if len(op.results) != 1 or not is_pointwise(op) or not moves_only(op):
+        return None
+    last = op.body.block.last_op
+    assert last is not None
+    value = last.operands[0]
+    if isinstance(value, BlockArgument) and value.block is op.body.block:
+        value = op.inputs[value.index]
+    return None if isinstance(value.type, TensorType) else value
 
 
 def _maps(op: LinalgStructuredOperation) -> list[AffineMap]:

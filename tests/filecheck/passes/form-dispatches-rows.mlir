@@ -1,0 +1,73 @@
+// RUN: xdsl-opt %s -p 'form-dispatches' | filecheck %s
+// A softmax is one dispatch: its reductions share the columns of a row. Reductions over other loops
+// are kernels of their own.
+
+// CHECK: func.func @softmax(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
+// CHECK-NEXT: [[R:%.*]] = schedule.dispatch(%x) : (tensor<3x5xf32>) -> tensor<3x5xf32> {
+// CHECK: arith.maximumf
+// CHECK: math.exp
+// CHECK: arith.divf
+// CHECK: schedule.yield
+// CHECK-NEXT: }
+// CHECK-NEXT: func.return [[R]]
+func.func @softmax(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
+  %low = arith.constant -3.0e+38 : f32
+  %zero = arith.constant 0.0 : f32
+  %e1 = tensor.empty() : tensor<3x1xf32>
+  %e2 = tensor.empty() : tensor<3x5xf32>
+  %fm = linalg.generic {indexing_maps = [affine_map<(i, j) -> ()>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%low : f32) outs(%e1 : tensor<3x1xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<3x1xf32>
+  %m = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, 0)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<3x5xf32>) outs(%fm : tensor<3x1xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.maximumf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<3x1xf32>
+  %e = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, 0)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<3x5xf32>, tensor<3x1xf32>) outs(%e2 : tensor<3x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    %v = math.exp %s : f32
+    linalg.yield %v : f32
+  } -> tensor<3x5xf32>
+  %fs = linalg.fill ins(%zero : f32) outs(%e1 : tensor<3x1xf32>) -> tensor<3x1xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, 0)>], iterator_types = ["parallel", "reduction"]} ins(%e : tensor<3x5xf32>) outs(%fs : tensor<3x1xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.addf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<3x1xf32>
+  %d = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, 0)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%e, %s : tensor<3x5xf32>, tensor<3x1xf32>) outs(%e2 : tensor<3x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.divf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<3x5xf32>
+  func.return %d : tensor<3x5xf32>
+}
+
+// CHECK: func.func @other_columns(%x: tensor<3x5xf32>) -> tensor<3xf32> {
+// CHECK-NEXT: [[A:%.*]] = schedule.dispatch(%x) : (tensor<3x5xf32>) -> tensor<5xf32> {
+// CHECK: schedule.dispatch(%x, [[A]]) : (tensor<3x5xf32>, tensor<5xf32>) -> tensor<3xf32> {
+func.func @other_columns(%x: tensor<3x5xf32>) -> tensor<3xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e1 = tensor.empty() : tensor<5xf32>
+  %e2 = tensor.empty() : tensor<3x5xf32>
+  %e3 = tensor.empty() : tensor<3xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e1 : tensor<5xf32>) -> tensor<5xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(j, i) -> (i, j)>, affine_map<(j, i) -> (j)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<3x5xf32>) outs(%f : tensor<5xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.addf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<5xf32>
+  %d = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x, %s : tensor<3x5xf32>, tensor<5xf32>) outs(%e2 : tensor<3x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.subf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<3x5xf32>
+  %g = linalg.fill ins(%zero : f32) outs(%e3 : tensor<3xf32>) -> tensor<3xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%d : tensor<3x5xf32>) outs(%g : tensor<3xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.addf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<3xf32>
+  func.return %t : tensor<3xf32>
+}
