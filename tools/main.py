@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     _run(add("run", "Run a compiled program, or compile, run and compare a model."))
     _devices(add("devices", "List the Vulkan devices, or describe one for --target.", "devices"))
     add("doctor", "Find out whether programs run on a Vulkan device, and why not.", "doctor")
+    _tune(add("tune", "Search the fastest schedules on a Vulkan device.", "tune"))
     _translate(add("translate", "MLIR to a SPIR-V binary, or a binary to MLIR."))
     _interpret(add("interpret", "Run a host function at any stage of its lowering."))
     _check_passes(
@@ -155,6 +156,36 @@ def _devices(command: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="workgroups that run at once, where the device does not say",
+    )
+
+
+def _tune(command: argparse.ArgumentParser) -> None:
+    command.add_argument("input", metavar="INPUT.mlir", nargs="?", help="linalg on tensors")
+    command.add_argument(
+        "--contraction", metavar="MxNxK:T->R", help="a matmul instead: 1024x1024x512:f16->f32"
+    )
+    command.add_argument("--target", required=True, help="a device's name, or a target file")
+    command.add_argument("--device", metavar="NAME", help="vulkan or vulkan:N (the best)")
+    command.add_argument(
+        "--candidates", type=int, default=64, metavar="N", help="at most (%(default)s)"
+    )
+    command.add_argument(
+        "--runs", type=int, default=20, metavar="N", help="timed for each (%(default)s)"
+    )
+    command.add_argument(
+        "--timeout",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="for each run of a candidate (%(default)g)",
+    )
+    command.add_argument(
+        "--results",
+        metavar="FILE.jsonl",
+        help="a line for each candidate; what is there is not run again (TARGET.jsonl)",
+    )
+    command.add_argument(
+        "-o", "--output", metavar="FILE.json", help="the table (where assign-schedule reads it)"
     )
 
 

@@ -42,6 +42,7 @@ from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
+from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, choose_window
 from xdsl_spirv.targets import Target
 
@@ -81,8 +82,8 @@ class AssignSchedulePass(ModulePass):
         given = op.attributes.get(SCHEDULE)
         try:
             if given is None:
-                window = choose_window(contraction, target)
-                op.attributes[SCHEDULE] = window or choose(contraction, target)
+                known = lookup(contraction, target) or choose_window(contraction, target)
+                op.attributes[SCHEDULE] = known or choose(contraction, target)
             elif isinstance(given, ContractionAttr):
                 check(plan(contraction, given, target))
             elif isinstance(given, WindowAttr):
@@ -102,7 +103,7 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     Raises `ScheduleDoesNotFit` where none fits.
     """
     rejected: list[Plan] = []
-    for candidates in _kinds(contraction, target):
+    for candidates in candidates_of(contraction, target):
         best: tuple[float, ContractionAttr] | None = None
         for candidate in candidates:
             made = plan(contraction, candidate.schedule, target)
@@ -118,7 +119,7 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     raise ScheduleDoesNotFit(f"{target.name} has no schedule for it")
 
 
-def _kinds(contraction: Contraction, target: Target) -> Iterator[Iterator[Candidate]]:
+def candidates_of(contraction: Contraction, target: Target) -> Iterator[Iterator[Candidate]]:
     """Candidates by instruction, the best instruction first."""
     for listed in target.properties_for(contraction.types):
         yield _candidates(contraction, target, listed.shape)
@@ -133,10 +134,10 @@ def _candidates(
     m, n, k = shape
     a_type, _, result = contraction.types
     bits = bit_width(contraction.element_types[2])
-    a, b = _paths(contraction, shape, 16)
+    a, b = paths(contraction, shape, 16)
     instruction = InstructionAttr("coopmat", shape)
     element_bytes = bit_width(contraction.element_types[0]) // 8
-    packable = set(_packable(contraction))
+    packed = set(packable(contraction))
     for candidate in target.schedules:
         (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
         rate = candidate.rates.get(f"{a_type} -> {result}")
@@ -144,7 +145,7 @@ def _candidates(
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
             continue
-        if not packable.issuperset(candidate.direct):
+        if not packed.issuperset(candidate.direct):
             continue
         deep = max(k, candidate.k_bytes // element_bytes // k * k)
         tile = tile_m, tile_n, min(deep, ceil_div(contraction.k, k) * k)
@@ -157,7 +158,7 @@ def _candidates(
             yield Candidate(schedule, rate)
 
 
-def _packable(contraction: Contraction) -> Iterator[str]:
+def packable(contraction: Contraction) -> Iterator[str]:
     """The operands that come into a dispatch as they are multiplied."""
     if isinstance(contraction.op.parent_op(), DispatchOp):
         for name, value in (("a", contraction.a), ("b", contraction.b)):
@@ -183,11 +184,11 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
     k = 4 if contraction.k > 2 else contraction.k
     tile_k = min(SCALAR_DEPTH, ceil_div(contraction.k, k) * k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
-        paths = _paths(contraction, (m, n, k), 4)
+        both = paths(contraction, (m, n, k), 4)
         instruction = InstructionAttr("fma", (m, n, k))
         for stages in (2, 1):
             tile = tile_m, tile_n, tile_k
-            yield Candidate(ContractionAttr(tile, grid, instruction, *paths, stages))
+            yield Candidate(ContractionAttr(tile, grid, instruction, *both, stages))
 
 
 def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
@@ -218,7 +219,7 @@ def _scalar_tiles(
         yield (m, n), (rows, columns), (rows * along_m * m, columns * (lanes // along_m) * n)
 
 
-def _paths(
+def paths(
     contraction: Contraction, shape: tuple[int, int, int], most: int
 ) -> tuple[StagedAttr, StagedAttr]:
     """

@@ -62,7 +62,8 @@ class Pipelines:
         self.device = device
         self.subgroup_size = subgroup_size
         self.full_subgroups = full_subgroups
-        self.statistics = statistics
+        on = {feature.structure for feature in device.features}
+        self.statistics = statistics and STATISTICS in on
         self._modules: dict[str, int] = {}
         self._sets: dict[tuple[int, ...], int] = {}
         self._layouts: dict[tuple[tuple[int, ...], int], int] = {}
@@ -167,7 +168,13 @@ class Pipelines:
         return handle.value
 
     def executables(self, pipeline: Pipeline) -> list[dict[str, int | float | bool]]:
-        """What the driver says of a pipeline's code (registers, spills), one table a program."""
+        """
+        What the driver says of a pipeline's code (registers, spills), one table a program.
+
+        Nothing where the driver says nothing, or nobody asked when the pipelines were made.
+        """
+        if not self.statistics:
+            return []
         device = self.device
         info = PipelineInfoKHR(pipeline=pipeline.handle)
         found: list[dict[str, int | float | bool]] = []

@@ -1,0 +1,104 @@
+"""
+Schedules that were measured: a table for each target, which `assign-schedule` asks first.
+
+`targets/tuned/NAME.json` (or the folder that XDSL_SPIRV_TUNED names) maps a contraction's key, its
+types, loops and index maps, to the schedule that `xdsl-spirv tune` found fastest, as text. A
+schedule that no longer fits, because the contraction has grown an epilogue, say, is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from xdsl_spirv import targets
+from xdsl_spirv.dialects.schedule import ContractionAttr, Schedule
+from xdsl_spirv.passes.schedule.contraction import Contraction
+from xdsl_spirv.passes.schedule.fit import problems_of
+from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.targets import Target, TargetError
+
+SCHEMA_VERSION = 1
+VARIABLE = "XDSL_SPIRV_TUNED"
+
+_forced: ContextVar[Mapping[str, ContractionAttr] | None] = ContextVar("forced", default=None)
+
+
+def key_of(contraction: Contraction) -> str:
+    """What a schedule is chosen for: types, sizes of the loops, and who walks what."""
+    a, b, result = contraction.types
+    loops = "x".join(map(str, contraction.sizes))
+    batch, m, n, k = contraction.counts
+    maps = "; ".join(map(str, contraction.maps))
+    return f"{a} x {b} -> {result}, loops {loops} as {batch}+{m}+{n}+{k}, {maps}"
+
+
+def folder() -> Path:
+    """Where the tables are."""
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else Path(targets.__file__).parent / "tuned"
+
+
+def path_for(target: str) -> Path:
+    return folder() / f"{target}.json"
+
+
+@cache
+def _read(path: Path, _changed: int) -> Mapping[str, Any]:
+    """The table's entries; raises `TargetError` for a file that is none."""
+    try:
+        table = json.loads(path.read_text())
+        if table["schema_version"] != SCHEMA_VERSION:
+            raise TargetError(f"{path}: schema_version is {table['schema_version']}")
+        entries: Mapping[str, Any] = table["entries"]
+        return {key: str(entry["schedule"]) for key, entry in entries.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TargetError(f"{path}: not a tuned table: {error}") from error
+
+
+def parse_schedule(text: str) -> ContractionAttr:
+    """A schedule of its text; raises `TargetError` for what is none."""
+    context = Context()
+    context.load_dialect(Schedule)
+    try:
+        found = Parser(context, text).parse_attribute()
+    except (ParseError, VerifyException) as error:
+        raise TargetError(f"{text!r} is no schedule: {error}") from error
+    if not isinstance(found, ContractionAttr):
+        raise TargetError(f"{text!r} is no #schedule.contraction")
+    return found
+
+
+def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
+    """The measured schedule of a contraction that fits it, if there is one."""
+    forced = _forced.get()
+    found = None if forced is None else forced.get(key_of(contraction))
+    if found is None:
+        path = path_for(target.name)
+        if not path.is_file():
+            return None
+        text = _read(path, path.stat().st_mtime_ns).get(key_of(contraction))
+        found = None if text is None else parse_schedule(text)
+    if found is None or any(problems_of(plan(contraction, found, target))):
+        return None
+    return found
+
+
+@contextmanager
+def forced(schedules: Mapping[str, ContractionAttr]) -> Generator[None]:
+    """Within it `lookup` finds these schedules: how a tuner has a candidate compiled."""
+    token = _forced.set(schedules)
+    try:
+        yield
+    finally:
+        _forced.reset(token)
