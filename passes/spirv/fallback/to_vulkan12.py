@@ -19,9 +19,11 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_spirv.dialects.spirv.arithmetic import DotOp
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, known
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
 from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
@@ -86,7 +88,9 @@ class ToVulkan12Pass(ModulePass):
             yield CooperativeMatrixToInvocationsPass(
                 self.subgroup_size, self.subgroups, memory, self.assume_uniform
             )
-        if "bfloat16-type" not in has or "bfloat16-dot-product" not in has:
+        if "bfloat16-type" not in has or (
+            "bfloat16-dot-product" not in has and has_bfloat16_dot_products(op)
+        ):
             yield BFloat16ToBitsPass()
         version = SPIRV_OF_VULKAN_12
         if target is not None:
@@ -94,6 +98,14 @@ class ToVulkan12Pass(ModulePass):
         if "vulkan-memory-model" not in has:
             yield GLSL450MemoryModelPass()
         yield UpdateVCEPass(version)
+
+
+def has_bfloat16_dot_products(op: BuiltinModuleOp) -> bool:
+    """Whether OpDot takes bfloat16 somewhere."""
+    return any(
+        isinstance(each, DotOp) and isinstance(element_of(each.vector_1.type), BFloat16Type)
+        for each in op.walk()
+    )
 
 
 def matrices_listed(op: BuiltinModuleOp, target: Target) -> bool:
