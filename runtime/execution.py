@@ -5,6 +5,7 @@ A program's dispatches on a device, in order, over buffers that live as long as 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +15,15 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Dispatch, Program
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
+    from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks
 
 Buffers = dict[str, Array]
+
+FILLED = ("input", "weight")
+"""Buffers that have contents before the first dispatch."""
 
 
 def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> Buffers:
@@ -76,7 +83,7 @@ def empty_buffers(program: Program) -> Buffers:
     memory = np.zeros(manifest.memory or 0, np.uint8)
     found: Buffers = {}
     for buffer in manifest.buffers:
-        if buffer.kind in ("input", "weight"):
+        if buffer.kind in FILLED:
             continue
         if buffer.offset is None:
             found[buffer.name] = np.zeros(buffer.shape, dtype_of(buffer.type))
@@ -95,7 +102,7 @@ def _not_here(device: str, checks: Checks | None) -> ProgramError:
 
 
 def _run_interpreter(program: Program, buffers: Buffers, checks: Checks | None = None) -> None:
-    from xdsl_spirv.interpreter import Options, dispatch
+    from xdsl_spirv.interpreter import Options
     from xdsl_spirv.runtime.compiler import context, parse_text
     from xdsl_spirv.serialization.target import find_module
 
@@ -104,6 +111,21 @@ def _run_interpreter(program: Program, buffers: Buffers, checks: Checks | None =
         kernel.name: find_module(parse_text(program.code[kernel.name].text, kernel.text, ctx))
         for kernel in program.manifest.kernels
     }
+    options = Options(subgroup_size=program.manifest.subgroup_size, checks=checks)
+    if checks is None or not checks.choices or len(program.manifest.dispatches) == 1:
+        _dispatch_all(program, modules, buffers, options)
+        return
+    given = {b.name: buffers[b.name] for b in program.manifest.buffers if b.kind in FILLED}
+    alone = replace(checks, launches_stand_alone=False)
+    _dispatch_all(program, modules, buffers, replace(options, checks=alone))
+    _explore_mappings(program, modules, given, buffers, options)
+
+
+def _dispatch_all(
+    program: Program, modules: Mapping[str, Operation], buffers: Buffers, options: Options
+) -> None:
+    from xdsl_spirv.interpreter import dispatch
+
     for launch in program.manifest.dispatches:
         dispatch(
             modules[launch.kernel],
@@ -112,8 +134,48 @@ def _run_interpreter(program: Program, buffers: Buffers, checks: Checks | None =
             {(b.set, b.binding): buffers[b.buffer] for b in launch.bindings},
             spec_constants={c.id: c.value for c in launch.spec_constants},
             push_constants=push_constant_bytes(launch),
-            options=Options(subgroup_size=program.manifest.subgroup_size, checks=checks),
+            options=options,
         )
+
+
+def _explore_mappings(
+    program: Program,
+    modules: Mapping[str, Operation],
+    given: Buffers,
+    own: Buffers,
+    options: Options,
+) -> None:
+    """
+    Run again with other component mappings: no result of the program may depend on them.
+
+    What one kernel packs into fragments, another may read: only both together do not depend.
+    """
+    from xdsl_spirv.interpreter.checks import Finding
+    from xdsl_spirv.interpreter.checks.choices import sees_components
+    from xdsl_spirv.interpreter.checks.report import CheckError
+    from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
+
+    checks = options.checks
+    op = next(filter(None, map(sees_components, modules.values())), None)
+    if op is None or checks is None:
+        return
+    mappings: tuple[ComponentMapping, ...] = ("column-major", "opaque")
+    for mapping in mappings:
+        again = given | empty_buffers(program)
+        plain = replace(options, checks=None, component_mapping=mapping)
+        _dispatch_all(program, modules, again, plain)
+        for buffer in program.manifest.outputs:
+            if own[buffer.name].tobytes() == again[buffer.name].tobytes():
+                continue
+            finding = Finding(
+                "choices",
+                "CHOICE-01",
+                op.name,
+                f"the result {buffer.name!r} is another one with component mapping {mapping}",
+                "let no result depend on what an implementation may choose",
+            )
+            if checks.report.add(finding, op, checks.allow) and checks.stop:
+                raise CheckError(finding)
 
 
 def push_constant_bytes(launch: Dispatch) -> bytes:

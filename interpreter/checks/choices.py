@@ -77,7 +77,7 @@ class Choices:
         operations = list(module.walk())
         self.atomic = any(isinstance(op, AtomicOperation) for op in operations)
         self.lines = places.lines_of(module)
-        self.components = next((op for op in operations if _sees_components(op)), None)
+        self.components = sees_components(module) if self.checks.launches_stand_alone else None
         self.sums = [op for op in operations if _sums_floats(op)]
         self.bfloat = next((op for op in operations if _makes_bfloat16(op)), None)
         self.length = 1
@@ -270,6 +270,11 @@ def _fits_nvidia(type: Any) -> bool:
     rows, columns = (size.data for size in sizes)  # pyright: ignore
     form = CooperativeMatrix(dtype, rows, columns, scope.data, type.use.data)  # pyright: ignore
     return applies("nvidia", form, NVIDIA_LANES)
+
+
+def sees_components(module: Operation) -> Operation | None:
+    """The first operation of a module that looks at what an invocation holds of a matrix."""
+    return next((op for op in module.walk() if _sees_components(op)), None)
 
 
 def _sees_components(op: Operation) -> bool:

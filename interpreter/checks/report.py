@@ -182,6 +182,8 @@ class Checks:
     counters: bool = False
     stop: bool = False
     allow: tuple[Allowed, ...] = ()
+    launches_stand_alone: bool = True
+    """Whether a launch by itself, and not only the program, may not depend on the mapping."""
     report: Report = field(default_factory=Report, compare=False)
 
     @classmethod

@@ -15,7 +15,7 @@ from itertools import product
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, BlockArgument
+from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import (
@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.schedule import (
     DirectAttr,
     DispatchOp,
     InstructionAttr,
+    PackOp,
     StagedAttr,
     WindowAttr,
     bit_width,
@@ -74,7 +75,7 @@ class AssignSchedulePass(ModulePass):
             self._assign(contraction, target)
         for each in op.walk():
             if isinstance(each, DispatchOp) and SCHEDULE not in each.attributes:
-                if not any(SCHEDULE in inner.attributes for inner in each.body.walk()):
+                if not any(map(_needs_none, each.body.walk())):
                     each.attributes[SCHEDULE] = choose_loops(each, target, self.name)
 
     def _assign(self, contraction: Contraction, target: Target) -> None:
@@ -92,6 +93,11 @@ class AssignSchedulePass(ModulePass):
                 refuse(self.name, op, f"its schedule {given} is not a #schedule.contraction")
         except (ScheduleDoesNotFit, NotAContraction) as error:
             refuse(self.name, op, f"{contraction}: {error}")
+
+
+def _needs_none(op: Operation) -> bool:
+    """Whether the dispatch around an operation needs no schedule of loops."""
+    return SCHEDULE in op.attributes or isinstance(op, PackOp)
 
 
 def choose(contraction: Contraction, target: Target) -> ContractionAttr:

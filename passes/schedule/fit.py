@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from math import prod
 
 from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
 from xdsl_spirv.passes.schedule.contraction import packing_of, shape_of, storage
@@ -188,6 +189,8 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
     found, needed = tile.packing, packing_for(plan.contraction, plan.schedule, operand)
     if packing_of(value) is None and storage(value)[0] is not value:
         yield f"{name}: direct, but the operand is computed or padded in the kernel: use staged"
+    if any(not isinstance(e, AffineDimExpr) for e in found.map.data.results):
+        yield f"{name}: direct, but the operand is read through windows: use staged"
     _, inner_count, outer_count, _ = found.shape
     _, inner_needed, outer_needed, _ = needed.shape
     if (
