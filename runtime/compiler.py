@@ -25,6 +25,7 @@ from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.runtime.buffers import assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.fold import fold
 from xdsl_spirv.runtime.host import HostPlan, host_function, plan
 from xdsl_spirv.runtime.program import (
     KERNELS,
@@ -49,6 +50,9 @@ from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
 from xdsl_spirv.targets import load
 from xdsl_spirv.universe import UNIVERSE
+
+BEFORE = ("unroll-host-loops", "own-results")
+"""What a host function needs that becomes a program, beside the lowering of what it computes."""
 
 LOWERING = "linalg-to-spirv"
 DISTRIBUTION = "xdsl-spirv"
@@ -141,6 +145,9 @@ def compile_module(
     mark_weights(host, values)
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
+    for before in BEFORE:
+        UNIVERSE.all_passes[before]()().apply(ctx, module)
+    values = fold(module, name, values, ctx)
     lowering = UNIVERSE.all_passes[LOWERING]().from_spec(ArgSpec(LOWERING, {"target": (target,)}))
     lowering.apply(ctx, module)
     verify(module)

@@ -81,7 +81,7 @@ def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
     for op in list(block.ops):
         if not isinstance(op, ConstantOp) or not isinstance(op.result.type, TensorType):
             continue
-        if not any(map(_is_read, op.result.uses)):
+        if is_splat(op.value) or not any(map(_is_read, op.result.uses)):
             continue
         hint = op.result.name_hint or "weight"
         name = next(n for n in _candidates(hint) if n not in taken)
@@ -90,7 +90,7 @@ def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
         argument = block.insert_arg(op.result.type, len(block.args))
         op.result.replace_all_uses_with(argument)
         argument.name_hint = name
-        _note(function, argument, name)
+        note_argument(function, argument, name)
         op.detach()
         op.erase()
     outputs = function.function_type.outputs
@@ -105,12 +105,22 @@ def mark_weights(function: FuncOp, names: Collection[str]) -> None:
     function.attributes[WEIGHTS] = DenseArrayBase.from_list(i64, numbers)
 
 
-def _note(function: FuncOp, argument: SSAValue, name: str) -> None:
-    """Keep the attributes of the arguments as many as the arguments."""
-    if function.arg_attrs is None:
-        return
-    note = DictionaryAttr({NAME: StringAttr(name), TYPE: StringAttr(_element(argument.type))})
-    function.properties["arg_attrs"] = ArrayAttr([*function.arg_attrs, note])
+def _note(name: str, argument: SSAValue) -> DictionaryAttr:
+    return DictionaryAttr({NAME: StringAttr(name), TYPE: StringAttr(_element(argument.type))})
+
+
+def is_splat(value: Attribute) -> bool:
+    """Whether all elements of a constant are one: a kernel makes them where it needs them."""
+    return isinstance(value, DenseIntOrFPElementsAttr) and value.is_splat()
+
+
+def note_argument(function: FuncOp, argument: SSAValue, name: str) -> None:
+    """Note the name of a new last argument, so that there are attributes for every argument."""
+    known = list(function.arg_attrs or ())
+    for index in range(len(known), len(function.body.block.args) - 1):
+        other = function.body.block.args[index]
+        known.append(_note(argument_name(other, index), other))
+    function.properties["arg_attrs"] = ArrayAttr([*known, _note(name, argument)])
 
 
 def _candidates(hint: str):

@@ -27,6 +27,8 @@ DIALECTS = {
 }
 
 PASSES: dict[str, str] = {
+    "own-results": "passes.graph.own_results:OwnResultsPass",
+    "unroll-host-loops": "passes.graph.unroll_host_loops:UnrollHostLoopsPass",
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
     "form-dispatches": "passes.graph.form_dispatches:FormDispatchesPass",
     "linalg-quantized-to-contraction": (

@@ -1,0 +1,77 @@
+"""
+Every result of a host function in a buffer of its own that a kernel writes.
+
+A result that is an argument, a constant, or another result (perhaps under another shape) is copied
+by an elementwise operation: the caller's inputs and the weights are nobody's results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, linalg, tensor
+from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, OpResult, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
+"""Operations whose result is their operand's elements in the same order."""
+
+
+@dataclass(frozen=True)
+class OwnResultsPass(ModulePass):
+    """Copies results that no operation of the function computes for themselves alone."""
+
+    name = "own-results"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _own(function)
+
+
+def _own(function: FuncOp) -> None:
+    last = function.body.block.last_op
+    if not isinstance(last, func.ReturnOp):
+        return
+    taken: set[SSAValue] = set()
+    for index, value in enumerate(last.operands):
+        root = source(value)
+        computed = isinstance(root, OpResult) and not isinstance(root.op, arith.ConstantOp)
+        if computed and root not in taken:
+            taken.add(root)
+        elif isinstance(value.type, TensorType):
+            last.operands[index] = copy_before(value, last)
+
+
+def source(value: SSAValue) -> SSAValue:
+    """The value behind reshapes."""
+    while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
+        value = value.op.operands[0]
+    return value
+
+
+def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
+    """The same elements, made by a `linalg.generic`."""
+    type = value.type
+    assert isinstance(type, TensorType)
+    rank = type.get_num_dims()
+    element = type.get_element_type()
+    body = Block(arg_types=[element, element])
+    body.add_op(linalg.ops.YieldOp(body.args[0]))
+    empty = tensor.EmptyOp([], type)
+    identity = AffineMapAttr(AffineMap.identity(rank))
+    made = linalg.ops.GenericOp(
+        [value],
+        [empty.tensor],
+        Region(body),
+        [identity, identity],
+        [linalg.attrs.IteratorTypeAttr.parallel()] * rank,
+        [type],
+    )
+    Rewriter.insert_op([empty, made], InsertPoint.before(last))
+    return made.results[0]
