@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     f32,
     f64,
+    i32,
     i64,
 )
 from xdsl.dialects.func import FuncOp
@@ -124,17 +125,24 @@ class _Folder:
 
     def _make_static(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> None:
         """Known offsets, sizes and strides into the attributes."""
+        groups: list[list[SSAValue]] = []
         for name in ("offsets", "sizes", "strides"):
             static = op.properties[f"static_{name}"]
             assert isinstance(static, DenseArrayBase)
-            dynamic = list(getattr(op, name))
-            numbers = [int(n) for n in static.get_values()]
-            if not dynamic or any(value not in self.known for value in dynamic):
-                continue
-            given = iter(dynamic)
-            numbers = [int(self.known[next(given)]) if n == DYNAMIC_INDEX else n for n in numbers]
-            op.properties[f"static_{name}"] = DenseArrayBase.from_list(i64, numbers)
-            setattr(op, name, [])
+            dynamic: list[SSAValue] = list(getattr(op, name))
+            if all(value in self.known for value in dynamic):
+                given = iter(dynamic)
+                numbers = [
+                    int(self.known[next(given)]) if n == DYNAMIC_INDEX else int(n)
+                    for n in static.get_values()
+                ]
+                op.properties[f"static_{name}"] = DenseArrayBase.from_list(i64, numbers)
+                dynamic = []
+            groups.append(dynamic)
+        count = 1 if isinstance(op, tensor.ExtractSliceOp) else 2
+        segments = [1] * count + [len(group) for group in groups]
+        op.operands = [*op.operands[:count], *(value for group in groups for value in group)]
+        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
 
     def materialize(self) -> None:
         """Give every known value that something unknown reads a constant or a weight."""
@@ -200,8 +208,10 @@ def dequantizes(op: Operation) -> bool:
         return False
     given = [v.type.element_type for v in op.operands if isinstance(v.type, TensorType)]
     narrow = any(isinstance(type, IntegerType) and 1 < type.width.data <= 16 for type in given)
-    return narrow and any(isinstance(r.type, TensorType) for r in op.results) and any(
-        isinstance(inner, arith.SIToFPOp | arith.UIToFPOp) for inner in op.walk()
+    return (
+        narrow
+        and any(isinstance(r.type, TensorType) for r in op.results)
+        and any(isinstance(inner, arith.SIToFPOp | arith.UIToFPOp) for inner in op.walk())
     )
 
 

@@ -1,0 +1,83 @@
+// RUN: xdsl-opt %s -p 'unroll-host-loops' | filecheck %s
+// RUN: xdsl-opt %s -p 'unroll-host-loops{limit=10}' | filecheck %s --check-prefix LIMIT
+
+// The iterations follow one another; what none of them changes is done once, before.
+
+// CHECK-LABEL: func.func @steps
+// CHECK-NOT: scf.for
+// CHECK: linalg.exp
+// CHECK-COUNT-3: linalg.add
+// CHECK-NOT: linalg.add
+// CHECK: func.return
+// LIMIT-LABEL: func.func @steps
+// LIMIT: linalg.exp
+// LIMIT: scf.for
+func.func @steps(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %3 = arith.constant 3 : index
+  %e = tensor.empty() : tensor<4xf32>
+  %r = scf.for %i = %0 to %3 step %1 iter_args(%s = %a) -> (tensor<4xf32>) {
+    %x = linalg.exp ins(%b : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %n = linalg.add ins(%s, %x : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %n : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}
+
+// Loops in loops, inner ones first: 2 * 2 additions.
+
+// CHECK-LABEL: func.func @nested
+// CHECK-COUNT-4: linalg.add
+// CHECK-NOT: linalg.add
+// CHECK: func.return
+func.func @nested(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %2 = arith.constant 2 : index
+  %e = tensor.empty() : tensor<4xf32>
+  %r = scf.for %i = %0 to %2 step %1 iter_args(%s = %a) -> (tensor<4xf32>) {
+    %q = scf.for %j = %0 to %2 step %1 iter_args(%t = %s) -> (tensor<4xf32>) {
+      %n = linalg.add ins(%t, %t : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      scf.yield %n : tensor<4xf32>
+    }
+    scf.yield %q : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}
+
+// A branch on a constant is the side that it takes; another one stays.
+
+// CHECK-LABEL: func.func @branches
+// CHECK-NEXT: arith.constant false
+// CHECK-NEXT: scf.if %c
+// CHECK: func.return %{{.*}}, %b
+func.func @branches(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: i1) -> (tensor<4xf32>, tensor<4xf32>) {
+  %no = arith.constant false
+  %r = scf.if %no -> (tensor<4xf32>) {
+    scf.yield %a : tensor<4xf32>
+  } else {
+    scf.yield %b : tensor<4xf32>
+  }
+  %s = scf.if %c -> (tensor<4xf32>) {
+    scf.yield %a : tensor<4xf32>
+  } else {
+    scf.yield %b : tensor<4xf32>
+  }
+  func.return %s, %r : tensor<4xf32>, tensor<4xf32>
+}
+
+// No known bounds: the loop stays.
+
+// CHECK-LABEL: func.func @open
+// CHECK: scf.for
+func.func @open(%a: tensor<4xf32>, %n: index) -> tensor<4xf32> {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %e = tensor.empty() : tensor<4xf32>
+  %r = scf.for %i = %0 to %n step %1 iter_args(%s = %a) -> (tensor<4xf32>) {
+    %x = linalg.add ins(%s, %s : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %x : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}

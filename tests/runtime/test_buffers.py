@@ -1,0 +1,70 @@
+"""Temporaries in shared memory: never two at one place at once, and less than all of them apart."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.runtime.buffers import ALIGNMENT, assign, lifetimes, overlap
+from xdsl_spirv.runtime.program import Binding, Buffer, Dispatch
+
+
+def chain(sizes: list[int]) -> tuple[list[Buffer], list[Dispatch]]:
+    """Each dispatch reads the buffer before its own."""
+    buffers = [Buffer(f"t{i}", "temporary", "f32", (size,)) for i, size in enumerate(sizes)]
+    names = ["x", *(b.name for b in buffers)]
+    return buffers, [dispatch(a, b) for a, b in pairwise(names)]
+
+
+def dispatch(*names: str) -> Dispatch:
+    bindings = tuple(Binding(0, i, name) for i, name in enumerate(names))
+    return Dispatch("k", "e", (1, 1, 1), bindings)
+
+
+def test_a_chain_needs_two_buffers():
+    buffers, dispatches = chain([1000] * 10)
+    assigned = assign(buffers, dispatches)
+    assert assigned.total == 10 * 4000
+    assert assigned.needed == 4096 + 4000
+    assert {b.offset for b in assigned.buffers} == {0, 4096}
+
+
+def test_what_lives_long_is_left_alone():
+    buffers, dispatches = chain([100, 100, 100, 100])
+    dispatches.append(dispatch("t0", "t3"))
+    assigned = assign(buffers, dispatches)
+    offsets = {b.name: b.offset for b in assigned.buffers}
+    assert offsets["t0"] not in {offsets[name] for name in ("t1", "t2", "t3")}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_meet(seed: int):
+    generator = np.random.default_rng(seed)
+    names = [f"t{i}" for i in range(30)]
+    sizes = generator.integers(1, 2000, len(names))
+    buffers = [
+        Buffer(name, "temporary", "i8", (int(size),))
+        for name, size in zip(names, sizes, strict=True)
+    ]
+    dispatches = [dispatch(*generator.choice(names, 3, replace=False)) for _ in range(60)]
+    assigned = assign(buffers, dispatches)
+    lives = lifetimes(dispatches)
+    placed = [b for b in assigned.buffers if b.name in lives]
+    for a in placed:
+        assert a.offset is not None
+        assert a.offset % ALIGNMENT == 0
+        assert a.offset + a.bytes <= assigned.needed
+        for b in placed:
+            if a is b or not overlap(lives[a.name], lives[b.name]):
+                continue
+            assert b.offset is not None
+            assert a.offset + a.bytes <= b.offset or b.offset + b.bytes <= a.offset
+
+
+def test_other_buffers_get_no_offset():
+    buffers = [Buffer("x", "input", "f32", (4,)), Buffer("y", "output", "f32", (4,))]
+    assigned = assign(buffers, [dispatch("x", "y")])
+    assert [b.offset for b in assigned.buffers] == [None, None]
+    assert assigned.needed == 0
