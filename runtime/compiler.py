@@ -142,12 +142,12 @@ def compile_module(
     host = host_function(module, function)
     name = host.sym_name.data
     values = _named(host, weights or {}) | lift_constants(host, ctx)
-    mark_weights(host, values)
-    # The custom form of a named operation would lose its index maps.
-    text = text_of(module, generic=True)
     for before in BEFORE:
         UNIVERSE.all_passes[before]()().apply(ctx, module)
     values = fold(module, name, values, ctx)
+    mark_weights(host, values)
+    # The custom form of a named operation would lose its index maps.
+    text = text_of(module, generic=True)
     lowering = UNIVERSE.all_passes[LOWERING]().from_spec(ArgSpec(LOWERING, {"target": (target,)}))
     lowering.apply(ctx, module)
     verify(module)

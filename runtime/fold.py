@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    ArrayAttr,
     DenseArrayBase,
     FloatAttr,
     FunctionType,
@@ -39,7 +40,7 @@ from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.host import host_function
-from xdsl_spirv.runtime.weights import argument_name, constant_array, note_argument
+from xdsl_spirv.runtime.weights import argument_name, constant_array, note_argument, note_names
 
 GROWTH = 2
 """A folded tensor may have so many times the elements of the largest it is made from."""
@@ -55,14 +56,32 @@ def fold(module: Any, name: str, weights: Mapping[str, Array], ctx: Any) -> dict
     """
     Replace what `@name` computes from `weights` and constants; returns the weights that are left.
 
-    The module is changed; arguments whose weights nobody reads any more stay, without a use.
+    The module is changed. A weight that nobody reads any more is no argument any more.
     """
     function = host_function(module, name)
     folder = _Folder(module, function, weights, ctx)
     for op in list(function.body.block.ops):
         folder.visit(op)
     folder.materialize()
+    drop_unread(function, folder.values)
     return folder.values
+
+
+def drop_unread(function: FuncOp, values: dict[str, Array]) -> None:
+    """Remove the arguments, and the values, of weights that have no use."""
+    block = function.body.block
+    names = {argument: argument_name(argument, i) for i, argument in enumerate(block.args)}
+    unread = [a for a in block.args if names[a] in values and not a.uses]
+    if not unread:
+        return
+    note_names(function)
+    attributes = list(function.arg_attrs or ())
+    for argument in reversed(unread):
+        del values[names[argument]], attributes[argument.index]
+        block.erase_arg(argument)
+    function.properties["arg_attrs"] = ArrayAttr(attributes)
+    outputs = list(function.function_type.outputs)
+    function.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
 
 
 class _Folder:

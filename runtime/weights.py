@@ -115,12 +115,20 @@ def is_splat(value: Attribute) -> bool:
 
 
 def note_argument(function: FuncOp, argument: SSAValue, name: str) -> None:
-    """Note the name of a new last argument, so that there are attributes for every argument."""
-    known = list(function.arg_attrs or ())
-    for index in range(len(known), len(function.body.block.args) - 1):
-        other = function.body.block.args[index]
-        known.append(_note(argument_name(other, index), other))
+    """Note the name of a new last argument."""
+    known = _noted_names(function)[: len(function.body.block.args) - 1]
     function.properties["arg_attrs"] = ArrayAttr([*known, _note(name, argument)])
+
+
+def note_names(function: FuncOp) -> None:
+    """Note the names of all arguments, so that they outlive changes of their positions."""
+    function.properties["arg_attrs"] = ArrayAttr(_noted_names(function))
+
+
+def _noted_names(function: FuncOp) -> list[DictionaryAttr]:
+    known = list(function.arg_attrs or ())
+    arguments = list(enumerate(function.body.block.args))
+    return known + [_note(argument_name(a, i), a) for i, a in arguments[len(known) :]]
 
 
 def _candidates(hint: str):

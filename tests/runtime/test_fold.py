@@ -69,6 +69,7 @@ def test_a_transposed_weight_becomes_a_weight():
     x, w = (generator.standard_normal(s).astype(np.float32) for s in ((2, 3), (4, 3)))
     module, values = folded(TRANSPOSED, {"w": w})
     assert "linalg.transpose" not in names(module)
+    assert list(values) == ["w.folded"]
     assert np.array_equal(values["w.folded"], w.T)
     assert np.allclose(run(module, {"x": x} | values), x @ w.T, atol=1e-6)
 
