@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.scalar_extensions import IsFiniteOp, IsInfOp, IsNaNOp
+from xdsl_spirv.dialects.scalar_extensions import IsFiniteOp, IsInfOp, IsNaNOp, RemfOp
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode
@@ -270,10 +270,10 @@ def acosh(v: Values, x: SSAValue) -> SSAValue:
 
 
 def atanh(v: Values, x: SSAValue) -> SSAValue:
-    """log1p(2x / (1 - x)) / 2."""
-    one = v.number(1.0)
-    ratio = v.div(v.add(x, x), v.sub(one, x))
-    return v.mul(v.number(0.5), log1p(v, ratio))
+    """log1p(2a / (1 - a)) / 2, a = |x|, with the sign of x."""
+    a, one = v.magnitude(x), v.number(1.0)
+    ratio = v.div(v.add(a, a), v.sub(one, a))
+    return v.with_sign(v.mul(v.number(0.5), log1p(v, ratio)), x)
 
 
 def cbrt(v: Values, x: SSAValue) -> SSAValue:
@@ -328,6 +328,21 @@ def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     result = v.select(no_number, v.number(nan), result)
     simple = v.either(v.test(logic.FOrdEqualOp, y, zero), v.test(logic.FOrdEqualOp, x, one))
     return v.select(simple, one, result)
+
+
+def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
+    """
+    |x| - trunc(|x| / |y|) |y|, put right where the quotient was rounded, with the sign of x: exact
+    where the device's Fma rounds once or the product is exact. FRem may err by a multiple of y.
+    """
+    a, b = v.magnitude(x), v.magnitude(y)
+    quotient = v.op(glsl.GLTruncOp, v.div(a, b))
+    rest = v.fma(v.negated(quotient), b, a)
+    rest = v.select(v.less(rest, v.number(0.0)), v.add(rest, b), rest)
+    over = v.test(logic.FOrdGreaterThanEqualOp, rest, b)
+    rest = v.select(over, v.sub(rest, b), rest)
+    rest = v.select(v.test(logic.FOrdEqualOp, b, v.number(inf)), a, rest)
+    return v.with_sign(rest, x)
 
 
 def repeated(v: Values, x: SSAValue, count: int) -> SSAValue:
@@ -502,6 +517,7 @@ def fused(code: KernelCode, op: Operation) -> None:
 
 
 HANDLERS: dict[type[Operation], Convert] = {
+    RemfOp: function(remainder),
     math.AbsFOp: function(Values.magnitude, double=True),
     math.AbsIOp: absolute,
     math.AcosOp: function(acos),

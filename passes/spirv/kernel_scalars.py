@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp, RemfOp
+from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
 from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
 from xdsl_spirv.passes.spirv.kernel_values import (
@@ -102,10 +102,6 @@ def minimum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 
 def maximum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
     return v.select(v.either(v.less(b, a), v.is_nan(a)), a, b)
-
-
-def remainder(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    return v.op(arithmetic.FRemOp, a, b)
 
 
 # Integers
@@ -330,7 +326,6 @@ HANDLERS: dict[type[Operation], Convert] = {
     arith.SubfOp: on_floats(Values.sub),
     arith.MulfOp: on_floats(Values.mul),
     arith.DivfOp: on_floats(Values.div),
-    RemfOp: on_floats(remainder),
     arith.NegfOp: on_floats(Values.negated),
     arith.MinimumfOp: on_floats(minimum),
     arith.MaximumfOp: on_floats(maximum),
