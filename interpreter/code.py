@@ -37,6 +37,9 @@ WAVE = 0
 RETURNED = 1
 """The slots of the wave and of what the function returns."""
 
+TEMPORARIES = 4
+"""How many arrays of the largest value's size an instruction may need beside its operands."""
+
 RETURNS = (
     "spirv.Return",
     "spirv.ReturnValue",
@@ -111,7 +114,7 @@ class Code:
         self.template = compiler.template
         self.arguments = arguments
         self.body = body
-        self.lane_bytes = compiler.lane_bytes
+        self.lane_bytes = compiler.lane_bytes + TEMPORARIES * compiler.largest
 
     def __call__(self, wave: Wave, arguments: Sequence[Any]) -> Any:
         """The returned value, None if there is none. The mask is the caller's again afterwards."""
@@ -132,6 +135,7 @@ class Compiler:
         self.unit = unit
         self.template: Env = [None, None]
         self.lane_bytes = 0.0
+        self.largest = 8.0
         self.half = HalfValues(unit, self._holds_half())
         self.flows: dict[Region, Flow] = {}
         self._slots: dict[SSAValue, int] = {}
@@ -153,7 +157,9 @@ class Compiler:
         """
         if lasting or not self._free:
             slot = self.new_slot()
-            self.lane_bytes += lane_bytes(self.unit.form(value.type)) * (1 + self.half.held(value))
+            size = lane_bytes(self.unit.form(value.type), self.unit.geometry.lanes)
+            self.lane_bytes += size * (1 + self.half.held(value))
+            self.largest = max(self.largest, size)
         else:
             slot = self._free.pop()
         self._slots[value] = slot

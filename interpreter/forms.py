@@ -90,16 +90,16 @@ def zeros(form: Form) -> Any:
     raise InterpreterError(f"{form.name} has no null value")
 
 
-def lane_bytes(form: Form) -> float:
+def lane_bytes(form: Form, lanes: int) -> float:
     """
-    An upper bound of the bytes that a value takes for each invocation, 32 of them to a matrix.
+    An upper bound of the bytes that a value takes for each invocation, `lanes` of them to a matrix.
     """
     if isinstance(form, Plain):
         return prod(form.shape) * form.dtype.itemsize
     if isinstance(form, CooperativeMatrix):
-        return form.rows * form.columns * form.carrier.itemsize / 32
+        return form.rows * form.columns * form.carrier.itemsize / lanes
     if isinstance(form, Composite):
-        return sum(lane_bytes(member) for member in form.members)
+        return sum(lane_bytes(member, lanes) for member in form.members)
     return 8
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
-from xdsl_spirv.interpreter import InterpreterError, MemoryBudget
+from xdsl_spirv.interpreter import InterpreterError, MemoryBudget, Options, dispatch
 
 
 @pytest.mark.parametrize("budget", [1, 1 << 26])
@@ -226,3 +227,61 @@ def test_wrong_launches_are_refused(kernel: Any, change: dict[str, Any], cause: 
     kernel.store(kernel.buffer("i32", np.zeros(32, np.int32)), "%one")
     with pytest.raises(InterpreterError, match=cause):
         kernel.run(**change)
+
+
+def test_a_launch_keeps_to_its_memory_budget(parse: Any) -> None:
+    """
+    Buffers and the compiled program aside, the peak is at most a quarter above the budget, numpy's
+    temporaries included.
+    """
+    module = parse(cooperative_tiles()).body.block.first_op
+
+    def peak(bytes: int) -> int:
+        options = Options(subgroup_size=32, memory=MemoryBudget(bytes))
+        tracemalloc.start()
+        dispatch(module, "main", (groups, 1, 1), dict(buffers), options=options)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    budget, groups = 2, 512
+    buffers = {(0, n): np.ones(groups * 256, np.float32) for n in range(2)}
+    peak(1 << 20)
+    taken = peak(budget << 20) - peak(1 << 14)
+    assert budget / 3 < taken / (1 << 20) <= 1.25 * budget
+
+
+def cooperative_tiles() -> str:
+    """Each subgroup loads a 16x16 tile, multiplies it by itself, adds it to itself, stores it."""
+    array = "!spirv.struct<(!spirv.rtarray<f32, stride=4> [0]), Block>"
+    block, element = (f"!spirv.ptr<{t}, StorageBuffer>" for t in (array, "f32"))
+    uses = ("A", "B", "Acc")
+    tiles = {use: f"!spirv.coopmatrix<16x16xf32, Subgroup, Matrix{use}>" for use in uses}
+    load = "spirv.KHR.CooperativeMatrixLoad %p0, %side, <RowMajor>"
+    loads = "\n".join(f"%{use} = {load} : {element}, i32 -> {type}" for use, type in tiles.items())
+    return f"""spirv.module Logical Vulkan {{
+      spirv.GlobalVariable @b0 bind(0, 0) : {block}
+      spirv.GlobalVariable @b1 bind(0, 1) : {block}
+      spirv.GlobalVariable @group built_in("WorkgroupId") : !spirv.ptr<vector<3xi32>, Input>
+      spirv.func @main() "None" {{
+        %zero = spirv.Constant 0 : i32
+        %side = spirv.Constant 16 : i32
+        %size = spirv.Constant 256 : i32
+        %gp = spirv.mlir.addressof @group : !spirv.ptr<vector<3xi32>, Input>
+        %g = spirv.Load "Input" %gp : vector<3xi32>
+        %x = spirv.CompositeExtract %g[0 : i32] : vector<3xi32>
+        %at = spirv.IMul %x, %size : i32
+        %v0 = spirv.mlir.addressof @b0 : {block}
+        %v1 = spirv.mlir.addressof @b1 : {block}
+        %p0 = spirv.AccessChain %v0[%zero, %at] : {block}, i32, i32 -> {element}
+        %p1 = spirv.AccessChain %v1[%zero, %at] : {block}, i32, i32 -> {element}
+        {loads}
+        %r = spirv.KHR.CooperativeMatrixMulAdd %A, %B, %Acc : {tiles["A"]}, {tiles["B"]}
+          -> {tiles["Acc"]}
+        %s = spirv.FAdd %r, %Acc : {tiles["Acc"]}
+        spirv.KHR.CooperativeMatrixStore %p1, %s, %side, <RowMajor> : {element}, {tiles["Acc"]}, i32
+        spirv.Return
+      }}
+      spirv.EntryPoint "GLCompute" @main
+      spirv.ExecutionMode @main "LocalSize", 32, 1, 1
+    }}"""

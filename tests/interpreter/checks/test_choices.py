@@ -100,6 +100,36 @@ def test_order(kernel: Any, find: Any, rng: Any) -> None:
     find(kernel, **EIGHT)
 
 
+@pytest.mark.bug("a sum's last bits by way of an untyped pointer", rule="CHOICE-02", op=MULADD)
+def test_order_through_untyped_pointers(kernel: Any, find: Any, rng: Any) -> None:
+    """No instruction makes an integer of a float: the same bytes are stored as one, read as one."""
+    matrix, _ = product(kernel, rng)
+    raw = "!spirv.untyped_ptr<StorageBuffer>"
+    array = "!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>"
+    number = len(kernel.buffers)
+    kernel.globals.append(f"spirv.KHR.UntypedGlobalVariable @raw {array} bind(0, {number}) : {raw}")
+    kernel.buffers.append(("", "i32", np.zeros(64, np.int32)))
+    out = kernel.buffer("i32", np.zeros(64, np.int32))
+    base, eight = kernel.op(f"spirv.mlir.addressof @raw : {raw}"), kernel.constant(8)
+    start = kernel.op(
+        f"spirv.KHR.UntypedAccessChain {array}, {base}[%zero, %zero] : {raw}, i32, i32 -> {raw}"
+    )
+    kernel(
+        f"{OPS}Store {start}, {matrix}, {eight}, <RowMajor>, <NonPrivatePointer> "
+        f": {raw}, {coop()}, i32"
+    )
+    kernel(BARRIER)
+    for row in range(8):
+        index = kernel.op(f"spirv.IAdd %lane, {kernel.constant(8 * row)} : i32")
+        place = kernel.op(
+            f"spirv.KHR.UntypedAccessChain {array}, {base}[%zero, {index}] : {raw}, i32, i32 -> "
+            f"{raw}"
+        )
+        value = kernel.op(f"spirv.Load {place} {SHARED} : {raw} -> i32")
+        kernel.store(out, value, index)
+    find(kernel, **EIGHT)
+
+
 def test_last_bits_are_within_the_interval(kernel: Any, clean: Any, rng: Any) -> None:
     matrix, _ = product(kernel, rng)
     store(kernel, kernel.buffer("f32", np.zeros(64, np.float32)), matrix)
