@@ -19,6 +19,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.universe import Universe
 
+from xdsl_spirv.dialects.spirv import OPERATIONS
+
 CORPUS = Path(__file__).parent.parent / "filecheck" / "dialects" / "spirv"
 FILES = sorted(
     path for path in CORPUS.rglob("*.mlir") if "--verify-diagnostics" not in path.read_text()
@@ -90,3 +92,38 @@ def test_custom_syntax(path: Path):
 def test_generic_syntax(path: Path):
     if texts := sources(path, "MLIR-CUSTOM-ONLY"):
         check(texts, generic=True)
+
+
+# Every operation that both have is in the corpus.
+
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "custom": {
+        "spirv.INTEL.SubgroupBlockWrite": "MLIR's printer leaves out what its parser wants",
+    },
+    "generic": {},
+}
+"""Operations that MLIR and we share of which one of the syntaxes is not compared, and why."""
+
+
+def theirs() -> set[str]:
+    """Of our operations those that mlir-opt knows; an unknown one has no custom syntax there."""
+    names = sorted(operation.name for operation in OPERATIONS)
+    command = [str(MLIR_OPT), "--split-input-file"]
+    text = SEPARATOR.join(names)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    unknown = set(re.findall(r"custom op '([^']+)' is unknown", done.stderr))
+    return set(names) - unknown
+
+
+def operations_of(texts: list[str]) -> set[str]:
+    return {op.name for text in texts for op in parse(text).walk()}
+
+
+@pytest.mark.parametrize(
+    ("syntax", "left_out"), [("custom", "MLIR-GENERIC-ONLY"), ("generic", "MLIR-CUSTOM-ONLY")]
+)
+def test_every_operation_that_mlir_has_is_compared(syntax: str, left_out: str):
+    shared = theirs()
+    assert {"spirv.IAdd", "spirv.KHR.CooperativeMatrixMulAdd", "spirv.module"} <= shared
+    assert not {"spirv.Nop", "spirv.KHR.Abort"} & shared
+    assert shared - operations_of(corpus(left_out)) == set(LEFT_OUT[syntax])

@@ -151,7 +151,9 @@ def test_time_of_all_is_bounded(reader: Reader, maker: Maker):
     ids=lambda f: f.__name__,
 )
 def test_memory_is_bounded(reader: Reader, maker: Maker):
-    assert peak(reader, build(maker(SIZE // 5))) < MEMORY[reader]
+    # A window of the text's printer is a few thousand instructions.
+    size = SIZE if reader is text else SIZE // 5
+    assert peak(reader, build(maker(size))) < MEMORY[reader]
 
 
 @pytest.mark.long

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from xdsl_spirv.serialization.mutation import check_dialect, mutate
 from xdsl_spirv.serialization.sampling import sample_module
 
-SECONDS = 5.0
-"""Far above what any of these modules takes; a loop without end takes longer."""
+SECONDS = 2.0
+"""Far above what any of these modules takes; test_bounds.py has those that take long."""
 
 
 def survive(data: bytes) -> str:

@@ -64,3 +64,16 @@ spirv.module Logical GLSL450 {
     spirv.Return
   }
 }
+
+// -----
+
+spirv.module Physical64 OpenCL requires #spirv.vce<v1.6, [Kernel, Addresses, Int64], []> {
+  spirv.func @conversion_of_pointers(%p: !spirv.ptr<i32, CrossWorkgroup>) "None" {
+    // CHECK-LABEL: spirv.func @conversion_of_pointers
+    %0 = spirv.ConvertPtrToU %p : !spirv.ptr<i32, CrossWorkgroup> to i64
+    // CHECK-NEXT: %0 = spirv.ConvertPtrToU %p : !spirv.ptr<i32, CrossWorkgroup> to i64
+    %1 = spirv.ConvertUToPtr %0 : i64 to !spirv.ptr<i32, CrossWorkgroup>
+    // CHECK-NEXT: %1 = spirv.ConvertUToPtr %0 : i64 to !spirv.ptr<i32, CrossWorkgroup>
+    spirv.Return
+  }
+}
