@@ -55,7 +55,7 @@ BATCH = 5_000
 Reader = Callable[[bytes], str]
 Outcomes = collections.Counter[tuple[str, str]]
 SHARE = 20
-"""Each of the slower readers takes one input of so many."""
+"""Each of the slower readers takes one input of so many, unless `--share` says otherwise."""
 
 SMALL = 2_000
 """Bytes of the largest module that is damaged for the slower readers."""
@@ -112,7 +112,7 @@ def attempt(name: str, reader: Reader, data: bytes) -> str:
     return outcome
 
 
-def batch(job: tuple[int, int], seeds: list[bytes]) -> Outcomes:
+def batch(job: tuple[int, int], seeds: list[bytes], share: int) -> Outcomes:
     """Reads so many inputs of one seed; counts by reader and outcome."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     seed, count = job
@@ -124,7 +124,7 @@ def batch(job: tuple[int, int], seeds: list[bytes]) -> Outcomes:
     for _ in range(count):
         outcomes["raw", attempt("raw", check_bytes, make(rng, seeds))] += 1
         for name, reader in READERS.items():
-            if rng.randrange(SHARE) == 0:
+            if rng.randrange(share) == 0:
                 given = make_readable(rng, small, name)
                 outcomes[name, attempt(name, reader, given)] += 1
     return outcomes
@@ -147,6 +147,9 @@ def main() -> int:
     parser.add_argument("--time", type=float, help="stop after about this many seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--share", type=int, default=SHARE, help="slower readers: 1 input of so many"
+    )
     arguments = parser.parse_intermixed_args()
     seeds = [path.read_bytes() for path in arguments.seeds]
     starts = range(0, arguments.count, BATCH)
@@ -157,7 +160,7 @@ def main() -> int:
     outcomes: Outcomes = collections.Counter()
     start = shown = time.perf_counter()
     with multiprocessing.Pool(arguments.jobs) as pool:
-        for done in pool.imap_unordered(partial(batch, seeds=seeds), jobs):
+        for done in pool.imap_unordered(partial(batch, seeds=seeds, share=arguments.share), jobs):
             outcomes += done
             now = time.perf_counter()
             if now - shown > 60:

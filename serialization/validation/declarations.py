@@ -293,7 +293,7 @@ def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
     """The types of a composite's constituents; None if their number is not known here."""
     match type_.kind:
         case "Vector" | "Matrix":
-            return [type_.element] * type_.lanes
+            return None if type_.lanes > 0xFFFF else [type_.element] * type_.lanes
         case "Struct":
             return list(type_.members)
         case "CooperativeMatrixKHR" | "CooperativeMatrixNV":
