@@ -99,7 +99,7 @@ class LoadedWork:
 
     def _load(self, free: Sequence[int]) -> None:
         work = self.work
-        self.steps = [self.pipelines.of(step, work.kernels[step.kernel]) for step in work.steps]
+        self.steps = self.pipelines.of(work.steps, work.kernels)
         sizes = {buffer.name: buffer.size for buffer in work.buffers}
         buffers = self.buffers = Buffers(self.device, sizes, work.lifetimes(), free)
         self.sets = self._descriptors(buffers)

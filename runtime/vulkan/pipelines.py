@@ -5,8 +5,10 @@ Compute pipelines: a kernel's bytes, its constants and subgroup size made execut
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 from xdsl_spirv.runtime.vulkan.enums import (
     DescriptorType,
@@ -39,6 +41,9 @@ from xdsl_spirv.runtime.vulkan.work import Step
 STATISTICS = "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR"
 
 
+MOST_THREADS = 8
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """A pipeline, its layout, and the layouts of its descriptor sets (0, 1, ... in order)."""
@@ -69,20 +74,33 @@ class Pipelines:
         self._layouts: dict[tuple[tuple[int, ...], int], int] = {}
         self._made: dict[object, Pipeline] = {}
 
-    def of(self, step: Step, spirv: bytes) -> Pipeline:
-        """The pipeline of a step's kernel, constants and interface."""
-        last = max((s for s, _, _ in step.bindings), default=-1)
-        bindings = [
-            tuple(sorted(b for s, b, _ in step.bindings if s == number))
-            for number in range(last + 1)
-        ]
-        key = (step.kernel, step.entry_point, step.constants, tuple(bindings), len(step.push))
-        if key not in self._made:
-            sets = tuple(self._set_layout(found) for found in bindings)
+    def of(self, steps: Sequence[Step], kernels: Mapping[str, bytes]) -> list[Pipeline]:
+        """
+        The pipeline of each step's kernel, constants and interface.
+
+        Drivers compile for tens of milliseconds a kernel, so several threads ask them to.
+        """
+        keys = [(s.kernel, s.entry_point, s.constants, _interface(s), len(s.push)) for s in steps]
+        wanted = {key: step for key, step in zip(keys, steps, strict=True) if key not in self._made}
+        made: list[tuple[object, Step, int, Pipeline]] = []
+        for key, step in wanted.items():
+            sets = tuple(self._set_layout(found) for found in _interface(step))
             layout = self._layout(sets, len(step.push))
-            handle = self._pipeline(step, self._module(step.kernel, spirv), layout)
-            self._made[key] = Pipeline(handle, layout, sets)
-        return self._made[key]
+            module = self._module(step.kernel, kernels[step.kernel])
+            made.append((key, step, module, Pipeline(0, layout, sets)))
+
+        def compile(row: tuple[object, Step, int, Pipeline]) -> None:
+            key, step, module, pipeline = row
+            handle = self._pipeline(step, module, pipeline.layout)
+            self._made[key] = replace(pipeline, handle=handle)
+
+        try:
+            with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+                list(pool.map(compile, made))
+        finally:
+            # What was made is there for `close` even where another one failed.
+            self.device.objects["Pipeline"] += sum(key in self._made for key, *_ in made)
+        return [self._made[key] for key in keys]
 
     def _module(self, name: str, spirv: bytes) -> int:
         if name not in self._modules:
@@ -164,7 +182,6 @@ class Pipelines:
         except VulkanError as error:
             error.place = f"kernel {step.kernel}.{step.entry_point}"
             raise
-        device.objects["Pipeline"] += 1
         return handle.value
 
     def executables(self, pipeline: Pipeline) -> list[dict[str, int | float | bool]]:
@@ -202,6 +219,14 @@ class Pipelines:
                 self.device.destroy(kind, handle)
         for table in (self._made, self._layouts, self._sets, self._modules):
             table.clear()
+
+
+def _interface(step: Step) -> tuple[tuple[int, ...], ...]:
+    """The bindings of each descriptor set."""
+    last = max((s for s, _, _ in step.bindings), default=-1)
+    return tuple(
+        tuple(sorted(b for s, b, _ in step.bindings if s == number)) for number in range(last + 1)
+    )
 
 
 def _value(row: PipelineExecutableStatisticKHR) -> int | float | bool:

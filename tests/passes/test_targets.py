@@ -29,7 +29,12 @@ func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x
   return %r : tensor<{m}x{n}x{c}>
 }}
 """
-TYPES = [("f16", "f32"), ("f16", "f16"), ("i8", "i32"), ("f32", "f32")]
+TYPES = [
+    ("f16", "f32"),
+    ("i8", "i32"),
+    pytest.param("f16", "f16", marks=pytest.mark.long),
+    pytest.param("f32", "f32", marks=pytest.mark.long),
+]
 
 
 def source(a: str, c: str) -> str:
