@@ -157,6 +157,7 @@ class Requirement:
         self.needs: dict[Need, str] = {}
         self._vulkan = vulkan
         self._types: set[tuple[Attribute, bool]] = set()
+        self._moved: dict[Capability, tuple[int, str]] = {}
 
     def add(self, need: Need, what: str) -> None:
         if need.capabilities or need.extensions or need.version != (1, 0):
@@ -237,10 +238,23 @@ class Requirement:
             self.capability(Capability.BFloat16TypeKHR, "bf16")  # BF-01
         elif type(type_) in SMALL_FLOATS:
             self.capability(SMALL_FLOATS[type(type_)], str(type_))
-        elif computed or width > 16:
+        else:
             widths = INTEGER_WIDTHS if isinstance(type_, IntegerType) else FLOAT_WIDTHS
-            if width in widths:
+            if width in widths and (computed or width > 16):
                 self.capability(widths[width], str(type_))
+            elif width in widths:
+                self._moved[widths[width]] = width, str(type_)
+
+    def finish(self) -> None:
+        """
+        Types that are only moved and converted, in no memory that would let them be declared.
+
+        A value that is rounded to binary16 and extended again needs arithmetic of it.
+        """
+        for capability, (width, what) in self._moved.items():
+            declaring = {c.name for c in (*STORAGE[width].values(), EXPLICIT_WORKGROUP[width])}
+            if not any(declaring.intersection(need.capabilities) for need in self.needs):
+                self.capability(capability, what)
 
     def _cooperative_matrix(self, type_: CooperativeMatrixType) -> None:
         self.add(Need.of(grammar().instruction("OpTypeCooperativeMatrixKHR")), str(type_))
@@ -310,6 +324,7 @@ def requirements(module: Operation) -> dict[Need, str]:
     for op in module.walk():
         if op is not module:
             _operation(op, found)
+    found.finish()
     return found.needs
 
 
