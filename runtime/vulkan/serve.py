@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+import time
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
@@ -18,6 +20,8 @@ from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.work import Work
 from xdsl_spirv.runtime.vulkan.worker import Offered, receive, send
+
+WATCH_SECONDS = 0.5
 
 
 class _Server:
@@ -70,9 +74,17 @@ class _Server:
             self.device.close()
 
 
+def _end_with(parent: int) -> None:
+    """A kernel that runs forever would keep this process from seeing that its caller is gone."""
+    while os.getppid() == parent:
+        time.sleep(WATCH_SECONDS)
+    os._exit(1)
+
+
 def main() -> None:
     """Answer what comes through standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     # What a driver prints must not end up between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

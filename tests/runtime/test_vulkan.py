@@ -30,7 +30,10 @@ SAFE = [
     "kept_pipelines",
 ]
 CONTROLS = ["leak", "no_barriers"]
-HAZARDOUS = ["a_kernel_that_never_ends", "a_driver_that_crashes", "an_interrupt"]
+HAZARDOUS = [
+    *("a_kernel_that_never_ends", "a_driver_that_crashes"),
+    *("an_interrupt", "a_killed_caller"),
+]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 PROGRAM = """
@@ -186,8 +189,12 @@ def test_a_driver_that_crashes(hazards: dict[str, Any]):
 def test_an_interrupt_leaves_nobody_behind(hazards: dict[str, Any]):
     found = hazards["an_interrupt"]
     assert found["interrupted"]
-    assert found["seconds"] < 10
+    assert found["seconds"] < 20
     assert not found["alive"]
+
+
+def test_a_killed_caller_leaves_nobody_behind(hazards: dict[str, Any]):
+    assert not hazards["a_killed_caller"]["alive"]
 
 
 Programs = Callable[..., str]

@@ -268,6 +268,16 @@ def a_driver_that_crashes() -> dict[str, Any]:
 
 def an_interrupt() -> dict[str, Any]:
     """SIGINT while a kernel runs: nobody is left behind."""
+    return signalled(signal.SIGINT)
+
+
+def a_killed_caller() -> dict[str, Any]:
+    """The same where nobody can clean up."""
+    return signalled(signal.SIGKILL)
+
+
+def signalled(number: signal.Signals) -> dict[str, Any]:
+    """What comes of a process that gets a signal while its worker's kernel runs."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import scenarios as s\n"
         "from xdsl_spirv.runtime.vulkan.worker import open_isolated\n"
@@ -292,9 +302,12 @@ def an_interrupt() -> dict[str, Any]:
         worker = int(process.stdout.readline())
         process.stdout.readline()
         time.sleep(1)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         begun = time.perf_counter()
         process.wait(30)
+        end = time.perf_counter() + 10
+        while _alive(worker) and time.perf_counter() < end:
+            time.sleep(0.1)
         said = process.stderr.read()
     return {
         "seconds": time.perf_counter() - begun,
@@ -336,7 +349,13 @@ ON_A_DEVICE: dict[str, Callable[[VulkanDevice], dict[str, Any]]] = {
         *(leak, no_barriers),
     )
 }
-ALONE = {f.__name__: f for f in (a_kernel_that_never_ends, a_driver_that_crashes, an_interrupt)}
+ALONE = {
+    f.__name__: f
+    for f in (
+        *(a_kernel_that_never_ends, a_driver_that_crashes),
+        *(an_interrupt, a_killed_caller),
+    )
+}
 
 
 def run(name: str) -> dict[str, Any]:
