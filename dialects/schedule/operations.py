@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     FixedBitwidthType,
     IndexType,
+    IntegerAttr,
     MemRefType,
     TensorType,
     VectorType,
@@ -26,6 +27,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     opt_result_def,
     prop_def,
     region_def,
@@ -227,21 +229,25 @@ class PaddedViewOp(IRDLOperation):
     A memref with zeros around it, which exist for whoever reads it and nowhere in memory.
 
     `schedule.padded_view %m low = [0, 1] high = [0, 2] : memref<4x5xf16> to memref<4x8xf16>`
+
+    With `fill = -11 : i8` it is that number instead of zero.
     """
 
     name = "schedule.padded_view"
     memref = operand_def(MemRefType)
     low = prop_def(DenseArrayBase.constr(i64))
     high = prop_def(DenseArrayBase.constr(i64))
+    fill = opt_prop_def(IntegerAttr)
     result = result_def(MemRefType)
 
     traits = traits_def(NoMemoryEffect())
 
     assembly_format = (
-        "$memref `low` `=` $low `high` `=` $high attr-dict `:` type($memref) `to` type($result)"
+        "$memref `low` `=` $low `high` `=` $high (`fill` `=` $fill^)? attr-dict `:` type($memref) "
+        "`to` type($result)"
     )
 
-    def __init__(self, memref: SSAValue, low: Sequence[int], high: Sequence[int]):
+    def __init__(self, memref: SSAValue, low: Sequence[int], high: Sequence[int], fill: int = 0):
         source = memref.type
         assert isinstance(source, MemRefType)
         sizes = zip(source.get_shape(), low, high, strict=True)
@@ -252,6 +258,7 @@ class PaddedViewOp(IRDLOperation):
             properties={
                 "low": DenseArrayBase.from_list(i64, low),
                 "high": DenseArrayBase.from_list(i64, high),
+                "fill": IntegerAttr(fill, source.element_type) if fill else None,  # pyright: ignore
             },
         )
 
@@ -264,6 +271,8 @@ class PaddedViewOp(IRDLOperation):
             raise VerifyException(f"low and high need a number for each dimension of {source}")
         if any(amount < 0 for each in amounts for amount in each):
             raise VerifyException("a padding cannot be negative")
+        if self.fill is not None and self.fill.type != source.element_type:
+            raise VerifyException(f"a {self.fill.type} cannot surround {source}")
         sizes = zip(source.get_shape(), *amounts, strict=True)
         shape = tuple(size + before + after for size, before, after in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:

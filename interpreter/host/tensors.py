@@ -226,8 +226,10 @@ def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
 
 @host(PaddedViewOp)
 def padded_view(machine: Host, op: PaddedViewOp, operands: Sequence[Any]) -> list[Any]:
-    """The memory with zeros around it."""
-    return [np.pad(operands[0], list(zip(op.low.get_values(), op.high.get_values(), strict=True)))]
+    """The memory with zeros, or another number, around it."""
+    widths = list(zip(op.low.get_values(), op.high.get_values(), strict=True))
+    fill = 0 if op.fill is None else op.fill.value.data
+    return [np.pad(operands[0], widths, constant_values=fill)]
 
 
 @host(func.CallOp)

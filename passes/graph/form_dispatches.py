@@ -56,6 +56,7 @@ from xdsl_spirv.passes.schedule.contraction import (
     NotAContraction,
     contraction_of,
     element_type,
+    padding_of,
     pads_with_zeros,
     storage,
 )
@@ -168,13 +169,13 @@ def form_contraction(found: Contraction, alone: bool = False) -> None:
 
 def _is_read_through(value: SSAValue, found: Contraction) -> bool:
     """
-    What a contraction's kernel makes by itself: also zeros around an operand.
+    What a contraction's kernel makes by itself: also a constant around an operand.
 
     An operand whose elements are all equal is memory like any other.
     """
     owner = value.owner
     if value in (storage(found.a)[0], storage(found.b)[0]):
-        return isinstance(owner, tensor.PadOp) and pads_with_zeros(owner)
+        return isinstance(owner, tensor.PadOp) and padding_of(owner) is not None
     return is_cheap(value) or (isinstance(owner, tensor.PadOp) and pads_with_zeros(owner))
 
 
@@ -235,7 +236,7 @@ def _is_spread(op: Operation) -> bool:
 def _add_prologue(group: Group, operand: SSAValue, found: Contraction) -> None:
     """What computes an operand from one tensor, element by element, for this root only."""
     owner = operand.owner
-    if isinstance(owner, tensor.PadOp) and pads_with_zeros(owner):
+    if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
         padded = owner
         operand, owner = padded.source, padded.source.owner
         if len(users_of(padded.result, group.block)) > 1:

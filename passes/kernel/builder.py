@@ -94,6 +94,16 @@ class KernelBuilder:
             return self.constant(IntegerAttr(0, element))
         return self.constant(FloatAttr(0.0, cast(AnyFloat, element)))
 
+    def integer(self, number: int, type: Attribute) -> SSAValue:
+        """A number, modulo 2^N, as an integer or in each place of a vector of them."""
+        element = type.element_type if isinstance(type, VectorType) else type
+        assert isinstance(element, IntegerType)
+        half = 1 << element.width.data - 1
+        number = (number + half) % (2 * half) - half
+        if isinstance(type, VectorType):
+            return self.constant(DenseIntOrFPElementsAttr.from_list(type, [number]))
+        return self.constant(IntegerAttr(number, element))
+
     def _once(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
         """The operation on these operands: the one there is, or a new one."""
         return self._known.get((kind, *operands), lambda: self.add(kind(*operands)))

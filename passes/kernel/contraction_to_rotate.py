@@ -34,6 +34,7 @@ from xdsl_spirv.passes.schedule.contraction import (
     NotAContraction,
     contraction_of,
     element_type,
+    fill_of,
     storage,
 )
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -254,14 +255,25 @@ class WindowKernel:
         return {loop: v for loop, v in chosen.items() if loop != self.made.sliding}
 
     def _load(self, loops: Loops, ahead: int) -> SSAValue:
-        """The invocation's element of the row, or the one `ahead` further; 0 if there is none."""
+        """The invocation's element of the row, or the one `ahead` further; what surrounds it if there is none."""
         b = self.builder
         at = b.plus(self._offset(self.input_elements, loops), ahead)
         inside = self._inside(loops, ahead)
         if inside is not None:
             at = b.select(inside, at, 0)
         value = self._widened(b.load(self.input, (at,)), self.made.contraction.types[1])
-        return value if inside is None else b.select(inside, value, b.zero(self.element))
+        return value if inside is None else b.select(inside, value, self._outside())
+
+    def _outside(self) -> SSAValue:
+        """What surrounds the input, as the sums take it."""
+        contraction = self.made.contraction
+        fill, type = fill_of(contraction.b), element_type(contraction.b)
+        if not isinstance(type, IntegerType):
+            return self.builder.zero(self.element)
+        unsigned = contraction.types[1].startswith("u")
+        return self.builder.integer(
+            fill % (1 << type.width.data) if unsigned else fill, self.element
+        )
 
     def _shifted(self, near: SSAValue, far: SSAValue, distance: int) -> SSAValue:
         """The element `distance` further along the row."""

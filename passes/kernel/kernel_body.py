@@ -29,7 +29,7 @@ from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     canonical_form,
-    pads_with_zeros,
+    padding_of,
     shape_of,
 )
 
@@ -160,7 +160,7 @@ class KernelBody:
                 self.ops.append(PackOp(self._of(op.source), place, op.packing))
             case PackedViewOp():
                 self._packed(op)
-            case tensor.PadOp() if pads_with_zeros(op):
+            case tensor.PadOp() if padding_of(op) is not None:
                 self._padded(op)
             case LinalgStructuredOperation():
                 self._structured(op)
@@ -184,7 +184,8 @@ class KernelBody:
         source = self._of(op.source, self._roles.get(op, ""))
         low = op.static_low.get_values()
         sizes = zip(shape_of(op.result), shape_of(op.source), low, strict=True)
-        view = PaddedViewOp(source, low, [all - size - before for all, size, before in sizes])
+        high = [all - size - before for all, size, before in sizes]
+        view = PaddedViewOp(source, low, high, padding_of(op) or 0)
         view.result.name_hint = f"{source.name_hint or 'operand'}_padded"
         self.ops.append(view)
         self._memory[op.result] = view.result

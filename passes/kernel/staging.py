@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType, VectorType, i8, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
@@ -226,7 +226,8 @@ class StagedOperand:
         depth: int,
     ) -> SSAValue:
         """
-        The element or vector at `begin` + `at` along K, or 0 where it lies outside.
+        The element or vector at `begin` + `at` along K, or 0 where it lies outside, and in a
+        padding what the padding is.
 
         `limit` is how many there are along K, `depth` how many in a tile; `guarded` says whether
         some are beyond the limit.
@@ -249,12 +250,23 @@ class StagedOperand:
         offset = place.offset(b)
         in_guards = place.inside(b, layout)
         if in_guards is not None:
-            inside = b.both(inside, in_guards)
+            if not self.tile.fill:
+                inside = b.both(inside, in_guards)
             offset = b.select(in_guards, offset, 0)
         value = b.load(self.source, (offset,))
         if self.tile.prologue:
             value = computed(b, self.tile, value)
+        if in_guards is not None and self.tile.fill:
+            value = b.select(in_guards, value, self._fill(value.type))
         return value if inside is None else b.select(inside, value, b.zero(value.type))
+
+    def _fill(self, type: Attribute) -> SSAValue:
+        """What is around the operand, as often as it takes to make that type."""
+        bits = bit_width(self.tile.element_type)
+        element = type.element_type if isinstance(type, VectorType) else type
+        width = bit_width(element)
+        number = sum((self.tile.fill % (1 << bits)) << at for at in range(0, width, bits))
+        return self.builder.integer(number, type)
 
     def _store(self, move: Move, value: SSAValue) -> None:
         b = self.builder

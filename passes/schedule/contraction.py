@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
     Float32Type,
+    IntegerAttr,
     IntegerType,
     MemRefType,
     TensorType,
@@ -191,9 +192,9 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
     """
     What an operand is in memory, and how many elements lie before it in each dimension.
 
-    A tensor that is another one padded with zeros needs no memory of its own: whoever reads it
-    reads the other one, and takes 0 outside. Nor does one that is computed from another one element
-    by element in the same dispatch.
+    A tensor that is another one with a constant around it needs no memory of its own: whoever
+    reads it reads the other one, and takes `fill_of` outside. Nor does one that is computed from
+    another one element by element in the same dispatch.
     """
     owner = value.owner
     match owner:
@@ -201,7 +202,7 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
             return owner.source, (0,) * len(shape_of(owner.source))
         case PaddedViewOp():
             value, low = owner.memref, owner.low.get_values()
-        case tensor.PadOp() if pads_with_zeros(owner):
+        case tensor.PadOp() if padding_of(owner) is not None:
             value, low = owner.source, owner.static_low.get_values()
         case _:
             low = (0,) * len(shape_of(value))
@@ -214,13 +215,39 @@ def packing_of(value: SSAValue) -> PackingAttr | None:
     return value.owner.packing if isinstance(value.owner, PackedViewOp) else None
 
 
+def fill_of(value: SSAValue) -> int:
+    """What an operand is where it lies outside of `storage`."""
+    match value.owner:
+        case PaddedViewOp(fill=IntegerAttr(value=number)):
+            return number.data
+        case tensor.PadOp() as op:
+            return padding_of(op) or 0
+        case _:
+            return 0
+
+
 def pads_with_zeros(op: tensor.PadOp) -> bool:
     """Whether a padding is known to be of zeros, and to be no cropping."""
+    return padding_of(op) == 0
+
+
+def padding_of(op: tensor.PadOp) -> int | None:
+    """
+    The number around a tensor: zero of any type, or a known integer.
+
+    None if it is another one or not known, or if the padding is a cropping.
+    """
     amounts = (*op.static_low.get_values(), *op.static_high.get_values())
-    if DYNAMIC_INDEX in amounts or min(amounts, default=0) < 0:
-        return False
     last = op.region.block.last_op
-    return last is not None and len(last.operands) == 1 and is_zero(last.operands[0])
+    if DYNAMIC_INDEX in amounts or min(amounts, default=0) < 0 or last is None:
+        return None
+    (number,) = last.operands
+    if is_zero(number):
+        return 0
+    if not isinstance(number.owner, arith.ConstantOp) or not isinstance(number.type, IntegerType):
+        return None
+    constant = number.owner.value
+    return constant.value.data if isinstance(constant, IntegerAttr) else None
 
 
 def _loops(map: AffineMap) -> list[int]:

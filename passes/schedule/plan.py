@@ -20,7 +20,13 @@ from xdsl_spirv.dialects.schedule import (
     StagedAttr,
     bit_width,
 )
-from xdsl_spirv.passes.schedule.contraction import Contraction, Prologue, element_type, packing_of
+from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
+    Prologue,
+    element_type,
+    fill_of,
+    packing_of,
+)
 from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.targets import Target
 
@@ -104,6 +110,8 @@ class StagedTile:
     """Whether elements along K are words in Workgroup memory: four 8-bit ones, for dot products."""
     prologue: Prologue = ()
     """What is computed of every element on its way to Workgroup memory, last operation first."""
+    fill: int = 0
+    """What is around the operand in memory where it is padded."""
 
     @property
     def element_bytes(self) -> int:
@@ -374,6 +382,7 @@ def staged_tile(
     as_bits: bool = False,
     packed: bool = False,
     prologue: Prologue = (),
+    fill: int = 0,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = 1 if packed else k_axis_of(layout)
@@ -389,6 +398,7 @@ def staged_tile(
         as_bits,
         packed,
         prologue,
+        fill,
     )
 
 
@@ -397,6 +407,7 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
 
     def tile(operand: int, path: StagedAttr | DirectAttr) -> StagedTile | PackedTile:
         element = contraction.element_types[operand]
+        value = contraction.b if operand else contraction.a
         sizes = (contraction.m, contraction.n)
         outer = (schedule.tile[operand], sizes[operand])
         inner = (schedule.tile[2], contraction.k)
@@ -406,8 +417,8 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
             layout = contraction.layouts[operand]
             prologue = contraction.prologues[operand]
             packed = kind == "dot"
-            return staged_tile(path, element, outer, inner, layout, as_bits, packed, prologue)
-        value = contraction.b if operand else contraction.a
+            fill = fill_of(value)
+            return staged_tile(path, element, outer, inner, layout, as_bits, packed, prologue, fill)
         packing = packing_of(value) or packing_for(contraction, schedule, operand)
         return PackedTile(packing, element, target.subgroup_size)
 
