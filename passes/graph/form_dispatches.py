@@ -57,7 +57,6 @@ from xdsl_spirv.passes.schedule.contraction import (
     contraction_of,
     element_type,
     padding_of,
-    pads_with_zeros,
     storage,
 )
 
@@ -174,9 +173,10 @@ def _is_read_through(value: SSAValue, found: Contraction) -> bool:
     An operand whose elements are all equal is memory like any other.
     """
     owner = value.owner
-    if value in (storage(found.a)[0], storage(found.b)[0]):
-        return isinstance(owner, tensor.PadOp) and padding_of(owner) is not None
-    return is_cheap(value) or (isinstance(owner, tensor.PadOp) and pads_with_zeros(owner))
+    if isinstance(owner, tensor.PadOp):
+        around = padding_of(owner)
+        return around == 0 or (around is not None and value in (found.a, found.b))
+    return value not in (storage(found.a)[0], storage(found.b)[0]) and is_cheap(value)
 
 
 def _init_as_epilogue(found: Contraction) -> Contraction:

@@ -255,7 +255,7 @@ class WindowKernel:
         return {loop: v for loop, v in chosen.items() if loop != self.made.sliding}
 
     def _load(self, loops: Loops, ahead: int) -> SSAValue:
-        """The invocation's element of the row, or the one `ahead` further; what surrounds it if there is none."""
+        """The invocation's element of the row, or the one `ahead` further, or what is outside."""
         b = self.builder
         at = b.plus(self._offset(self.input_elements, loops), ahead)
         inside = self._inside(loops, ahead)

@@ -20,6 +20,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl_spirv.dialects.linalg_named import QUANTIZED
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
+from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass
 from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
 from xdsl_spirv.runtime.compiler import context, parse_text
 
@@ -32,6 +33,13 @@ def rewritten(text: str, **options: Any) -> ModuleOp:
     module = parse_text(text, ctx=ctx)
     QuantizedContractionsPass(**options).apply(ctx, module)
     module.verify()
+    return module
+
+
+def lowered(text: str, target: str) -> ModuleOp:
+    ctx = context()
+    module = parse_text(text, ctx=ctx)
+    LinalgToSPIRVPass(target).apply(ctx, module)
     return module
 
 
@@ -241,6 +249,55 @@ def test_padding(pad: int, validate: Validate):
             window = whole[:, y : y + 5, x : x + 5 : 2] + 11
             expected += window @ (b[y, x].astype(np.int64) - 5)
     assert np.array_equal(found, expected)
+
+
+BOTH_PADDED = """func.func @main(%a: tensor<5x7xi8>, %b: tensor<9x6xi8>, %c: tensor<7x6xi32>)
+    -> tensor<7x6xi32> {
+  %x = arith.constant 77 : i8
+  %y = arith.constant -3 : i8
+  %p = tensor.pad %a low[1, 2] high[1, 2] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %x : i8
+  } : tensor<5x7xi8> to tensor<7x11xi8>
+  %q = tensor.pad %b low[1, 0] high[1, 0] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %y : i8
+  } : tensor<9x6xi8> to tensor<11x6xi8>
+  %r = linalg.matmul ins(%p, %q : tensor<7x11xi8>, tensor<11x6xi8>)
+    outs(%c : tensor<7x6xi32>) -> tensor<7x6xi32>
+  return %r : tensor<7x6xi32>
+}
+"""
+
+DEPTHWISE = """func.func @main(%a: tensor<1x8x10x14xi8>, %b: tensor<8x3x3xi8>,
+    %c: tensor<1x8x10x14xi32>) -> tensor<1x8x10x14xi32> {
+  %x = arith.constant 77 : i8
+  %p = tensor.pad %a low[0, 0, 1, 1] high[0, 0, 1, 1] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %x : i8
+  } : tensor<1x8x10x14xi8> to tensor<1x8x12x16xi8>
+  %r = linalg.depthwise_conv_2d_nchw_chw
+    ins(%p, %b : tensor<1x8x12x16xi8>, tensor<8x3x3xi8>)
+    outs(%c : tensor<1x8x10x14xi32>) -> tensor<1x8x10x14xi32>
+  return %r : tensor<1x8x10x14xi32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        (PADDED.replace("PAD", "-11"), "lavapipe"),
+        (BOTH_PADDED, "nvidia-h200"),
+        (DEPTHWISE, "lavapipe"),
+    ],
+    ids=["zero point", "both operands", "window"],
+)
+def test_paddings_are_read_through(text: str, target: str, validate: Validate):
+    """No kernel writes a padded tensor, whatever is around it."""
+    passes = f"linalg-to-spirv{{target={target}}}"
+    validate(text, passes, inputs=1)
+    assert "@pad" not in str(lowered(text, target))
 
 
 def test_sums_of_constants_are_folded():

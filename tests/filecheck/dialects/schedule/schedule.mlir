@@ -18,6 +18,9 @@ func.func @kernel(%m: memref<64x48xf16, #spirv.storage_class<StorageBuffer>>, %i
   // CHECK: %w = schedule.padded_view %m low = [0, 1] high = [2, 0] : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<66x49xf16, #spirv.storage_class<StorageBuffer>>
   // CHECK-GENERIC: "schedule.padded_view"(%m) <{low = array<i64: 0, 1>, high = array<i64: 2, 0>}>
   %w = schedule.padded_view %m low = [0, 1] high = [2, 0] : memref<64x48xf16, #spirv.storage_class<StorageBuffer>> to memref<66x49xf16, #spirv.storage_class<StorageBuffer>>
+  // CHECK: %x = schedule.padded_view %bytes low = [0] high = [2] fill = -11 : i8 : memref<4xi8> to memref<6xi8>
+  %bytes = memref.alloc() : memref<4xi8>
+  %x = schedule.padded_view %bytes low = [0] high = [2] fill = -11 : i8 : memref<4xi8> to memref<6xi8>
   // CHECK: schedule.collective {
   // CHECK-GENERIC: "schedule.collective"() ({
   schedule.collective {

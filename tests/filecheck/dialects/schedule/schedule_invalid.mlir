@@ -54,6 +54,14 @@ func.func @padded(%m: memref<4x6xf16>) {
 
 // -----
 
+// CHECK: a i16 cannot surround memref<4xi8>
+func.func @padded(%m: memref<4xi8>) {
+  %v = schedule.padded_view %m low = [1] high = [0] fill = 3 : i16 : memref<4xi8> to memref<5xi8>
+  return
+}
+
+// -----
+
 // CHECK: low and high need a number for each dimension of memref<4x6xf16>
 func.func @padded(%m: memref<4x6xf16>) {
   %v = schedule.padded_view %m low = [1] high = [0, 2] : memref<4x6xf16> to memref<5x8xf16>
