@@ -4,7 +4,7 @@ The `onnx` package's own node tests: what becomes of each of its cases, against 
     python scripts/onnx_backend.py                      all cases, compared with the status file
     python scripts/onnx_backend.py --sample 40 --seed 3 some of them
     python scripts/onnx_backend.py --only conv,gemm     those whose names hold one of these words
-    python scripts/onnx_backend.py --write              all cases, and the status file anew
+    python scripts/onnx_backend.py --write              all cases (or some), into the status file
     python scripts/onnx_backend.py --verbose            with the reason of everything that is not ok
 
 | status | meaning |
@@ -186,14 +186,15 @@ def read_expected() -> dict[str, str]:
 
 
 def write_expected(found: dict[str, tuple[str, str]]) -> None:
-    """The status file: counts, then a line for each case."""
-    counts = Counter(status for status, _ in found.values())
+    """The status file: counts, then a line for each case; what was not run stays as it was."""
+    statuses = read_expected() | {name: status for name, (status, _) in found.items()}
+    counts = Counter(statuses.values())
     head = [
         "# The onnx package's node cases: written by scripts/onnx_backend.py --write",
-        f"# onnx {import_module('onnx').__version__}: {len(found)} cases, "
+        f"# onnx {import_module('onnx').__version__}: {len(statuses)} cases, "
         + ", ".join(f"{n} {status}" for status, n in counts.most_common()),
     ]
-    lines = [f"{name} {found[name][0]}" for name in sorted(found)]
+    lines = [f"{name} {statuses[name]}" for name in sorted(statuses)]
     EXPECTED.write_text("\n".join([*head, *lines]) + "\n")
 
 
@@ -216,6 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, help="so many cases, chosen by --seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="words, of which one is in the name")
+    parser.add_argument("--names", help="exactly these cases")
     parser.add_argument("--target", help="compile, and run on the interpreter")
     parser.add_argument("--write", action="store_true", help="write the status file")
     parser.add_argument("--verbose", action="store_true")
@@ -227,6 +229,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [case.name for case in collect()]
     if options.only:
         names = [name for name in names if any(word in name for word in options.only.split(","))]
+    if options.names:
+        names = [name for name in names if name in set(options.names.split(","))]
     if options.sample:
         names = sorted(random.Random(options.seed).sample(names, min(options.sample, len(names))))
     found = run_all(names, options.target)
