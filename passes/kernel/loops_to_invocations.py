@@ -79,7 +79,8 @@ def _lower(collective: CollectiveOp, schedule: LoopsAttr, target: Target) -> Non
     collective.erase()
     block.add_ops(after)
     erase_unused(block)
-    use_vectors(block)
+    use_vectors(builder, block.args, schedule.elements.data)
+    erase_unused(block)
 
 
 def _check(

@@ -342,6 +342,13 @@ MOVES = (
         lambda x: x + x,
     ),
     Case(
+        "neighbours of rows",
+        moved("tensor<96xf32>", "tensor<64x96xf32>", "d1", "d0, d1"),
+        (floats(96),),
+        tensor_of("64x96xf32"),
+        lambda x: np.tile(x, (64, 1)),
+    ),
+    Case(
         "positive",
         elementwise("4x6", POSITIVE, "i1"),
         (floats(4, 6),),

@@ -1,0 +1,58 @@
+// RUN: xdsl-opt %s -p 'form-dispatches,assign-schedule{target=lavapipe},outline-dispatches,loops-to-invocations' --split-input-file | filecheck %s
+
+// Neighbours lie side by side in one buffer, not in the other: vectors for the result only.
+// CHECK:         sym_name = "kernels"
+// CHECK:         %d_vectors = schedule.flat_view %d : memref<128x64xf32, {{.*}}> to memref<2048xvector<4xf32>
+// CHECK:         %[[X:.*]] = memref.load %x_elements[
+// CHECK:         %[[V:.*]] = spirv.CompositeConstruct
+// CHECK-NEXT:    memref.store %[[V]], %d_vectors
+func.func @main(%x: tensor<64x128xf32>) -> tensor<128x64xf32> {
+  %e = tensor.empty() : tensor<128x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x128xf32>) outs(%e : tensor<128x64xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<128x64xf32>
+  func.return %r : tensor<128x64xf32>
+}
+
+// -----
+
+// An index that data decides is limited to the array.
+// CHECK:         %[[I:.*]] = arith.index_cast %{{.*}} : i32 to index
+// CHECK:         %[[LIMITED:.*]] = arith.minui %[[I]], %{{.*}} : index
+// CHECK:         memref.load %{{.*}}[%[[LIMITED]]]
+func.func @main(%x: tensor<13xf32>, %n: tensor<7xi32>) -> tensor<7xf32> {
+  %e = tensor.empty() : tensor<7xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%n : tensor<7xi32>) outs(%e : tensor<7xf32>) {
+  ^bb0(%a: i32, %o: f32):
+    %i = arith.index_cast %a : i32 to index
+    %v = tensor.extract %x[%i] : tensor<13xf32>
+    linalg.yield %v : f32
+  } -> tensor<7xf32>
+  func.return %r : tensor<7xf32>
+}
+
+// -----
+
+// A maximum passes on a NaN, so it is exchanged by rotations; what nobody reads is not computed.
+// CHECK-NOT:     arith.select %{{.*}} : i64
+// CHECK:         spirv.KHR.GroupNonUniformRotate <Subgroup>
+// CHECK-NEXT:    arith.maximumf
+func.func @main(%x: tensor<64x40xf32>) -> tensor<64xf32> {
+  %low = arith.constant -3.0e+38 : f32
+  %zero = arith.constant 0 : i64
+  %e = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%low : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %g = tensor.empty() : tensor<64xi64>
+  %h = linalg.fill ins(%zero : i64) outs(%g : tensor<64xi64>) -> tensor<64xi64>
+  %r, %k = "linalg.generic"(%x, %f, %h) <{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i)>], iterator_types = [#linalg.iterator_type<parallel>, #linalg.iterator_type<reduction>], operandSegmentSizes = array<i32: 1, 2>}> ({
+  ^bb0(%a: f32, %o: f32, %p: i64):
+    %i = linalg.index 1 : index
+    %j = arith.index_cast %i : index to i64
+    %c = arith.cmpf ogt, %a, %o : f32
+    %m = arith.maximumf %a, %o : f32
+    %s = arith.select %c, %j, %p : i64
+    linalg.yield %m, %s : f32, i64
+  }) : (tensor<64x40xf32>, tensor<64xf32>, tensor<64xi64>) -> (tensor<64xf32>, tensor<64xi64>)
+  func.return %r : tensor<64xf32>
+}
