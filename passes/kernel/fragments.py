@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAcces
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.matrices import MatrixCode
 from xdsl_spirv.passes.kernel.result import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -118,6 +119,11 @@ class FragmentTile(ResultTile):
 
     def _store_direct(self, values: Sequence[SSAValue]) -> None:
         b = self.builder
+        if not self.plan.contraction.epilogue.is_empty:
+            code = MatrixCode(b, self, self.code)
+            for at, value in zip(self._corners(), values, strict=True):
+                code.store(*at, value)
+            return
         target = self.code.results[0].memory
         stride = b.i32(self._stride())
         for at, value in zip(self._corners(), values, strict=True):

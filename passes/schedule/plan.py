@@ -9,6 +9,7 @@ target.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType, i32
 from xdsl.ir import Attribute
@@ -20,6 +21,7 @@ from xdsl_spirv.dialects.schedule import (
     StagedAttr,
     bit_width,
 )
+from xdsl_spirv.passes.schedule.componentwise import is_componentwise
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     Prologue,
@@ -308,8 +310,17 @@ class Plan:
 
     @property
     def stored_directly(self) -> bool:
-        """Whether fragments that lie inside the result may be stored as they are."""
-        return self.result_aligned and self.contraction.epilogue.is_empty
+        """Whether fragments that lie inside the result are stored without looking at elements."""
+        if not self.result_aligned:
+            return False
+        return self.contraction.epilogue.is_empty or self.is_componentwise
+
+    @cached_property
+    def is_componentwise(self) -> bool:
+        """Whether the epilogue is computed on whole fragments."""
+        return self.is_cooperative and is_componentwise(
+            self.contraction, self.schedule.instruction.sizes, self.target
+        )
 
     def _result_steps_are_multiples(self, of_bytes: int) -> bool:
         """Of everything that separates the rows of fragments of a row-major result."""

@@ -302,6 +302,19 @@ def return_(code: KernelCode, op: Operation) -> None:
     code.block.add_op(ReturnOp())
 
 
+ON_MATRICES: tuple[type[Operation], ...] = (
+    arithmetic.FAddOp,
+    arithmetic.FSubOp,
+    arithmetic.FMulOp,
+    arithmetic.FNegateOp,
+    arithmetic.IAddOp,
+    arithmetic.ISubOp,
+    arithmetic.IMulOp,
+    conversion.FConvertOp,
+    conversion.ConvertSToFOp,
+)
+"""Arithmetic on cooperative matrices, which kernels state as it is."""
+
 HANDLERS: dict[type[Operation], Convert] = {
     **kernel_scalars.HANDLERS,
     **kernel_math.HANDLERS,
@@ -330,6 +343,7 @@ HANDLERS: dict[type[Operation], Convert] = {
     FlatViewOp: flat_view,
     ElementPtrOp: element_ptr,
     **dict.fromkeys(GROUP, same),
+    **dict.fromkeys(ON_MATRICES, same),
     CooperativeMatrixLoadOp: same,
     CooperativeMatrixStoreOp: same,
     CooperativeMatrixMulAddOp: same,

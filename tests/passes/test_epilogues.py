@@ -60,10 +60,16 @@ def test_random_chains_on_the_interpreter(seeds: range, target: str, spirv_val: 
 def test_random_chains_on_lavapipe(
     seeds: range, run_on_lavapipe: Callable[..., None], job: type[Any]
 ):
+    right_on_lavapipe({seed: fused_workload(seed) for seed in seeds}, run_on_lavapipe, job)
+
+
+def right_on_lavapipe(
+    workloads: dict[int, FusedWorkload], run_on_lavapipe: Callable[..., None], job: type[Any]
+) -> None:
+    """Compile and run each workload, named by its seed."""
     jobs: list[Any] = []
     runs: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = []
-    for seed in seeds:
-        made = fused_workload(seed)
+    for seed, made in workloads.items():
         program = compile_module(parse_text(made.text()), "lavapipe")
         inputs = made.inputs(np.random.default_rng(seed))
         results = {
@@ -124,8 +130,35 @@ def requantized() -> FusedWorkload:
     return made
 
 
+def on_fragments(m: int = 64, n: int = 64) -> FusedWorkload:
+    """Bias, scale, residual and conversion: arithmetic that cooperative matrices do as they are."""
+    made = matmul("f16 -> f32", m, n, 32)
+    made.add("bias", ["%v = arith.addf %x, %y : f32"], "f32", made.operand("bias", (n,), "f32"))
+    made.add("scale", ["%v = arith.mulf %x, %y : f32"], "f32", made.operand("by", (n,), "f32"))
+    made.extra = (made.value, "f32")
+    residual = made.operand("residual", (m, n), "f32")
+    made.add("residual", ["%v = arith.addf %x, %y : f32"], "f32", residual)
+    made.add("to f16", ["%v = arith.truncf %x : f32 to f16"], "f16")
+    return made
+
+
+@pytest.mark.vulkan
+def test_arithmetic_on_fragments_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+    """Whole tiles; and tiles that reach beyond the result, which go element by element."""
+    right_on_lavapipe({1: on_fragments(), 2: on_fragments(40, 48)}, run_on_lavapipe, job)
+
+
+def test_arithmetic_on_fragments_needs_no_scratch(spirv_val: str):
+    program = compile_module(parse_text(on_fragments().text()), "nvidia-h200")
+    (code,) = program.code.values()
+    assert khronos.spirv_val(code.binary) == ""
+    assert code.text.count("spirv.KHR.CooperativeMatrixStore") % 2 == 0
+    assert "<RowMajor>, <NonPrivatePointer> : !spirv.ptr<f32, Workgroup>" not in code.text
+
+
 @pytest.mark.parametrize(
-    ("made", "target"), [(gelu_chain, "lavapipe"), (requantized, "nvidia-h200")]
+    ("made", "target"),
+    [(gelu_chain, "lavapipe"), (requantized, "nvidia-h200"), (on_fragments, "nvidia-h200")],
 )
 def test_every_stage_computes_the_same(
     made: Callable[[], FusedWorkload], target: str, validate: Callable[..., None]

@@ -87,3 +87,36 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 // CHECK: [[P:%.*]] = spirv.CompositeConstruct
 // CHECK-NEXT: [[S:%.*]] = arith.select %{{.*}}, [[P]], %{{.*}} : vector<4xf16>
 // CHECK: memref.store [[S]], %a_tile_elements
+
+// -----
+
+// Arithmetic and conversions need no position: whole fragments compute them. A row is loaded with
+// stride 0, and nothing passes through Workgroup memory.
+builtin.module attributes {schedule.target = "lavapipe"} {
+  func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>, %bias: tensor<8xf32>, %skip: tensor<8x8xf16>) -> tensor<8x8xf16> {
+    %z = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<8x8xf32>
+    %f = linalg.fill ins(%z : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 8>, b = staged<vector = 8>>} ins(%a, %b : tensor<8x8xf16>, tensor<8x8xf16>) outs(%f : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %er = tensor.empty() : tensor<8x8xf16>
+    %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%0, %bias, %skip : tensor<8x8xf32>, tensor<8xf32>, tensor<8x8xf16>) outs(%er : tensor<8x8xf16>) {
+    ^bb0(%x: f32, %y: f32, %s: f16, %o: f16):
+      %t = arith.addf %x, %y : f32
+      %u = arith.truncf %t : f32 to f16
+      %v = arith.addf %u, %s : f16
+      linalg.yield %v : f16
+    } -> tensor<8x8xf16>
+    func.return %1 : tensor<8x8xf16>
+  }
+}
+// CHECK: %skip_elements = schedule.flat_view
+// CHECK-NOT: %scratch
+// CHECK: [[ZERO:%.*]] = arith.constant 0 : i32
+// CHECK-NOT: %scratch
+// CHECK: [[ACC:%.*]] = spirv.KHR.CooperativeMatrixMulAdd
+// CHECK: [[ROW:%.*]] = spirv.KHR.CooperativeMatrixLoad %{{.*}}, [[ZERO]], <RowMajor> : !spirv.ptr<f32, StorageBuffer>, i32 -> !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
+// CHECK-NEXT: [[SUM:%.*]] = spirv.FAdd [[ACC]], [[ROW]]
+// CHECK-NEXT: [[HALF:%.*]] = spirv.FConvert [[SUM]]
+// CHECK: spirv.KHR.CooperativeMatrixLoad {{.*}} -> !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc>
+// CHECK-NEXT: [[R:%.*]] = spirv.FAdd [[HALF]]
+// CHECK: spirv.KHR.CooperativeMatrixStore %{{.*}}, [[R]],

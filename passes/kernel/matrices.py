@@ -1,0 +1,147 @@
+"""
+An epilogue on whole fragments: its operations on cooperative matrices, its operands loaded as such.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import arithmetic, conversion
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixLayout,
+    CooperativeMatrixUse,
+    Scope,
+)
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.graph.pointwise import body_ops
+from xdsl_spirv.passes.kernel.bodies import constant_of
+from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.elements import Access, ElementCode
+from xdsl_spirv.passes.kernel.result import ResultTile
+from xdsl_spirv.passes.schedule.componentwise import matrix_access
+from xdsl_spirv.passes.schedule.epilogue import Placed, definition, operand_of
+
+MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
+    arith.AddfOp: arithmetic.FAddOp,
+    arith.SubfOp: arithmetic.FSubOp,
+    arith.MulfOp: arithmetic.FMulOp,
+    arith.NegfOp: arithmetic.FNegateOp,
+    arith.AddiOp: arithmetic.IAddOp,
+    arith.SubiOp: arithmetic.ISubOp,
+    arith.MuliOp: arithmetic.IMulOp,
+    arith.ExtFOp: conversion.FConvertOp,
+    arith.TruncFOp: conversion.FConvertOp,
+    arith.SIToFPOp: conversion.ConvertSToFOp,
+}
+"""An operation on scalars -> the same on every component of a matrix."""
+
+
+class MatrixCode:
+    """The code of a subgroup's fragments, one after the other; operands are loaded once a place."""
+
+    def __init__(self, builder: KernelBuilder, tile: ResultTile, code: ElementCode):
+        self.builder, self.tile, self.code = builder, tile, code
+        self._loaded: dict[tuple[Placed, Index], SSAValue] = {}
+        self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
+
+    def store(self, row: Index, column: Index, accumulator: SSAValue) -> None:
+        """Store the results of the fragment that begins at `row` and `column`."""
+        known: dict[Placed, SSAValue] = {}
+        for placed, access in zip(self.code.epilogue.results, self.code.results, strict=True):
+            value = self._value(placed, row, column, accumulator, known)
+            pointer, stride, layout = self._place(access, row, column)
+            self.builder.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, layout))
+
+    def _place(
+        self, access: Access, row: Index, column: Index
+    ) -> tuple[SSAValue, SSAValue, CooperativeMatrixLayout]:
+        b = self.builder
+        found = matrix_access(access.layout)
+        assert found is not None, "asked of is_componentwise"
+        layout = CooperativeMatrixLayout
+        pointer = b.pointer(access.memory, (self.tile.offset(row, column, access.layout),))
+        kind = layout.RowMajorKHR if found.by_rows else layout.ColumnMajorKHR
+        return pointer, b.i32(found.stride), kind
+
+    def _matrix(self, element: Attribute) -> CooperativeMatrixType:
+        m, n = self.tile.m, self.tile.n
+        use = CooperativeMatrixUse.MatrixAccumulatorKHR
+        return CooperativeMatrixType(m, n, element, Scope.Subgroup, use)
+
+    def _constant(self, value: SSAValue) -> SSAValue:
+        """A scalar in every component."""
+        owner = constant_of(self.builder, value).owner
+        assert isinstance(owner, arith.ConstantOp)
+        number = owner.value
+        assert isinstance(number, IntegerAttr | FloatAttr)
+        key = (number, number.type)
+        if key not in self._constants:
+            made = ConstantOp(number, self._matrix(number.type))
+            self._constants[key] = self.builder.at_top(made)
+        return self._constants[key]
+
+    def _value(
+        self,
+        placed: Placed,
+        row: Index,
+        column: Index,
+        accumulator: SSAValue,
+        known: dict[Placed, SSAValue],
+    ) -> SSAValue:
+        """A value of the epilogue, as the matrix of this fragment."""
+        if placed.value is self.code.epilogue.root.value:
+            return accumulator
+        if placed not in known:
+            op = definition(placed.value)
+            match op:
+                case None:
+                    known[placed] = self._load(placed, row, column)
+                case linalg.ops.FillOp() | tensor.SplatOp():
+                    known[placed] = self._constant(op.operands[0])
+                case linalg.ops.GenericOp():
+                    inputs = [
+                        self._value(operand_of(placed, op, n), row, column, accumulator, known)
+                        for n in range(len(op.inputs))
+                    ]
+                    known[placed] = self._body(op, inputs)
+                case _:
+                    known[placed] = self._constant(placed.value)
+        return known[placed]
+
+    def _load(self, placed: Placed, row: Index, column: Index) -> SSAValue:
+        access = self.code.operands[placed]
+        at = self.tile.offset(row, column, access.layout)
+        if (placed, at) not in self._loaded:
+            pointer, stride, layout = self._place(access, row, column)
+            type = self._matrix(placed.element_type)
+            load = CooperativeMatrixLoadOp(pointer, stride, layout, type)
+            self._loaded[placed, at] = self.builder.add(load)
+        return self._loaded[placed, at]
+
+    def _body(self, op: linalg.ops.GenericOp, inputs: list[SSAValue]) -> SSAValue:
+        block = op.body.block
+        known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
+
+        def value_of(value: SSAValue) -> SSAValue:
+            if value not in known:
+                known[value] = self._constant(value)
+            return known[value]
+
+        for each in body_ops(block):
+            if isinstance(each, arith.ConstantOp):
+                continue
+            operands = [value_of(operand) for operand in each.operands]
+            made = MATRIX_OPERATIONS[type(each)].create(
+                operands=operands, result_types=[self._matrix(each.results[0].type)]
+            )
+            known[each.results[0]] = self.builder.add(made)
+        last = block.last_op
+        assert last is not None
+        return value_of(last.operands[0])
