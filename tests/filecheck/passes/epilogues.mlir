@@ -115,8 +115,9 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 // CHECK-NOT: %scratch
 // CHECK: [[ACC:%.*]] = spirv.KHR.CooperativeMatrixMulAdd
 // CHECK: [[ROW:%.*]] = spirv.KHR.CooperativeMatrixLoad %{{.*}}, [[ZERO]], <RowMajor> : !spirv.ptr<f32, StorageBuffer>, i32 -> !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
+// CHECK: [[SKIP:%.*]] = spirv.KHR.CooperativeMatrixLoad {{.*}} -> !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc>
 // CHECK-NEXT: [[SUM:%.*]] = spirv.FAdd [[ACC]], [[ROW]]
 // CHECK-NEXT: [[HALF:%.*]] = spirv.FConvert [[SUM]]
-// CHECK: spirv.KHR.CooperativeMatrixLoad {{.*}} -> !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc>
-// CHECK-NEXT: [[R:%.*]] = spirv.FAdd [[HALF]]
+// CHECK-NEXT: [[R:%.*]] = spirv.FAdd [[HALF]], [[SKIP]]
 // CHECK: spirv.KHR.CooperativeMatrixStore %{{.*}}, [[R]],
+// CHECK-NEXT: "gpu.return"
