@@ -139,6 +139,8 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
     parameters = [n for n in order if n not in names and n in PARAMETERS.values()]
     shuffled = [n for n in names if n in order] + parameters != order
     needs_result = any(not isinstance(d, VarResultDef) for _, d in definition.results)
+    if instruction.has_result and not definition.results:
+        return _symbol
     sized = any(isinstance(o, AttrSizedOperandSegments) for o in definition.options)
 
     def decode(known: Known, words: Sequence[int]) -> Operation:
@@ -175,6 +177,11 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
         return op
 
     return decode
+
+
+def _symbol(known: Known, words: Sequence[int]) -> Operation:
+    """What has a symbol instead of a result stands outside of functions only."""
+    raise NotDeclared("a function has no symbols")
 
 
 def has_several_segments(cls: type[IRDLOperation]) -> bool:
