@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp, f16, f64, i64
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
@@ -81,6 +81,29 @@ def _lower(collective: CollectiveOp, schedule: LoopsAttr, target: Target) -> Non
     erase_unused(block)
     use_vectors(builder, block.args, schedule.elements.data)
     erase_unused(block)
+    _check_types(block, target)
+
+
+NEEDS: tuple[tuple[Attribute, str], ...] = (
+    (i64, "int64"),
+    (f64, "float64"),
+    (f16, "float16"),
+)
+"""What a device must have to compute in a type."""
+
+
+def _check_types(block: Block, target: Target) -> None:
+    """Refuse what the target cannot compute in."""
+    for op in block.walk():
+        for value in op.results:
+            for type, feature in NEEDS:
+                if value.type == type and feature not in target.features:
+                    refuse(
+                        PASS,
+                        op,
+                        f"{target.name} does not compute in {type} (no {feature}): narrow it "
+                        "in the model",
+                    )
 
 
 def _check(

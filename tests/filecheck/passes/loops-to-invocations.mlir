@@ -36,7 +36,7 @@ func.func @main(%x: tensor<13xf32>, %n: tensor<7xi32>) -> tensor<7xf32> {
 
 // A maximum passes on a NaN, so it is exchanged by rotations; what nobody reads is not computed.
 // CHECK-NOT:     arith.select %{{.*}} : i64
-// CHECK:         spirv.KHR.GroupNonUniformRotate <Subgroup>
+// CHECK:         spirv.GroupNonUniformRotateKHR <Subgroup>
 // CHECK-NEXT:    arith.maximumf
 func.func @main(%x: tensor<64x40xf32>) -> tensor<64xf32> {
   %low = arith.constant -3.0e+38 : f32

@@ -1,0 +1,52 @@
+// RUN: xdsl-opt %s -p 'loops-to-invocations' --verify-diagnostics --split-input-file | filecheck %s
+
+// CHECK: loops-to-invocations: 'schedule.collective' in @f: workgroup = 12 is no multiple of the 8 invocations of a subgroup: 16 would be
+builtin.module attributes {schedule.target = "lavapipe"} {
+  "gpu.module"() <{sym_name = "kernels"}> ({
+    "gpu.func"() <{function_type = (memref<4xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
+    ^bb0(%d: memref<4xf32, #spirv.storage_class<StorageBuffer>>):
+      schedule.collective attributes {schedule = #schedule.loops<workgroup = 12, workgroups = 1, reduce = workgroup>} {
+        %c = arith.constant 1.0 : f32
+        linalg.fill ins(%c : f32) outs(%d : memref<4xf32, #spirv.storage_class<StorageBuffer>>)
+      }
+      "gpu.return"() : () -> ()
+    }) {sym_name = "f", gpu.known_block_size = array<i32: 12, 1, 1>} : () -> ()
+  }) : () -> ()
+}
+
+// -----
+
+// CHECK: loops-to-invocations: 'linalg.generic' in @f: it reads %d, which the kernel writes
+builtin.module attributes {schedule.target = "lavapipe"} {
+  "gpu.module"() <{sym_name = "kernels"}> ({
+    "gpu.func"() <{function_type = (memref<4xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
+    ^bb0(%d: memref<4xf32, #spirv.storage_class<StorageBuffer>>):
+      schedule.collective attributes {schedule = #schedule.loops<workgroup = 8, workgroups = 1>} {
+        linalg.generic {indexing_maps = [affine_map<(i) -> (-i + 3)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%d : memref<4xf32, #spirv.storage_class<StorageBuffer>>) outs(%d : memref<4xf32, #spirv.storage_class<StorageBuffer>>) {
+        ^bb0(%x: f32, %o: f32):
+          linalg.yield %x : f32
+        }
+      }
+      "gpu.return"() : () -> ()
+    }) {sym_name = "f", gpu.known_block_size = array<i32: 8, 1, 1>} : () -> ()
+  }) : () -> ()
+}
+
+// -----
+
+// CHECK: loops-to-invocations: 'memref.alloc' (%t) in @f: elements are read that nobody has written
+builtin.module attributes {schedule.target = "lavapipe"} {
+  "gpu.module"() <{sym_name = "kernels"}> ({
+    "gpu.func"() <{function_type = (memref<4xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
+    ^bb0(%d: memref<4xf32, #spirv.storage_class<StorageBuffer>>):
+      schedule.collective attributes {schedule = #schedule.loops<workgroup = 8, workgroups = 1>} {
+        %t = memref.alloc() : memref<4xf32>
+        linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%t : memref<4xf32>) outs(%d : memref<4xf32, #spirv.storage_class<StorageBuffer>>) {
+        ^bb0(%x: f32, %o: f32):
+          linalg.yield %x : f32
+        }
+      }
+      "gpu.return"() : () -> ()
+    }) {sym_name = "f", gpu.known_block_size = array<i32: 8, 1, 1>} : () -> ()
+  }) : () -> ()
+}
