@@ -5,6 +5,7 @@ The `onnx` package's own node tests: what becomes of each of its cases, against 
     python scripts/onnx_backend.py --sample 40 --seed 3 some of them
     python scripts/onnx_backend.py --only conv,gemm     those whose names hold one of these words
     python scripts/onnx_backend.py --write              all cases (or some), into the status file
+    python scripts/onnx_backend.py --write --missing    those that are not in it yet
     python scripts/onnx_backend.py --verbose            with the reason of everything that is not ok
 
 | status | meaning |
@@ -37,7 +38,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
-CHUNK = 60
+CHUNK = 20
 SECONDS_A_CHUNK = 1500
 
 FAMILIES = ("matmul", "gemm", "conv", "pool", "softmax", "layer_normalization")
@@ -149,8 +150,14 @@ def run_chunk(names: list[str], target: str | None) -> None:
                 print(json.dumps([case.name, status, reason]), flush=True)
 
 
-def run_all(names: list[str], target: str | None) -> dict[str, tuple[str, str]]:
-    """The outcome of each case; a case that ends its process is a crash, and the rest go on."""
+def run_all(
+    names: list[str], target: str | None, write: bool = False
+) -> dict[str, tuple[str, str]]:
+    """
+    The outcome of each case; a case that ends its process is a crash, and the rest go on.
+
+    With `write` the status file is brought up to date after every chunk.
+    """
     found: dict[str, tuple[str, str]] = {}
     left = list(names)
     while left:
@@ -174,6 +181,8 @@ def run_all(names: list[str], target: str | None) -> dict[str, tuple[str, str]]:
         if rest:
             found[rest[0]] = ("crash", reason)
         left = [name for name in left if name not in found]
+        if write:
+            write_expected(found)
         print(f"\r{len(found)} of {len(names)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return found
@@ -217,6 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, help="so many cases, chosen by --seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="words, of which one is in the name")
+    parser.add_argument("--missing", action="store_true", help="those without a status yet")
     parser.add_argument("--names", help="exactly these cases")
     parser.add_argument("--target", help="compile, and run on the interpreter")
     parser.add_argument("--write", action="store_true", help="write the status file")
@@ -233,10 +243,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = [name for name in names if name in set(options.names.split(","))]
     if options.sample:
         names = sorted(random.Random(options.seed).sample(names, min(options.sample, len(names))))
-    found = run_all(names, options.target)
+    if options.missing:
+        names = [name for name in names if name not in read_expected()]
+    found = run_all(names, options.target, options.write)
     report(found, options.verbose)
     if options.write:
-        write_expected(found)
         return 0
     expected = read_expected()
     changed = [name for name in names if expected.get(name) != found[name][0]]
