@@ -297,7 +297,7 @@ def test_paddings_are_read_through(text: str, target: str, validate: Validate):
     """No kernel writes a padded tensor, whatever is around it."""
     passes = f"linalg-to-spirv{{target={target}}}"
     validate(text, passes, inputs=1)
-    assert "@pad" not in str(lowered(text, target))
+    assert "@move_" not in str(lowered(text, target))
 
 
 def test_sums_of_constants_are_folded():
