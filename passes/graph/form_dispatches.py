@@ -236,6 +236,7 @@ def _is_spread(op: Operation) -> bool:
 def _add_prologue(group: Group, operand: SSAValue, found: Contraction) -> None:
     """What computes an operand from one tensor, element by element, for this root only."""
     owner = operand.owner
+    padded: tensor.PadOp | None = None
     if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
         padded = owner
         operand, owner = padded.source, padded.source.owner
@@ -248,6 +249,8 @@ def _add_prologue(group: Group, operand: SSAValue, found: Contraction) -> None:
         budget -= _cost(owner)
         if budget < 0 or len(users_of(operand, group.block)) > 1:
             return
+        if padded is not None:
+            group.add(padded)
         group.add(owner)
         operand = owner.inputs[0]
         owner = operand.owner

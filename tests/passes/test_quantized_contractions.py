@@ -398,6 +398,14 @@ def test_dequantized(channels: bool, zero: int, pad: bool):
     assert str(rewritten(text, dequantized=False)) == str(parse_text(text))
 
 
+def test_a_sign_is_changed_under_a_padding():
+    """In the kernel of the convolution, where the target multiplies bytes of one sign only."""
+    module = lowered(dequantized(True, 117, True), "lavapipe")
+    module.verify()
+    assert "spirv.BitwiseXor" in str(module)
+    assert "@move_" not in str(module)
+
+
 def test_a_sum_that_could_leave_32_bits_stays_in_floats():
     """255 * 128 * 70,000 is more than 2^31."""
     four = "affine_map<(i, j) -> (i, j)>"
