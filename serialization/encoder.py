@@ -460,6 +460,8 @@ class ModuleEncoder:
         section = Section.FUNCTIONS if func.body.blocks else Section.DECLARATIONS
         self.words.sections[section] += words
         self._uses[func.sym_name.data] = self._in_use
+        # What follows a function, its entry point say, is no use of the function's.
+        self._in_use = set()
         self._decorate_all(
             self.symbol(func.sym_name.data, func),
             func,

@@ -467,6 +467,19 @@ def test_interface_lists_what_calls_use(version: str, listed: list[int]):
     assert [o.value for o in operands[3:]] == [variables[i] for i in listed]
 
 
+def test_an_interface_lists_nothing_of_another_entry_point():
+    text = INTERFACE.format(version="1.6").rstrip().removesuffix("}")
+    text += """
+  spirv.func @other() "None" {
+    spirv.Return
+  }
+  spirv.EntryPoint "GLCompute" @other
+}"""
+    first, second = (row.operands[3:] for row in rows(encode(parse(text)), "OpEntryPoint"))
+    assert len(first) == 2
+    assert second == []
+
+
 def test_memory_operands_have_their_parameters():
     data = binary(
         """
