@@ -91,7 +91,7 @@ class TorchMLIR:
                 )
         self._errors = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "xdsl_spirv.frontends.torch_mlir_worker"],
+            [sys.executable, "-P", "-m", "xdsl_spirv.frontends.torch_mlir_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -26,7 +26,7 @@ from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractions
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.schedule.space import candidates
-from xdsl_spirv.passes.schedule.tuned import SCHEMA_VERSION, forced, key_of
+from xdsl_spirv.passes.schedule.tuned import SCHEMA_VERSION, forced, key_of, parse_schedule
 from xdsl_spirv.passes.schedule.window import choose_window
 from xdsl_spirv.runtime.check import check
 from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
@@ -95,7 +95,7 @@ class Search:
                 elif key not in found:
                     self.say(key)
                     schedules = candidates(contraction, self.target, self.most)
-                    found[key] = list(self._tried(key, schedules))
+                    found[key] = self._again(key, list(self._tried(key, schedules)))
         finally:
             self._close()
         return found
@@ -117,6 +117,24 @@ class Search:
                 f"  {number}/{len(schedules)} {took}{top}: {schedule} {outcome.cause}".rstrip()
             )
             yield outcome
+
+    def _again(self, key: str, outcomes: list[Outcome]) -> list[Outcome]:
+        """
+        The outcomes, with the default, which came first, measured once more.
+
+        Others are compared with it, and a device that was idle before the first run may still have
+        had its low clock in it.
+        """
+        first, *others = outcomes
+        times = [other.microseconds for other in others if other.microseconds is not None]
+        if first.microseconds is None or not times or first.microseconds <= min(times):
+            return outcomes
+        schedule = parse_schedule(first.schedule)
+        again = self._outcome(key, schedule, None)
+        if again.microseconds is None or again.microseconds >= first.microseconds:
+            return outcomes
+        append(self.results, again)
+        return [again, *others]
 
     def _opened(self) -> IsolatedDevice:
         if self.device is None:

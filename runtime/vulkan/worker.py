@@ -65,7 +65,7 @@ class Worker:
         # Where there is no loader nobody has to be started to find out.
         open_library()
         self.process = subprocess.Popen(
-            [*python_command(), "-m", "xdsl_spirv.runtime.vulkan.serve"],
+            [*python_command(), "-P", "-m", "xdsl_spirv.runtime.vulkan.serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=_environment(),
