@@ -13,6 +13,11 @@ import pytest
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
 CODE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 COMMANDS = re.findall(r"^    (xdsl-(?:opt|spirv) .*?)(?:  +#.*)?$", README, re.MULTILINE)
+USERS_MODEL = "model.onnx"
+"""What only a reader has; tests/frontends runs models."""
+
+DOCTOR = "xdsl-spirv doctor"
+"""Its exit status says what there is."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,8 @@ def test_the_commands_run_one_after_the_other(folder: Path):
     assert len(COMMANDS) >= 8
     printed = ""
     for command in COMMANDS:
-        printed += shell(command, folder)
+        if USERS_MODEL not in command:
+            printed += shell(f"{command} || true" if command == DOCTOR else command, folder)
     assert "within the bound" in printed
     assert "spirv.KHR.CooperativeMatrixMulAdd" in printed
     assert "; SPIR-V" in printed
