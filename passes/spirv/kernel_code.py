@@ -237,6 +237,10 @@ def storage_class(type: MemRefType) -> StorageClass | None:
 def check_size(type: MemRefType, op: Operation) -> int:
     """The number of elements of a static memref whose elements 32-bit integers can count."""
     shape = type.get_shape()
+    element = type.element_type
+    scalar = element.element_type if isinstance(element, VectorType) else element
+    if not isinstance(scalar, FixedBitwidthType):
+        refuse(PASS, op, f"{type} has elements that no buffer holds: use integers or floats")
     if DYNAMIC_INDEX in shape:
         refuse(PASS, op, f"{type} has a dynamic shape: make it static")
     count = prod(shape)

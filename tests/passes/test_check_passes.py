@@ -108,6 +108,9 @@ PIPELINES = {
     "linalg-to-spirv": ["linalg-to-spirv{target=lavapipe}", "linalg-to-spirv{target=nvidia-h200}"],
     "spirv-specialize": ["spirv-specialize{defaults=true}"],
     "spirv-update-vce": ["spirv-update-vce"],
+    "spirv-to-glsl450-memory-model": [
+        "spirv-cooperative-matrix-to-invocations,spirv-to-glsl450-memory-model"
+    ],
 }
 """Passes with parameters; those of `linalg-to-spirv` are checked one by one as part of it."""
 
