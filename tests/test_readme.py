@@ -13,6 +13,10 @@ import pytest
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
 CODE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 COMMANDS = re.findall(r"^    (xdsl-(?:opt|spirv) .*?)(?:  +#.*)?$", README, re.MULTILINE)
+COOKBOOK = (Path(__file__).resolve().parent.parent / "docs" / "cookbook.md").read_text()
+RECIPES = re.findall(r"^    (xdsl-(?:opt|spirv) .*)$", COOKBOOK, re.MULTILINE)
+ON_A_DEVICE = "--device"
+
 USERS_MODEL = "model.onnx"
 """What only a reader has; tests/frontends runs models."""
 
@@ -53,6 +57,13 @@ def test_the_commands_run_one_after_the_other(folder: Path):
     assert "within the bound" in printed
     assert "spirv.KHR.CooperativeMatrixMulAdd" in printed
     assert "; SPIR-V" in printed
+
+
+def test_the_recipes_run_one_after_the_other(folder: Path):
+    assert len(RECIPES) >= 8
+    for command in RECIPES:
+        if ON_A_DEVICE not in command:
+            shell(command, folder)
 
 
 def test_the_python_runs(folder: Path):
