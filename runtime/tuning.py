@@ -81,6 +81,7 @@ class Search:
     def __post_init__(self) -> None:
         self.device: IsolatedDevice | None = None
         self.done = {(o.key, o.schedule, o.device): o for o in read_results(self.results)}
+        self.begun: set[str] = set()
         self.inputs: dict[str, Array] = {}
         self.expected: dict[str, Array] | None = None
 
@@ -95,7 +96,8 @@ class Search:
                 elif key not in found:
                     self.say(key)
                     schedules = candidates(contraction, self.target, self.most)
-                    found[key] = self._again(key, list(self._tried(key, schedules)))
+                    outcomes = list(self._tried(key, schedules))
+                    found[key] = self._again(key, outcomes) if key in self.begun else outcomes
         finally:
             self._close()
         return found
@@ -108,6 +110,7 @@ class Search:
             outcome = known or self._outcome(key, schedule, best)
             if known is None:
                 append(self.results, outcome)
+                self.begun.add(key)
             if outcome.microseconds is not None:
                 if best is None or outcome.microseconds < (best.microseconds or 0):
                     best = outcome

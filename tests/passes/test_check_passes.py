@@ -109,7 +109,7 @@ PIPELINES = {
     "spirv-specialize": ["spirv-specialize{defaults=true}"],
     "spirv-update-vce": ["spirv-update-vce"],
     "spirv-to-glsl450-memory-model": [
-        "spirv-cooperative-matrix-to-invocations,spirv-to-glsl450-memory-model"
+        "spirv-cooperative-matrix-to-invocations,spirv-update-vce,spirv-to-glsl450-memory-model"
     ],
 }
 """Passes with parameters; those of `linalg-to-spirv` are checked one by one as part of it."""

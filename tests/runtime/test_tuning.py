@@ -210,7 +210,8 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     assert done.returncode == 0, done.stderr
     assert "2 candidates: 2 ok" in done.stdout
     lines = (tmp_path / "results.jsonl").read_text()
-    assert len(lines.splitlines()) == 2
+    # The default may have been measured once more.
+    assert len(lines.splitlines()) in (2, 3)
     (entry,) = json.loads((tmp_path / "lavapipe.json").read_text())["entries"].values()
     assert entry["candidates"] == 2
     parse_schedule(entry["schedule"])
