@@ -44,7 +44,6 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     NotLoops,
     Padded,
     Patched,
-    Reader,
     Reshaped,
     Shape,
     Sliced,
@@ -53,6 +52,7 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     Unwritten,
 )
 from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
+from xdsl_spirv.passes.kernel.loops_reader import Reader
 
 Point: TypeAlias = tuple[Index, ...]
 

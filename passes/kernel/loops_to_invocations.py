@@ -26,11 +26,12 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
 from xdsl_spirv.passes.kernel.builder import Condition, Index
-from xdsl_spirv.passes.kernel.loops_arrays import NotLoops, Result, results_of_collective
+from xdsl_spirv.passes.kernel.loops_arrays import NotLoops, Result
 from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder, erase_unused
 from xdsl_spirv.passes.kernel.loops_code import LoopsCode
 from xdsl_spirv.passes.kernel.loops_groups import Lanes, group_of
 from xdsl_spirv.passes.kernel.loops_nests import Nest, columns_of, nests_of
+from xdsl_spirv.passes.kernel.loops_reader import results_of_collective
 from xdsl_spirv.passes.kernel.loops_vectors import use_vectors
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.target import target_of

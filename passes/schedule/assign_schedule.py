@@ -113,12 +113,13 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
         best: tuple[float, ContractionAttr] | None = None
         for candidate in candidates:
             made = plan(contraction, candidate.schedule, target)
-            if best is not None and cost(made, candidate.rate) >= best[0]:
+            seconds = cost(made, candidate.rate)
+            if best is not None and seconds >= best[0]:
                 continue
             if any(problems_of(made)):
                 rejected.append(made)
             else:
-                best = cost(made, candidate.rate), candidate.schedule
+                best = seconds, candidate.schedule
         if best is not None:
             return best[1]
     check(rejected[-1])

@@ -11,9 +11,10 @@ from __future__ import annotations
 from math import prod
 
 from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr
-from xdsl_spirv.passes.kernel.loops_arrays import NotLoops, results_of_dispatch
+from xdsl_spirv.passes.kernel.loops_arrays import NotLoops
 from xdsl_spirv.passes.kernel.loops_groups import combinations_of
 from xdsl_spirv.passes.kernel.loops_nests import Nest, columns_of, nests_of, reductions_of
+from xdsl_spirv.passes.kernel.loops_reader import results_of_dispatch
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.targets import Target
 

@@ -4,6 +4,7 @@ Compiled programs on a device: program.json's records as work, arrays in and out
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -91,7 +92,7 @@ class Loaded(Protocol):
 L = TypeVar("L", bound=Loaded)
 
 
-class Executor(Generic[L]):
+class Executor(ABC, Generic[L]):
     """
     What runs programs: it keeps the latest `KEPT` of them ready, so that a second call is fast.
 
@@ -102,11 +103,13 @@ class Executor(Generic[L]):
         self.timeout = timeout
         self._ready: OrderedDict[int, tuple[Program, L]] = OrderedDict()
 
+    @abstractmethod
     def load(self, work: Work, statistics: bool = False) -> L:
-        raise NotImplementedError
+        """Make work ready to run."""
 
+    @abstractmethod
     def unload(self, loaded: L) -> None:
-        raise NotImplementedError
+        """Take back what `load` made."""
 
     def ready(self, program: Program) -> L:
         """The program, loaded; the one that was not used for longest makes room."""

@@ -1,0 +1,461 @@
+"""
+Operations read as arrays: what each tensor or buffer holds after them.
+
+The same reader takes a `schedule.collective` (buffers, in the order of the writes) and the body of
+a `schedule.dispatch` (tensors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import arith, bufferization, linalg, memref, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    MemRefType,
+    TensorType,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.traits import IsTerminator
+
+from xdsl_spirv.dialects.schedule import DispatchOp, PaddedViewOp, YieldOp
+from xdsl_spirv.passes.kernel.loops_arrays import (
+    Array,
+    Computed,
+    Filled,
+    Literal,
+    Loops,
+    NotLoops,
+    Padded,
+    Patched,
+    Reshaped,
+    Result,
+    Shape,
+    Sliced,
+    Stored,
+    Transposed,
+    Unwritten,
+    shaped,
+)
+
+
+@dataclass(frozen=True)
+class _View:
+    """A memref that is part of another one: how to read it, and what a write through it makes."""
+
+    source: SSAValue
+    read: Callable[[Array], Array]
+    write: Callable[[Array, Array], Array]
+
+
+class Reader:
+    """Reads operations in order; `arrays` is what each tensor or buffer holds by now."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self.arrays: dict[SSAValue, Array] = {}
+        self.views: dict[SSAValue, _View] = {}
+        self.written: dict[SSAValue, None] = {}
+        self.loaded: dict[Operation, Array] = {}
+        """What a load that stands outside every loop reads."""
+
+    def read(self, ops: Iterable[Operation] | None = None) -> None:
+        for op in self.block.ops if ops is None else ops:
+            handler = HANDLERS.get(type(op))
+            if handler is None and isinstance(op, LinalgStructuredOperation):
+                handler = structured
+            if handler is not None:
+                handler(self, op)
+            elif op.has_trait(IsTerminator):
+                continue
+            elif op.regions or any(
+                isinstance(value.type, TensorType | MemRefType)
+                for value in (*op.operands, *op.results)
+            ):
+                raise NotLoops(op, "there is no lowering to loops for this operation")
+
+    def array(self, value: SSAValue, op: Operation) -> Array:
+        """What a tensor or a buffer holds at this point."""
+        view = self.views.get(value)
+        if view is not None:
+            return view.read(self.array(view.source, op))
+        if value not in self.arrays:
+            shape, element = shaped(value, op)
+            self.arrays[value] = Stored(shape, element, value)
+        return self.arrays[value]
+
+    def define(self, op: Operation, number: int, array: Array) -> None:
+        """An operation's output number `number`: its result, or what its buffer holds from now."""
+        if op.results:
+            self.arrays[op.results[number]] = array
+            return
+        outputs: Sequence[SSAValue] = getattr(op, "outputs", ()) or op.operands[-1:]
+        self.write(outputs[number], array, op)
+
+    def write(self, value: SSAValue, array: Array, op: Operation) -> None:
+        """A buffer holds an array from now on."""
+        view = self.views.get(value)
+        if view is None:
+            self.arrays[value] = array
+            self.written[value] = None
+            return
+        if view.source not in self.views and view.source not in self.arrays:
+            # Nobody has read it: what a kernel writes is new memory.
+            shape, element = shaped(view.source, op)
+            self.arrays[view.source] = Unwritten(shape, element, op)
+        self.write(view.source, view.write(self.array(view.source, op), array), op)
+
+
+def results_of_collective(block: Block) -> tuple[Reader, list[Result]]:
+    """What a collective writes to the buffers of its kernel, in the order of the first write."""
+    reader = Reader(block)
+    reader.read()
+    outside = [value for value in reader.written if _is_outside(value, block)]
+    return reader, [Result(reader.arrays[value], value) for value in outside]
+
+
+def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
+    """What a dispatch yields."""
+    reader = Reader(dispatch.body.block)
+    reader.read()
+    yielded = [reader.array(value, dispatch) for value in dispatch.yielded]
+    return reader, [Result(a, v) for a, v in zip(yielded, dispatch.outputs, strict=True)]
+
+
+def results_of_operations(
+    ops: Sequence[Operation], values: Sequence[SSAValue]
+) -> tuple[Reader, list[Result]]:
+    """What some operations of a block, on tensors, make of what comes from the others."""
+    block = ops[0].parent_block()
+    assert block is not None
+    reader = Reader(block)
+    reader.read(ops)
+    return reader, [Result(reader.array(value, ops[-1]), value) for value in values]
+
+
+def _is_outside(value: SSAValue, block: Block) -> bool:
+    owner = value.owner
+    return isinstance(owner, Block) or owner.parent_block() is not block
+
+
+# Structured operations
+
+
+def structured(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, LinalgStructuredOperation)
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    kinds = [attribute.data for attribute in op.get_iterator_types()]
+    outputs = list(op.outputs)
+    inputs = list(op.operands)[: len(op.operands) - len(outputs)]
+    _loops(
+        reader,
+        op,
+        op.body.block,
+        inputs,
+        outputs,
+        maps,
+        [k != IteratorType.PARALLEL for k in kinds],
+    )
+
+
+def _loops(
+    reader: Reader,
+    op: Operation,
+    body: Block,
+    inputs: Sequence[SSAValue],
+    outputs: Sequence[SSAValue],
+    maps: list[AffineMap],
+    reduction: list[bool],
+) -> None:
+    """Loops over operands; each output becomes what they compute."""
+    shapes = [_shape_or_scalar(value, op) for value in (*inputs, *outputs)]
+    sizes = _sizes(maps, shapes, op)
+    taken: list[Array | SSAValue] = [
+        reader.array(v, op) if isinstance(v.type, TensorType | MemRefType) else v for v in inputs
+    ]
+    loops = Loops(
+        op,
+        body,
+        sizes,
+        tuple(reduction),
+        taken,
+        [reader.array(value, op) for value in outputs],
+        maps,
+        _captured(reader, op, body),
+    )
+    loops.inverse = [_inverse(loops, map) for map in loops.output_maps]
+    for number, value in enumerate(outputs):
+        shape, element = shaped(value, op)
+        reader.define(op, number, Computed(shape, element, loops, number))
+
+
+def _shape_or_scalar(value: SSAValue, op: Operation) -> Shape:
+    if isinstance(value.type, TensorType | MemRefType):
+        return shaped(value, op)[0]
+    return ()
+
+
+def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) -> Shape:
+    """The trip count of each loop, from the operands whose maps name it alone."""
+    sizes: dict[int, int] = {}
+    for map, shape in zip(maps, shapes, strict=True):
+        for expr, size in zip(map.results, shape, strict=True):
+            if isinstance(expr, AffineDimExpr):
+                sizes.setdefault(expr.position, size)
+    count = maps[0].num_dims
+    missing = [loop for loop in range(count) if loop not in sizes]
+    if missing:
+        raise NotLoops(op, f"no operand gives the size of loop d{missing[0]}")
+    return tuple(sizes[loop] for loop in range(count))
+
+
+def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
+    """The loop of each dimension of an output; None where its index is 0."""
+    found: list[int | None] = []
+    for expr in map.results:
+        if isinstance(expr, AffineDimExpr) and expr.position not in found:
+            found.append(expr.position)
+        elif expr == AffineExpr.constant(0):
+            found.append(None)
+        else:
+            raise NotLoops(
+                loops.op, f"an output is indexed by {expr}: only loops, each once, can index one"
+            )
+    for loop, size in enumerate(loops.sizes):
+        if loop not in found and not loops.reduction[loop] and size != 1:
+            raise NotLoops(loops.op, f"the parallel loop d{loop} does not index every output")
+    if any(loop is not None and loops.reduction[loop] for loop in found):
+        raise NotLoops(loops.op, "a reduction loop indexes an output")
+    return tuple(found)
+
+
+def _captured(reader: Reader, op: Operation, body: Block) -> dict[SSAValue, Array]:
+    """The arrays that a body reads element by element."""
+    found: dict[SSAValue, Array] = {}
+    for inner in body.walk():
+        if isinstance(inner, tensor.ExtractOp | memref.LoadOp):
+            source = inner.operands[0]
+            found[source] = reader.array(source, op)
+    return found
+
+
+def _reduce(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, linalg.ops.ReduceOp)
+    shape, _ = shaped(op.input, op)
+    dims = [int(axis) for axis in op.dimensions.get_values()]
+    rank = len(shape)
+    kept = tuple(AffineDimExpr(axis) for axis in range(rank) if axis not in dims)
+    maps = [AffineMap.identity(rank), AffineMap(rank, 0, kept)]
+    reduction = [axis in dims for axis in range(rank)]
+    _loops(reader, op, op.region.block, [op.input], [op.init], maps, reduction)
+
+
+def _fill(reader: Reader, op: Operation) -> None:
+    value, output = op.operands
+    shape, element = shaped(output, op)
+    if value.type != element:
+        raise NotLoops(op, f"it fills {element} with a {value.type}: convert the value first")
+    reader.define(op, 0, Filled(shape, element, value))
+
+
+def _copy(reader: Reader, op: Operation) -> None:
+    source, target = op.operands[0], op.operands[1]
+    array, (shape, element) = reader.array(source, op), shaped(target, op)
+    if array.element != element or array.shape != shape:
+        raise NotLoops(op, f"it copies {source.type} to {target.type}")
+    reader.define(op, 0, array)
+
+
+def _memref_copy(reader: Reader, op: Operation) -> None:
+    source, target = op.operands
+    reader.write(target, reader.array(source, op), op)
+
+
+def _transpose(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, linalg.ops.TransposeOp)
+    permutation = tuple(int(axis) for axis in op.permutation.get_values())
+    shape, element = shaped(op.operands[1], op)
+    source = reader.array(op.operands[0], op)
+    reader.define(op, 0, Transposed(shape, element, source, permutation))
+
+
+def _broadcast(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, linalg.ops.BroadcastOp)
+    new = {int(axis) for axis in op.dimensions.get_values()}
+    shape, element = shaped(op.operands[1], op)
+    old = iter(range(len(shape)))
+    permutation = tuple(-1 if axis in new else next(old) for axis in range(len(shape)))
+    source = reader.array(op.operands[0], op)
+    reader.define(op, 0, Transposed(shape, element, source, permutation))
+
+
+# What only names elements
+
+
+def _nothing(reader: Reader, op: Operation) -> None:
+    """Read where it is used."""
+
+
+def _empty(reader: Reader, op: Operation) -> None:
+    shape, element = shaped(op.results[0], op)
+    reader.arrays[op.results[0]] = Unwritten(shape, element, op)
+
+
+def _constant(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, arith.ConstantOp)
+    if isinstance(op.result.type, TensorType | MemRefType):
+        shape, element = shaped(op.result, op)
+        if not isinstance(op.value, DenseIntOrFPElementsAttr):
+            raise NotLoops(op, f"the constant {op.value} is not a tensor of numbers")
+        reader.arrays[op.result] = Literal(shape, element, op.value, op)
+
+
+def _load(reader: Reader, op: Operation) -> None:
+    reader.loaded[op] = reader.array(op.operands[0], op)
+
+
+def _splat(reader: Reader, op: Operation) -> None:
+    shape, element = shaped(op.results[0], op)
+    reader.arrays[op.results[0]] = Filled(shape, element, op.operands[0])
+
+
+def _same(reader: Reader, op: Operation) -> None:
+    if isinstance(op.results[0].type, MemRefType) and isinstance(op.operands[0].type, MemRefType):
+        reader.views[op.results[0]] = _View(op.operands[0], lambda a: a, lambda a, new: new)
+    else:
+        reader.arrays[op.results[0]] = reader.array(op.operands[0], op)
+
+
+def _reshape(reader: Reader, op: Operation) -> None:
+    source, result = op.operands[0], op.results[0]
+    shape, element = shaped(result, op)
+    old, _ = shaped(source, op)
+    if isinstance(result.type, MemRefType):
+        reader.views[result] = _View(
+            source,
+            lambda a: Reshaped(shape, element, a),
+            lambda a, new: Reshaped(old, element, new),
+        )
+    else:
+        reader.arrays[result] = Reshaped(shape, element, reader.array(source, op))
+
+
+def _static(op: Any, name: str) -> Shape:
+    values = tuple(int(v) for v in getattr(op, name).get_values())
+    if DYNAMIC_INDEX in values:
+        raise NotLoops(op, f"its {name.removeprefix('static_')} are dynamic: make them static")
+    return values
+
+
+def _slice(reader: Reader, op: Operation) -> None:
+    source, result = op.operands[0], op.results[0]
+    offsets, sizes, strides = (
+        _static(op, f"static_{name}") for name in ("offsets", "sizes", "strides")
+    )
+    shape, element = shaped(result, op)
+
+    def read(array: Array) -> Array:
+        part = Sliced(sizes, element, array, offsets, strides)
+        return part if shape == sizes else Reshaped(shape, element, part)
+
+    def write(array: Array, new: Array) -> Array:
+        part = new if shape == sizes else Reshaped(sizes, element, new)
+        return Patched(array.shape, element, array, part, offsets, strides)
+
+    if isinstance(result.type, MemRefType):
+        reader.views[result] = _View(source, read, write)
+    else:
+        reader.arrays[result] = read(reader.array(source, op))
+
+
+def _insert_slice(reader: Reader, op: Operation) -> None:
+    offsets, sizes, strides = (
+        _static(op, f"static_{name}") for name in ("offsets", "sizes", "strides")
+    )
+    part, base = (reader.array(value, op) for value in op.operands[:2])
+    if part.shape != sizes:
+        part = Reshaped(sizes, part.element, part)
+    result = Patched(base.shape, base.element, base, part, offsets, strides)
+    reader.arrays[op.results[0]] = result
+
+
+def _concat(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, tensor.ConcatOp)
+    axis = op.dim.value.data
+    shape, element = shaped(op.result, op)
+    result: Array = Unwritten(shape, element, op)
+    start = 0
+    for value in op.operands:
+        part = reader.array(value, op)
+        offsets = tuple(start if i == axis else 0 for i in range(len(shape)))
+        result = Patched(shape, element, result, part, offsets, (1,) * len(shape))
+        start += part.shape[axis]
+    reader.arrays[op.result] = result
+
+
+def _pad(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, tensor.PadOp)
+    low, high = _static(op, "static_low"), _static(op, "static_high")
+    block = op.region.block
+    last = block.last_op
+    if last is None or any(arg.first_use for arg in block.args) or len(list(block.ops)) > 1:
+        raise NotLoops(op, "its value depends on the place: only one value can surround a tensor")
+    shape, element = shaped(op.result, op)
+    source = reader.array(op.source, op)
+    if min((*low, *high), default=0) < 0:
+        raise NotLoops(op, "a padding is negative")
+    reader.arrays[op.result] = Padded(shape, element, source, low, last.operands[0])
+
+
+def _padded_view(reader: Reader, op: Operation) -> None:
+    assert isinstance(op, PaddedViewOp)
+    shape, element = shaped(op.result, op)
+    low = tuple(int(v) for v in op.low.get_values())
+
+    def write(array: Array, new: Array) -> Array:
+        raise NotLoops(op, "a padded view cannot be written")
+
+    reader.views[op.result] = _View(
+        op.memref, lambda a: Padded(shape, element, a, low, None), write
+    )
+
+
+HANDLERS: dict[type[Operation], Callable[[Reader, Operation], None]] = {
+    linalg.ops.FillOp: _fill,
+    linalg.ops.CopyOp: _copy,
+    linalg.ops.ReduceOp: _reduce,
+    linalg.ops.TransposeOp: _transpose,
+    linalg.ops.BroadcastOp: _broadcast,
+    arith.ConstantOp: _constant,
+    tensor.EmptyOp: _empty,
+    memref.AllocOp: _empty,
+    memref.AllocaOp: _empty,
+    bufferization.AllocTensorOp: _empty,
+    memref.DeallocOp: _nothing,
+    memref.CopyOp: _memref_copy,
+    memref.CastOp: _same,
+    memref.MemorySpaceCastOp: _same,
+    tensor.CastOp: _same,
+    tensor.SplatOp: _splat,
+    tensor.CollapseShapeOp: _reshape,
+    tensor.ExpandShapeOp: _reshape,
+    tensor.ReshapeOp: _reshape,
+    memref.CollapseShapeOp: _reshape,
+    memref.ExpandShapeOp: _reshape,
+    tensor.ExtractSliceOp: _slice,
+    memref.SubviewOp: _slice,
+    tensor.InsertSliceOp: _insert_slice,
+    tensor.ConcatOp: _concat,
+    tensor.PadOp: _pad,
+    PaddedViewOp: _padded_view,
+    tensor.ExtractOp: _load,
+    memref.LoadOp: _load,
+    YieldOp: _nothing,
+}
+"""By exact type; any other structured operation is `structured`."""
