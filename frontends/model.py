@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, NameLoc, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,9 +74,3 @@ def _attributes(values: Sequence[Value]) -> ArrayAttr[Attribute]:
         DictionaryAttr({NAME: StringAttr(value.name), TYPE: StringAttr(value.type)})
         for value in values
     )
-
-
-def node_of(op: Operation) -> str | None:
-    """The name of the model's node that an operation comes from, if it is known."""
-    location = op.location
-    return location.desc.data if isinstance(location, NameLoc) else None

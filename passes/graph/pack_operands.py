@@ -119,6 +119,7 @@ def _packed(
     block.add_ops([empty, pack, YieldOp(pack.result)])
     made = DispatchOp([source], [type], Region(block))
     made.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
+    made.location = dispatch.location
     _insert_early(made, source)
     packed[source, packing] = made.outputs[0]
     return made.outputs[0]

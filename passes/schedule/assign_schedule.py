@@ -8,6 +8,7 @@ workgroups to go round.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -38,13 +39,23 @@ from xdsl_spirv.passes.schedule.contraction import (
     storage,
 )
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, problems_of
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
 from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
+from xdsl_spirv.passes.schedule.paths import (
+    COOPERATIVE_MATRIX,
+    DOT,
+    FMA,
+    LOOPS,
+    ROTATE,
+    barred,
+    note,
+    path_of,
+)
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.tuned import lookup
-from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, choose_window
+from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
 from xdsl_spirv.targets import Target
 
 STAGED_ROW_PADDING = 16
@@ -70,7 +81,8 @@ class AssignSchedulePass(ModulePass):
                 continue
             try:
                 contraction = contraction_of(each)
-            except NotAContraction:
+            except NotAContraction as error:
+                note(each, LOOPS, str(error), taken=True)
                 continue
             self._assign(contraction, target)
         for each in op.walk():
@@ -83,12 +95,13 @@ class AssignSchedulePass(ModulePass):
         given = op.attributes.get(SCHEDULE)
         try:
             if given is None:
-                known = lookup(contraction, target) or choose_window(contraction, target)
-                op.attributes[SCHEDULE] = known or choose(contraction, target)
+                op.attributes[SCHEDULE] = decide(contraction, target)
             elif isinstance(given, ContractionAttr):
                 check(plan(contraction, given, target))
+                note(op, path_of(given) or "", "its schedule was given", taken=True)
             elif isinstance(given, WindowAttr):
                 check_window(WindowPlan(contraction, given, target))
+                note(op, ROTATE, "its schedule was given", taken=True)
             else:
                 refuse(self.name, op, f"its schedule {given} is not a #schedule.contraction")
         except (ScheduleDoesNotFit, NotAContraction) as error:
@@ -100,6 +113,27 @@ def _needs_none(op: Operation) -> bool:
     return SCHEDULE in op.attributes or isinstance(op, PackOp)
 
 
+def decide(contraction: Contraction, target: Target) -> ContractionAttr | WindowAttr:
+    """
+    The schedule that was measured, or else a window's where that pays, or else the cheapest.
+
+    Why a path was not taken is noted (see `paths`). Raises `ScheduleDoesNotFit` where none is left.
+    """
+    op = contraction.op
+    known = lookup(contraction, target)
+    path = None if known is None else path_of(known)
+    if known is not None and path is not None and not barred(op, path):
+        note(op, path, f"measured to be the fastest on {target.name}", taken=True)
+        return known
+    if not barred(op, ROTATE):
+        window = window_or_reason(contraction, target)
+        if isinstance(window, WindowAttr):
+            note(op, ROTATE, "a depthwise convolution: tiles would be nearly empty", taken=True)
+            return window
+        note(op, ROTATE, window)
+    return choose(contraction, target)
+
+
 def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     """
     The cheapest of the target's tiles, with the first instruction in its list that fits any.
@@ -108,30 +142,55 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     8-bit integers by packed dot products where it has them, all else by multiply-adds.
     Raises `ScheduleDoesNotFit` where none fits.
     """
+    op = contraction.op
+    if not target.properties_for(contraction.types):
+        note(op, COOPERATIVE_MATRIX, not_listed(contraction.types, target))
     rejected: list[Plan] = []
-    for candidates in candidates_of(contraction, target):
+    for path, candidates in candidates_of(contraction, target):
+        if barred(op, path):
+            continue
         best: tuple[float, ContractionAttr] | None = None
+        problems: Counter[str] = Counter()
+        fitting = 0
         for candidate in candidates:
             made = plan(contraction, candidate.schedule, target)
             seconds = cost(made, candidate.rate)
             if best is not None and seconds >= best[0]:
+                fitting += 1
                 continue
-            if any(problems_of(made)):
+            problem = next(problems_of(made), None)
+            if problem is not None:
                 rejected.append(made)
+                problems[problem] += 1
             else:
                 best = seconds, candidate.schedule
+                fitting += 1
         if best is not None:
+            note(op, path, f"the cheapest of {fitting} tiles by estimate", taken=True)
             return best[1]
-    check(rejected[-1])
-    raise ScheduleDoesNotFit(f"{target.name} has no schedule for it")
+        note(op, path, _reason(problems, target))
+    if rejected:
+        check(rejected[-1])
+    raise ScheduleDoesNotFit(f"{target.name} has no schedule for it that is not barred")
 
 
-def candidates_of(contraction: Contraction, target: Target) -> Iterator[Iterator[Candidate]]:
-    """Candidates by instruction, the best instruction first."""
+def _reason(problems: Counter[str], target: Target) -> str:
+    """Why no candidate of a path fits: what hinders most of them."""
+    if not problems:
+        return f"none of {target.name}'s tiles is made of such fragments"
+    problem, count = problems.most_common(1)[0]
+    total = problems.total()
+    return problem if total == count else f"{problem} (so {count} of {total} tiles)"
+
+
+def candidates_of(
+    contraction: Contraction, target: Target
+) -> Iterator[tuple[str, Iterator[Candidate]]]:
+    """Paths with their candidates by instruction, the best instruction first."""
     for listed in target.properties_for(contraction.types):
-        yield _candidates(contraction, target, listed.shape)
-    yield _dot_candidates(contraction, target)
-    yield _scalar_candidates(contraction, target)
+        yield COOPERATIVE_MATRIX, _candidates(contraction, target, listed.shape)
+    yield DOT, _dot_candidates(contraction, target)
+    yield FMA, _scalar_candidates(contraction, target)
 
 
 def _candidates(

@@ -22,6 +22,7 @@ from xdsl_spirv.passes.schedule.plan import (
     ceil_div,
     packing_for,
 )
+from xdsl_spirv.targets import Target
 
 MOST_STAGES = 2
 
@@ -60,16 +61,21 @@ def problems_of(plan: Plan) -> Iterator[str]:
     yield from _stages(plan)
 
 
+def not_listed(types: tuple[str, str, str], target: Target) -> str:
+    """That a target has no cooperative matrices of these types, and which it has."""
+    known = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
+    return (
+        f"CM-29: {target.name} has no cooperative matrices of {types[0]} x {types[1]} -> "
+        f"{types[2]}; it has {', '.join(known) or 'none'}"
+    )
+
+
 def _instruction(plan: Plan) -> Iterator[str]:
     target, types = plan.target, plan.contraction.types
     listed = target.properties_for(types)
     named = f"{types[0]} x {types[1]} -> {types[2]}"
     if not listed:
-        known = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
-        yield (
-            f"CM-29: {target.name} has no cooperative matrices of {named}; "
-            f"it has {', '.join(known)}"
-        )
+        yield not_listed(types, target)
     elif plan.schedule.instruction.sizes not in [p.shape for p in listed]:
         shape = "x".join(str(s) for s in plan.schedule.instruction.sizes)
         shapes = ", ".join("x".join(str(s) for s in p.shape) for p in listed)

@@ -60,7 +60,7 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
     """Cooperative matrices in every form; else what the target's heuristics list."""
     listed = target.properties_for(contraction.types)
     if not listed:
-        for kind in candidates_of(contraction, target):
+        for _, kind in candidates_of(contraction, target):
             yield from (candidate.schedule for candidate in kind)
         return
     direct = set(packable(contraction))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.frontends import FrontendError, import_onnx
-from xdsl_spirv.frontends.model import node_of
 from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
+from xdsl_spirv.passes.locations import node_of
 from xdsl_spirv.runtime.model import run_reference
 from xdsl_spirv.runtime.model_check import differences, run_onnxruntime, tolerance_of
 from xdsl_spirv.tools.main import main

@@ -1,0 +1,134 @@
+"""
+Which path each operation takes, why not a faster one, and which paths somebody has barred.
+
+The code that decides writes its reasons down as it decides, while a `Decisions` is open, so that
+what `explain` shows cannot drift from what was done. A `Limits` that is open bars paths for some
+layers: `--only` and `--except`, to bisect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from xdsl.ir import Attribute, Operation
+
+from xdsl_spirv.dialects.schedule import ContractionAttr, DispatchOp, WindowAttr
+from xdsl_spirv.passes.locations import labels_of
+
+COOPERATIVE_MATRIX, ROTATE, DOT, FMA = "cooperative-matrix", "rotate", "dot", "fma"
+
+PATHS = (COOPERATIVE_MATRIX, ROTATE, DOT, FMA)
+"""What may multiply, the fastest first."""
+
+LOOPS, PACK = "loops", "pack"
+"""What is no contraction, and a copy of an operand into fragments."""
+
+KINDS = {"coopmat": COOPERATIVE_MATRIX, "dot": DOT, "fma": FMA}
+
+
+def path_of(schedule: Attribute) -> str | None:
+    """The path that a contraction's schedule stands for."""
+    if isinstance(schedule, WindowAttr):
+        return ROTATE
+    return (
+        KINDS.get(schedule.instruction.kind.data) if isinstance(schedule, ContractionAttr) else None
+    )
+
+
+@dataclass(frozen=True)
+class Considered:
+    """A path that was looked at: whether it was taken, and why or why not."""
+
+    path: str
+    taken: bool
+    reason: str
+
+
+@dataclass
+class Decisions:
+    """The paths that were considered for each operation, in the order of their consideration."""
+
+    of: dict[Operation, list[Considered]] = field(default_factory=dict)
+
+
+@dataclass
+class Limits:
+    """
+    For each path the patterns of the layers that alone may take it (`only`), or may not (`barred`).
+
+    A pattern is a node's name, or has wildcards; `met` collects those that some layer matched.
+    """
+
+    only: Mapping[str, Collection[str]] = field(default_factory=dict)
+    barred: Mapping[str, Collection[str]] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
+
+    def against(self, path: str, op: Operation) -> str | None:
+        """Why an operation may not take a path, if it may not."""
+        if path not in self.only and path not in self.barred:
+            return None
+        dispatch = op.parent_op()
+        labels = labels_of(dispatch if isinstance(dispatch, DispatchOp) else op)
+        if path in self.only and not self._match(self.only[path], labels):
+            return f"barred: --only {path}={','.join(self.only[path])}"
+        if path in self.barred and self._match(self.barred[path], labels):
+            return f"barred: --except {path}={','.join(self.barred[path])}"
+        return None
+
+    def _match(self, patterns: Collection[str], labels: Collection[str]) -> bool:
+        found = [
+            p for p in patterns if any(label == p or fnmatchcase(label, p) for label in labels)
+        ]
+        self.met.update(found)
+        return bool(found)
+
+    @property
+    def unmet(self) -> list[str]:
+        """The patterns that no layer matched."""
+        given = [p for each in (self.only, self.barred) for group in each.values() for p in group]
+        return [pattern for pattern in given if pattern not in self.met]
+
+
+_decisions: ContextVar[Decisions | None] = ContextVar("decisions", default=None)
+_limits: ContextVar[Limits | None] = ContextVar("limits", default=None)
+
+
+@contextmanager
+def recorded() -> Generator[Decisions]:
+    """Within it decisions are written down."""
+    found = Decisions()
+    token = _decisions.set(found)
+    try:
+        yield found
+    finally:
+        _decisions.reset(token)
+
+
+@contextmanager
+def limited(limits: Limits | None) -> Generator[None]:
+    """Within it these limits hold."""
+    token = _limits.set(limits)
+    try:
+        yield
+    finally:
+        _limits.reset(token)
+
+
+def note(op: Operation, path: str, reason: str, taken: bool = False) -> None:
+    """Write a decision down, if somebody wants to know."""
+    decisions = _decisions.get()
+    if decisions is not None:
+        decisions.of.setdefault(op, []).append(Considered(path, taken, reason))
+
+
+def barred(op: Operation, path: str) -> bool:
+    """Whether somebody has barred a path for an operation; that is then written down."""
+    limits = _limits.get()
+    reason = limits.against(path, op) if limits is not None else None
+    if reason is not None:
+        note(op, path, reason)
+    return reason is not None
