@@ -15,14 +15,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from xdsl_spirv.differential.legal import EXACT, Legal
+from xdsl_spirv.differential.machine import LAVAPIPE, Machine
 from xdsl_spirv.differential.types import Array, Type, drawn
 
 NAME = re.compile(r"%[A-Za-z_][\w]*")
-LOCAL = (32, 1, 1)
-GROUPS = (2, 1, 1)
-INVOCATIONS = 64
-SUBGROUP = 8
-"""lavapipe's subgroups have 8 invocations; the interpreter is told so."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +68,7 @@ class Kernel:
 
     family: str
     seed: int
+    machine: Machine = LAVAPIPE
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     body: list[Statement] = field(default_factory=list[Statement])
     outputs: list[Output] = field(default_factory=list[Output])
@@ -86,6 +83,11 @@ class Kernel:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
+
+    @property
+    def invocations(self) -> int:
+        """Of the launch."""
+        return self.machine.invocations
 
     # Writing
 
@@ -136,9 +138,9 @@ class Kernel:
     def input(self, type: Type, values: Array | None = None) -> tuple[str, int]:
         """A random value for each invocation, loaded, and its buffer."""
         if values is None:
-            values = drawn(self.rng, type, (INVOCATIONS, type.count))
-        padded = np.zeros((INVOCATIONS, type.slots), type.dtype)
-        padded[:, : type.count] = values.reshape(INVOCATIONS, type.count)
+            values = drawn(self.rng, type, (self.invocations, type.count))
+        padded = np.zeros((self.invocations, type.slots), type.dtype)
+        padded[:, : type.count] = values.reshape(self.invocations, type.count)
         number = self.buffer(str(type), padded, type.slots)
         return self.load(number), number
 
@@ -156,7 +158,9 @@ class Kernel:
             one, zero = self.constant(1, kind), self.constant(0, kind)
             value = self.op(f"spirv.Select {value}, {one}, {zero} : {type}, {kind}")
             type = kind
-        number = self.buffer(str(type), np.zeros((INVOCATIONS, type.slots), type.dtype), type.slots)
+        number = self.buffer(
+            str(type), np.zeros((self.invocations, type.slots), type.dtype), type.slots
+        )
         pointer = self.pointer(number)
         self.do(f'spirv.Store "StorageBuffer" {pointer}, {value} : {type}')
         self.outputs.append(Output(number, what, type.count, legal, tuple(operands)))
@@ -210,7 +214,7 @@ class Kernel:
                 "spirv.Return",
                 "}",
                 'spirv.EntryPoint "GLCompute" @main',
-                f'spirv.ExecutionMode @main "LocalSize", {", ".join(map(str, LOCAL))}',
+                f'spirv.ExecutionMode @main "LocalSize", {", ".join(map(str, self.machine.local))}',
                 "}",
             ]
         )

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.differential.jobs import Job
-from xdsl_spirv.differential.kernel import GROUPS, SUBGROUP, Kernel, Output
+from xdsl_spirv.differential.kernel import Kernel, Output
 from xdsl_spirv.differential.legal import spacing, subnormal, within
 from xdsl_spirv.differential.types import Array
 from xdsl_spirv.interpreter import Options, dispatch
@@ -50,11 +50,11 @@ def interpret(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Buffers:
     dispatch(
         module or module_of(kernel),
         "main",
-        GROUPS,
+        kernel.machine.groups,
         {(0, i): array for i, array in buffers.items()},
         spec_constants=kernel.spec_constants,
         push_constants=kernel.push_constants,
-        options=Options(subgroup_size=SUBGROUP),
+        options=Options(subgroup_size=kernel.machine.subgroup),
     )
     return buffers
 
@@ -64,10 +64,10 @@ def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Job:
     return Job(
         encode(module or module_of(kernel)),
         "main",
-        GROUPS,
+        kernel.machine.groups,
         {(0, i): array for i, array in buffers_of(kernel).items()},
         cooperative_matrix=kernel.cooperative_matrix,
-        subgroup_size=SUBGROUP,
+        subgroup_size=kernel.machine.subgroup,
         spec_constants=kernel.spec_constants,
         push_constants=kernel.push_constants,
     )

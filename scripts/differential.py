@@ -1,9 +1,14 @@
 """
-Run generated kernels on lavapipe and on the interpreter, and say where they disagree.
+Run generated kernels on a Vulkan device and on the interpreter, and say where they disagree.
 
-    python scripts/differential.py 5000                 # seeds 0 to 4999
+    python scripts/differential.py 5000                 # seeds 0 to 4999 on lavapipe
     python scripts/differential.py 1 --start 1234       # one of them again
     python scripts/differential.py 200 --family dot --minimise
+    python scripts/differential.py 1000 --target nvidia-h200 --device vulkan
+
+Without `--device` kernels run on lavapipe: the one that `make lavapipe` has fetched (or that
+XDSL_SPIRV_LAVAPIPE names), else whatever driver VK_DRIVER_FILES or VK_ICD_FILENAMES names. With
+`--target` they are made for that device's subgroups and property list.
 
 Exit status 1 if a disagreement is neither legal nor known (differential/known.py). `--minimise`
 prints the smallest kernel found for each. docs/differential.md says what is generated.
@@ -14,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -22,16 +28,21 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xdsl_spirv.differential import FAMILIES, disagreements, generate, interpret
-from xdsl_spirv.differential.jobs import Job, run_jobs
-from xdsl_spirv.differential.known import explanation
-from xdsl_spirv.differential.minimise import minimise
-from xdsl_spirv.differential.running import Disagreement, job_of, module_of
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from xdsl_spirv.differential import FAMILIES, disagreements, generate, interpret  # noqa: E402
+from xdsl_spirv.differential.jobs import Job, run_jobs  # noqa: E402
+from xdsl_spirv.differential.known import explanation  # noqa: E402
+from xdsl_spirv.differential.machine import Machine, machine  # noqa: E402
+from xdsl_spirv.differential.minimise import minimise  # noqa: E402
+from xdsl_spirv.differential.running import Disagreement, job_of, module_of  # noqa: E402
+from xdsl_spirv.targets import TargetError  # noqa: E402
+
 RUNNER = ROOT / "tests" / "vulkan" / "device.py"
 CHUNK = 40
 TIMEOUT = 300
+DRIVER_VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 
 
 @dataclass
@@ -50,85 +61,146 @@ class Tally:
         self.unknown += other.unknown
 
 
-def launcher() -> Path:
-    """The program that starts another one on lavapipe."""
-    return Path(os.environ.get("XDSL_SPIRV_LAVAPIPE", ROOT / ".lavapipe")) / "run"
+@dataclass(frozen=True)
+class Device:
+    """How a program is started on the device; `name` is the one among several, or empty."""
+
+    launcher: tuple[str, ...]
+    name: str = ""
+
+    def run(self, jobs: Sequence[Job]) -> list[str]:
+        """In a process of its own."""
+        return run_jobs(jobs, self._command(), RUNNER, TIMEOUT)
+
+    def describe(self) -> dict[str, object]:
+        """The device; raises `SystemExit` with what its process says if there is none."""
+        command = [*self._command(), sys.executable, str(RUNNER), "describe"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"error: the device cannot be used: {done.stderr.strip()[-2000:]}")
+        return json.loads(done.stdout)
+
+    def _command(self) -> list[str]:
+        named = [f"XDSL_SPIRV_DEVICE={self.name}"] if self.name else []
+        return ["/usr/bin/env", *named, *self.launcher]
 
 
-def run(jobs: Sequence[Job]) -> list[str]:
-    """On lavapipe, in a process of its own."""
-    return run_jobs(jobs, [launcher()], RUNNER, TIMEOUT)
+def device_of(name: str | None) -> Device | None:
+    """The device of a `--device`, None if there is no lavapipe."""
+    if name is not None:
+        return Device((), name)
+    kept = Path(os.environ.get("XDSL_SPIRV_LAVAPIPE", ROOT / ".lavapipe")) / "run"
+    if kept.exists():
+        return Device((str(kept),))
+    return Device(()) if any(map(os.environ.get, DRIVER_VARIABLES)) else None
 
 
-def compare(start: int, count: int, family: str | None, minimised: bool) -> Tally:
-    """Seeds from `start` on, in one batch."""
-    tally = Tally()
-    kernels = [generate(seed, family) for seed in range(start, start + count)]
-    modules = [module_of(kernel) for kernel in kernels]
-    expected = [interpret(k, m) for k, m in zip(kernels, modules, strict=True)]
-    jobs = [job_of(k, m) for k, m in zip(kernels, modules, strict=True)]
-    failures = run(jobs)
-    for kernel, truth, job, failure in zip(kernels, expected, jobs, failures, strict=True):
-        tally.kernels[kernel.family] += 1
-        tally.outputs += len(kernel.outputs)
-        if failure:
-            tally.unknown.append(f"{kernel.family} {kernel.seed}: the device failed: {failure}")
-            continue
-        found = {binding: array for (_, binding), array in job.buffers.items()}
-        for difference in disagreements(kernel, truth, found):
-            cause = explanation(difference)
-            if cause is not None:
-                tally.known[cause.anchor] += 1
-            else:
-                tally.unknown.append(_described(difference, minimised))
-    return tally
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: kernels for a machine, on a device."""
+
+    device: Device
+    machine: Machine
+    family: str | None
+    minimised: bool
+
+    def seeds(self, start: int, count: int) -> Tally:
+        """Seeds from `start` on, in one batch."""
+        tally = Tally()
+        kernels = [generate(s, self.family, self.machine) for s in range(start, start + count)]
+        modules = [module_of(kernel) for kernel in kernels]
+        expected = [interpret(k, m) for k, m in zip(kernels, modules, strict=True)]
+        jobs = [job_of(k, m) for k, m in zip(kernels, modules, strict=True)]
+        failures = self.device.run(jobs)
+        for kernel, truth, job, failure in zip(kernels, expected, jobs, failures, strict=True):
+            tally.kernels[kernel.family] += 1
+            tally.outputs += len(kernel.outputs)
+            if failure:
+                tally.unknown.append(f"{kernel.family} {kernel.seed}: the device failed: {failure}")
+                continue
+            found = {binding: array for (_, binding), array in job.buffers.items()}
+            for difference in disagreements(kernel, truth, found):
+                # The known bugs are lavapipe's.
+                cause = explanation(difference) if self.machine.settled else None
+                if cause is not None:
+                    tally.known[cause.anchor] += 1
+                else:
+                    tally.unknown.append(self._described(difference))
+        return tally
+
+    def _described(self, difference: Disagreement) -> str:
+        text = str(difference)
+        return f"{text}\n{minimise(difference, self.device.run).text()}" if self.minimised else text
 
 
-def _described(difference: Disagreement, minimised: bool) -> str:
-    text = str(difference)
-    return f"{text}\n{minimise(difference, run).text()}" if minimised else text
+def arguments_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    parser.add_argument("kernels", type=int, help="how many")
+    parser.add_argument(
+        "--start", "--seed", type=int, default=0, help="the first seed (%(default)s)"
+    )
+    parser.add_argument("--family", choices=FAMILIES, help="only this family")
+    parser.add_argument("--minimise", action="store_true", help="print the smallest kernels")
+    parser.add_argument(
+        "--jobs", "--processes", type=int, default=2, help="processes at a time (%(default)s)"
+    )
+    parser.add_argument("--device", metavar="vulkan[:N]", help="a Vulkan device of this machine")
+    parser.add_argument(
+        "--target", default="lavapipe", help="what kernels are made for (%(default)s)"
+    )
+    parser.add_argument("-o", "--output", type=Path, help="also write the figures as JSON")
+    return parser.parse_args()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Compare lavapipe with the interpreter.")
-    parser.add_argument("kernels", type=int, help="how many")
-    parser.add_argument("--start", type=int, default=0, help="the first seed (%(default)s)")
-    parser.add_argument("--family", choices=FAMILIES, help="only this family")
-    parser.add_argument("--minimise", action="store_true", help="print the smallest kernels")
-    parser.add_argument("--processes", type=int, default=2, help="at a time (%(default)s)")
-    parser.add_argument("-o", "--output", type=Path, help="also write the figures as JSON")
-    arguments = parser.parse_args()
-    if not launcher().exists():
-        parser.error(f"there is no {launcher()}: run `make lavapipe`")
+    parser = argparse.ArgumentParser(description="Compare a Vulkan device with the interpreter.")
+    arguments = arguments_of(parser)
+    device = device_of(arguments.device)
+    if device is None:
+        parser.error("there is no lavapipe: run `make lavapipe`, or set VK_DRIVER_FILES")
+    if arguments.kernels < 1 or arguments.jobs < 1:
+        parser.error("a run has at least one kernel and one process")
+    try:
+        made_for = machine(arguments.target)
+    except TargetError as error:
+        parser.error(str(error))
+    described = device.describe()
+    comparison = Comparison(device, made_for, arguments.family, arguments.minimise)
     tally, begun = Tally(), time.perf_counter()
     end = arguments.start + arguments.kernels
-    with ProcessPoolExecutor(arguments.processes) as pool:
+    chunk = max(1, min(CHUNK, -(-arguments.kernels // arguments.jobs)))
+    with ProcessPoolExecutor(arguments.jobs) as pool:
         futures = [
-            pool.submit(compare, at, min(CHUNK, end - at), arguments.family, arguments.minimise)
-            for at in range(arguments.start, end, CHUNK)
+            pool.submit(comparison.seeds, at, min(chunk, end - at))
+            for at in range(arguments.start, end, chunk)
         ]
         for future in futures:
             part = future.result()
             for line in part.unknown:
                 print(line, flush=True)
             tally.add(part)
-    seconds = time.perf_counter() - begun
-    report(tally, seconds, arguments.output)
+    figures = {
+        "what": f"scripts/differential.py, seeds {arguments.start} to {end - 1}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "device": f"{described['name']}, {described['driver']}",
+        "target": made_for.name,
+        **figures_of(tally),
+        "processes": arguments.jobs,
+        "seconds": round(time.perf_counter() - begun, 1),
+    }
+    print(json.dumps(figures, indent=2))
+    if arguments.output is not None:
+        arguments.output.write_text(json.dumps(figures, indent=2) + "\n")
     return 1 if tally.unknown else 0
 
 
-def report(tally: Tally, seconds: float, output: Path | None) -> None:
-    figures = {
+def figures_of(tally: Tally) -> dict[str, object]:
+    return {
         "kernels": tally.kernels.total(),
         "results_compared": tally.outputs,
         "families": dict(sorted(tally.kernels.items())),
-        "known": dict(sorted(tally.known.items())),
+        "disagreements_by_known_bug": dict(sorted(tally.known.items())),
         "unexplained": len(tally.unknown),
-        "seconds": round(seconds, 1),
     }
-    print(json.dumps(figures, indent=2))
-    if output is not None:
-        output.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from xdsl_spirv.differential.families import (
     programs,
 )
 from xdsl_spirv.differential.kernel import Kernel
+from xdsl_spirv.differential.machine import LAVAPIPE, Machine
 
 FAMILIES: dict[str, Callable[[Kernel], None]] = {
     "operations": operations.operations,
@@ -46,8 +47,13 @@ ORDER = [
 """Families by seed: those with the most to try more often."""
 
 
-def generate(seed: int, family: str | None = None) -> Kernel:
-    """The kernel of a seed, of a family if one is named."""
-    kernel = Kernel(family or ORDER[seed % len(ORDER)], seed)
+BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
+"""With bfloat16, and more of the matrices, of which there are more kinds."""
+
+
+def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) -> Kernel:
+    """The kernel of a seed, of a family if one is named, for lavapipe unless said otherwise."""
+    order = BFLOAT16_ORDER if machine.bfloat16 else ORDER
+    kernel = Kernel(family or order[seed % len(order)], seed, machine)
     FAMILIES[kernel.family](kernel)
     return kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xdsl_spirv.differential.kernel import INVOCATIONS, Kernel
+from xdsl_spirv.differential.kernel import Kernel
 from xdsl_spirv.differential.types import Array, Type
 
 FORMS = ("SDot", "UDot", "SUDot", "SDotAccSat", "UDotAccSat", "SUDotAccSat")
@@ -81,7 +81,7 @@ def _largest(form: str, side: int, width: int, count: int, result: int) -> int:
 
 def _vector(k: Kernel, width: int, count: int, largest: int | None) -> Array:
     dtype = np.dtype(f"i{width // 8}")
-    shape = (INVOCATIONS, count)
+    shape = (k.invocations, count)
     if largest is None:
         info = np.iinfo(dtype)
         plain = k.rng.integers(info.min, info.max, shape, dtype, endpoint=True)
@@ -93,7 +93,7 @@ def _vector(k: Kernel, width: int, count: int, largest: int | None) -> Array:
 def _near_the_ends(k: Kernel, type: Type) -> Array:
     info = np.iinfo(type.dtype)
     ends = np.array([info.min, info.max, -1, 0, info.max // 2, info.min // 2], type.dtype)
-    near = k.rng.integers(0, 64, (INVOCATIONS, 1))
-    chosen = k.rng.choice(ends, (INVOCATIONS, 1))
+    near = k.rng.integers(0, 64, (k.invocations, 1))
+    chosen = k.rng.choice(ends, (k.invocations, 1))
     with np.errstate(over="ignore"):
         return np.where(chosen < 0, chosen + near, chosen - near).astype(type.dtype)

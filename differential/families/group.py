@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xdsl_spirv.differential.kernel import INVOCATIONS, SUBGROUP, Kernel
+from xdsl_spirv.differential.kernel import Kernel
 from xdsl_spirv.differential.legal import EXACT, Legal
 from xdsl_spirv.differential.types import BOOL, FLOATS, I32, INTEGERS, Array, Type
 
@@ -35,7 +35,7 @@ def group_operations(k: Kernel) -> None:
 
 
 def _boolean(k: Kernel) -> str:
-    value, _ = k.input(I32, k.rng.integers(0, 2, (INVOCATIONS, 1)))
+    value, _ = k.input(I32, k.rng.integers(0, 2, (k.invocations, 1)))
     return k.op(f"spirv.INotEqual {value}, %zero : i32")
 
 
@@ -45,9 +45,9 @@ def _vote(k: Kernel) -> None:
     k.output(value, BOOL, name)
     type = _type(k, INTEGERS)
     # Every other subgroup holds one value.
-    values = k.rng.integers(0, 100, (INVOCATIONS, type.count))
-    rows = np.arange(INVOCATIONS) // SUBGROUP
-    values = np.where((rows % 2 == 0)[:, None], values[rows * SUBGROUP], values)
+    values = k.rng.integers(0, 100, (k.invocations, type.count))
+    rows = np.arange(k.invocations) // k.machine.subgroup
+    values = np.where((rows % 2 == 0)[:, None], values[rows * k.machine.subgroup], values)
     equal = k.op(
         f"spirv.GroupNonUniformAllEqual <Subgroup> {k.input(type, values)[0]} : {type}, i1"
     )
@@ -65,7 +65,9 @@ def _ballot(k: Kernel) -> None:
     k.output(count, I32, f"BallotBitCount {operation}")
     own = k.op(f"spirv.GroupNonUniformInverseBallot <Subgroup> {ballot} : {BALLOT}, i1")
     k.output(own, BOOL, "InverseBallot")
-    index = k.op(f"spirv.BitwiseXor %lane, {k.constant(int(k.rng.integers(SUBGROUP)))} : i32")
+    index = k.op(
+        f"spirv.BitwiseXor %lane, {k.constant(int(k.rng.integers(k.machine.subgroup)))} : i32"
+    )
     bit = k.op(
         f"spirv.GroupNonUniformBallotBitExtract <Subgroup> {ballot}, {index} : {BALLOT}, i32"
     )
@@ -82,17 +84,17 @@ def _ballot(k: Kernel) -> None:
 def _exchange(k: Kernel) -> None:
     type = _type(k, (*INTEGERS, *FLOATS))
     value, _ = k.input(type)
-    mask = int(k.rng.integers(SUBGROUP))
+    mask = int(k.rng.integers(k.machine.subgroup))
     name = str(k.rng.choice(["Shuffle", "ShuffleXor", "ShuffleUp", "ShuffleDown", "Broadcast"]))
     index = k.constant(mask)
     if name == "Shuffle":
-        moved, _ = k.input(I32, k.rng.integers(0, SUBGROUP, (INVOCATIONS, 1)))
+        moved, _ = k.input(I32, k.rng.integers(0, k.machine.subgroup, (k.invocations, 1)))
         index = moved
     if name in ("ShuffleUp", "ShuffleDown"):
         # Only lanes that have a source: the others take a delta of 0.
         edge = f"spirv.SLessThan %lane, {index} : i32"
         if name == "ShuffleDown":
-            last = k.constant(SUBGROUP - 1 - mask)
+            last = k.constant(k.machine.subgroup - 1 - mask)
             edge = f"spirv.SGreaterThan %lane, {last} : i32"
         index = k.op(f"spirv.Select {k.op(edge)}, %zero, {index} : i1, i32")
     found = k.op(f"spirv.GroupNonUniform{name} <Subgroup> {value}, {index} : {type}, i32")
@@ -129,7 +131,7 @@ def _reduce(k: Kernel, name: str, operation: str) -> None:
         value, legal = k.input(type)[0], EXACT
     cluster, kind = "", str(type)
     if operation == "ClusteredReduce":
-        size = k.constant(int(2 ** k.rng.integers(0, 4)))
+        size = k.constant(int(2 ** k.rng.integers(0, k.machine.subgroup.bit_length())))
         cluster, kind = f" cluster_size({size})", f"{type}, i32"
     found = k.op(
         f"spirv.GroupNonUniform{name} <Subgroup> <{operation}> {value}{cluster} : {kind} -> {type}"
@@ -139,7 +141,7 @@ def _reduce(k: Kernel, name: str, operation: str) -> None:
 
 def _summable(k: Kernel, name: str, type: Type) -> tuple[str, Legal]:
     """Numbers whose sums and products are exact in any order."""
-    shape = (INVOCATIONS, type.count)
+    shape = (k.invocations, type.count)
     if name == "FMul":
         values: Array = k.rng.choice([-2.0, -1.0, 1.0, 2.0, 0.5], shape)
     elif name == "FAdd":
@@ -162,15 +164,15 @@ def rotations(k: Kernel) -> None:
         boolean = k.rng.random() < 0.12
         value = _boolean(k) if boolean else k.input(type)[0]
         type = BOOL if boolean else type
-        delta = k.constant(int(k.rng.integers(0, 2 * SUBGROUP)))
+        delta = k.constant(int(k.rng.integers(0, 2 * k.machine.subgroup)))
         loaded = k.rng.random() < 0.5
         if loaded:
-            whole = np.full((INVOCATIONS, 1), k.rng.integers(0, 2 * SUBGROUP))
+            whole = np.full((k.invocations, 1), k.rng.integers(0, 2 * k.machine.subgroup))
             delta = k.load(k.input(I32, whole)[1], "%zero")
         cluster, kind = "", f"{type}, i32"
         clustered = k.rng.random() < 0.6
         if clustered:
-            size = k.constant(int(2 ** k.rng.integers(0, 4)))
+            size = k.constant(int(2 ** k.rng.integers(0, k.machine.subgroup.bit_length())))
             cluster, kind = f", cluster_size({size})", f"{type}, i32, i32"
         operands = f"{value}, {delta}{cluster}"
         found = k.op(f"spirv.GroupNonUniformRotateKHR <Subgroup> {operands} : {kind} -> {type}")

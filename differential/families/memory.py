@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xdsl_spirv.differential.kernel import INVOCATIONS, LOCAL, Kernel
+from xdsl_spirv.differential.kernel import Kernel
 from xdsl_spirv.differential.legal import MOVED
 from xdsl_spirv.differential.types import FLOATS, I32, INTEGERS, Type, drawn
 
@@ -64,9 +64,9 @@ def layouts(k: Kernel) -> None:
     """A struct copied whole, by members and by elements from one buffer to three others."""
     members, stride = _struct(k)
     text = f"!spirv.struct<({', '.join(map(str, members))})>"
-    data = np.zeros((INVOCATIONS, stride), np.uint8)
+    data = np.zeros((k.invocations, stride), np.uint8)
     for member in members:
-        values = drawn(k.rng, member.type, (INVOCATIONS, member.length or 1, member.type.count))
+        values = drawn(k.rng, member.type, (k.invocations, member.length or 1, member.type.count))
         values = np.where(np.isnan(values.astype(np.float64)), 0, values).astype(values.dtype)
         octets = np.ascontiguousarray(values).view(np.uint8)
         for number in range(member.length or 1):
@@ -96,7 +96,7 @@ def _variable_pointer(k: Kernel) -> None:
     """One of two elements of a buffer, chosen by its pointer."""
     type = Type(str(k.rng.choice((*INTEGERS, *FLOATS))), int(k.rng.integers(1, 5)))
     _, buffer = k.input(type)
-    mirrored = k.op(f"spirv.BitwiseXor %id, {k.constant(int(k.rng.integers(INVOCATIONS)))} : i32")
+    mirrored = k.op(f"spirv.BitwiseXor %id, {k.constant(int(k.rng.integers(k.invocations)))} : i32")
     first, second = k.pointer(buffer), k.pointer(buffer, mirrored)
     bit = k.op("spirv.BitwiseAnd %id, %one : i32")
     even = k.op(f"spirv.IEqual {bit}, %zero : i32")
@@ -147,7 +147,7 @@ def _dynamic_element(k: Kernel, base: str, text: str, members: list[Member]) -> 
 
 def workgroup_memory(k: Kernel) -> None:
     """Each invocation reads what another one of its workgroup has written, and writes again."""
-    count = LOCAL[0]
+    count = k.machine.local[0]
     for number in range(3):
         type = Type(str(k.rng.choice((*INTEGERS, *FLOATS))), int(k.rng.choice([1, 1, 2, 3, 4])))
         array = f"!spirv.array<{count} x {type}>"
@@ -191,7 +191,7 @@ def atomics(k: Kernel) -> None:
 
 
 def _own_cell(k: Kernel, type: Type) -> None:
-    cells = k.buffer(str(type), drawn(k.rng, type, (INVOCATIONS,)))
+    cells = k.buffer(str(type), drawn(k.rng, type, (k.invocations,)))
     pointer, ptr = k.pointer(cells), f"!spirv.ptr<{type}, StorageBuffer>"
     value, other = k.input(type)[0], k.input(type)[0]
     before = k.load(cells)

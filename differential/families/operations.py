@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from xdsl_spirv.differential.float_rules import RULES
-from xdsl_spirv.differential.kernel import INVOCATIONS, Kernel
+from xdsl_spirv.differential.kernel import Kernel
 from xdsl_spirv.differential.legal import Legal, spacing
 from xdsl_spirv.differential.rules import Rule
 from xdsl_spirv.differential.types import F32, Array, Type
@@ -30,13 +30,15 @@ def apply(k: Kernel, rule: Rule, scalar: str | None = None, count: int | None = 
     for number in range(rule.operands):
         draw = rule.draws[number] if number < len(rule.draws) else None
         if scalar == "i1":
-            value, buffer = k.input(type.of("i32"), k.rng.integers(0, 2, (INVOCATIONS, type.count)))
+            value, buffer = k.input(
+                type.of("i32"), k.rng.integers(0, 2, (k.invocations, type.count))
+            )
             zero = k.constant(0, type.of("i32"))
             value = k.op(f"spirv.INotEqual {value}, {zero} : {type.of('i32')}")
         elif draw is None:
             value, buffer = k.input(type)
         else:
-            value, buffer = k.input(type, draw(k.rng, (INVOCATIONS, type.count)))
+            value, buffer = k.input(type, draw(k.rng, (k.invocations, type.count)))
         values.append(value)
         buffers.append(buffer)
     found, result = rule.emit(k, type, values)
@@ -88,7 +90,7 @@ def _square_functions(k: Kernel) -> None:
     matrix = f"!spirv.matrix<{n} x {column}>"
     parts: list[str] = []
     for number in range(n):
-        values = k.rng.uniform(-0.2, 0.2, (INVOCATIONS, n))
+        values = k.rng.uniform(-0.2, 0.2, (k.invocations, n))
         values[:, number] += 1
         parts.append(k.input(column, values)[0])
     types = ", ".join([str(column)] * n)
@@ -105,4 +107,4 @@ def _square_functions(k: Kernel) -> None:
 
 
 def _whole(k: Kernel, type: Type) -> Array:
-    return k.rng.integers(-8, 9, (INVOCATIONS, type.count))
+    return k.rng.integers(-8, 9, (k.invocations, type.count))

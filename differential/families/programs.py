@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from xdsl_spirv.differential.float_rules import RULES
-from xdsl_spirv.differential.kernel import INVOCATIONS, Kernel
+from xdsl_spirv.differential.kernel import Kernel
 from xdsl_spirv.differential.legal import subnormal
 from xdsl_spirv.differential.rules import Rule
 from xdsl_spirv.differential.types import INTEGERS, Type, drawn
@@ -46,7 +46,7 @@ def programs(k: Kernel) -> None:
     for scalar in sorted(scalars):
         type = Type(scalar, width)
         for _ in range(2):
-            values = drawn(k.rng, type, (INVOCATIONS, width))
+            values = drawn(k.rng, type, (k.invocations, width))
             pool.add(type, k.input(type, np.where(subnormal(values), 0, values))[0])
         pool.add(type, k.constant(1 if scalar[0] == "i" else "1.5", type))
     made: list[tuple[str, Type, str]] = []

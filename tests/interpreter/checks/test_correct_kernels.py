@@ -9,7 +9,6 @@ import pytest
 
 from xdsl_spirv.differential import generate
 from xdsl_spirv.differential import interpret as run_generated
-from xdsl_spirv.differential.kernel import GROUPS, SUBGROUP
 from xdsl_spirv.differential.running import buffers_of, module_of
 from xdsl_spirv.interpreter import Options, dispatch, interpret
 from xdsl_spirv.interpreter.checks import Allowed, Checks
@@ -57,11 +56,11 @@ def test_generated_kernels(start: int) -> None:
         dispatch(
             module,
             "main",
-            GROUPS,
+            kernel.machine.groups,
             {(0, number): array for number, array in buffers.items()},
             kernel.spec_constants,
             kernel.push_constants,
-            options=Options(subgroup_size=SUBGROUP, checks=checks),
+            options=Options(subgroup_size=kernel.machine.subgroup, checks=checks),
         )
         assert not list(checks.report), f"{kernel.family} {seed}: {checks.report}"
         for number, array in run_generated(kernel, module).items():

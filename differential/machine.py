@@ -1,0 +1,77 @@
+"""
+The device that kernels are generated for: how its invocations are grouped, and what it multiplies.
+
+Seeds name kernels for lavapipe for good, so nothing may be added to what is chosen among there;
+other machines' kernels come from a target's file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl_spirv.targets import CooperativeMatrixProperty, load
+
+Shape = tuple[int, int]
+"""Rows and columns."""
+KIND = {"s": "i", "u": "i"}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A launch has `groups` workgroups of `local` invocations, in subgroups of `subgroup`."""
+
+    name: str
+    subgroup: int
+    local: tuple[int, int, int]
+    groups: tuple[int, int, int]
+    matrices: tuple[CooperativeMatrixProperty, ...]
+    bfloat16: bool
+    bfloat16_dot: bool
+    """Whether it has OpDot of them."""
+    padding: tuple[int, ...]
+    """The elements by which a matrix's lines may be longer than the matrix."""
+
+    @property
+    def invocations(self) -> int:
+        return self.local[0] * self.groups[0]
+
+    @property
+    def settled(self) -> bool:
+        """Whether its kernels are what their seeds have named so far."""
+        return self.name == "lavapipe"
+
+    def shapes(self, use: str) -> dict[str, list[Shape]]:
+        """The matrices of a use (A, B or Acc) that the list has, by component."""
+        found: dict[str, list[Shape]] = {}
+        for p in self.matrices:
+            shape = {"A": (p.m, p.k), "B": (p.k, p.n), "Acc": (p.m, p.n)}[use]
+            for name in {"A": (p.a,), "B": (p.b,), "Acc": (p.c, p.result)}[use]:
+                shapes = found.setdefault(component(name), [])
+                if shape not in shapes:
+                    shapes.append(shape)
+        return found
+
+
+def component(name: str) -> str:
+    """A property's element type as the dialect has it: integers without a sign."""
+    return KIND.get(name[0], name[0]) + name[1:]
+
+
+def machine(target: str = "lavapipe") -> Machine:
+    """The machine that a target's file describes; `TargetError` if there is none."""
+    found = load(target)
+    lavapipe, size = found.name == "lavapipe", found.subgroup_size
+    return Machine(
+        found.name,
+        size,
+        (32 if lavapipe else 2 * size, 1, 1),
+        (2, 1, 1),
+        tuple(p for p in found.cooperative_matrix if p.scope == "Subgroup"),
+        "bfloat16-type" in found.features,
+        "bfloat16-dot-product" in found.features,
+        # lavapipe takes any; elsewhere lines begin at multiples of 16 bytes (ALIGN-03).
+        (0, 0, 4, 8, 24) if lavapipe else (0, 0, 16, 32),
+    )
+
+
+LAVAPIPE = machine()
