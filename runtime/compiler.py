@@ -54,6 +54,9 @@ from xdsl_spirv.universe import UNIVERSE
 BEFORE = ("unroll-host-loops", "own-results")
 """What a host function needs that becomes a program, beside the lowering of what it computes."""
 
+QUANTIZED = "linalg-quantized-to-contraction"
+"""Comes before the last folding: the sums of weights that it asks for are known then."""
+
 LOWERING = "linalg-to-spirv"
 DISTRIBUTION = "xdsl-spirv"
 
@@ -146,10 +149,12 @@ def compile_module(
         UNIVERSE.all_passes[before]()().apply(ctx, module)
     values = fold(module, name, values, ctx)
     mark_weights(host, values)
+    _run(QUANTIZED, target, module, ctx)
+    values = fold(module, name, values, ctx)
+    mark_weights(host, values)
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
-    lowering = UNIVERSE.all_passes[LOWERING]().from_spec(ArgSpec(LOWERING, {"target": (target,)}))
-    lowering.apply(ctx, module)
+    _run(LOWERING, target, module, ctx)
     verify(module)
     host_plan = plan(host_function(module, name), values)
     values |= {n: constant_array(op.value, ctx) for n, op in host_plan.constants.items()}
@@ -175,6 +180,12 @@ def compile_module(
         memory=assigned.needed or None,
     )
     return Program(manifest, code, values, text)
+
+
+def _run(name: str, target: str, module: ModuleOp, ctx: Context) -> None:
+    """Apply a pass that is told the target."""
+    chosen = UNIVERSE.all_passes[name]().from_spec(ArgSpec(name, {"target": (target,)}))
+    chosen.apply(ctx, module)
 
 
 def _named(host: FuncOp, weights: Mapping[str, Array]) -> dict[str, Array]:
