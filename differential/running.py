@@ -44,10 +44,8 @@ def buffers_of(kernel: Kernel) -> Buffers:
     return {i: each.array.copy() for i, each in enumerate(kernel.buffers) if f"@b{i} bind" in text}
 
 
-def interpret(
-    kernel: Kernel, module: SPIRVModuleOp | None = None, subgroup_size: int | None = None
-) -> Buffers:
-    """What the buffers hold after a run on the interpreter; subgroups are the machine's if not given."""
+def interpret(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Buffers:
+    """What the buffers hold after a run on the interpreter."""
     buffers = buffers_of(kernel)
     dispatch(
         module or module_of(kernel),
@@ -56,7 +54,7 @@ def interpret(
         {(0, i): array for i, array in buffers.items()},
         spec_constants=kernel.spec_constants,
         push_constants=kernel.push_constants,
-        options=Options(subgroup_size=subgroup_size or kernel.machine.subgroup),
+        options=Options(subgroup_size=kernel.machine.subgroup),
     )
     return buffers
 

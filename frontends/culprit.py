@@ -43,6 +43,16 @@ def crashing_node(model: Any, worker: TorchMLIR) -> Any | None:
 
 def single_nodes(model: Any) -> Iterator[tuple[Any, Any]]:
     """Every distinct node, with a model of it alone; nodes of unknown shapes are left out."""
+    for nodes, alone in alone_by_kind(model):
+        yield nodes[0], alone
+
+
+def alone_by_kind(model: Any) -> list[tuple[list[Any], Any]]:
+    """
+    The nodes that differ in nothing an importer sees, and a model of one of them alone.
+
+    Nodes of unknown shapes are left out.
+    """
     onnx: Any = import_module("onnx")
     inferred = import_module("onnx.shape_inference").infer_shapes(model, data_prop=True)
     graph = inferred.graph
@@ -51,7 +61,7 @@ def single_nodes(model: Any) -> Iterator[tuple[Any, Any]]:
     constants |= {
         node.output[0]: node.attribute[0].t for node in graph.node if node.op_type == "Constant"
     }
-    seen: set[bytes] = set()
+    found: dict[bytes, tuple[list[Any], Any]] = {}
     for node in graph.node:
         given = [name for name in node.input if name]
         known = all(name in values or name in constants for name in given)
@@ -61,6 +71,10 @@ def single_nodes(model: Any) -> Iterator[tuple[Any, Any]]:
         tensors = [onnx.TensorProto.FromString(t.SerializeToString()) for t in kept]
         for tensor, name in zip(tensors, (n for n in given if n in constants), strict=True):
             tensor.name = name
+        key = _key(node, [values[n] for n in given if n in values], tensors)
+        if key in found:
+            found[key][0].append(node)
+            continue
         alone = onnx.helper.make_graph(
             [node],
             "alone",
@@ -68,12 +82,10 @@ def single_nodes(model: Any) -> Iterator[tuple[Any, Any]]:
             [values[name] for name in node.output],
             tensors,
         )
-        key = _key(node, [values[n] for n in given if n in values], tensors)
-        if key not in seen:
-            seen.add(key)
-            made = onnx.helper.make_model(alone, opset_imports=inferred.opset_import)
-            made.ir_version = inferred.ir_version
-            yield node, made
+        made = onnx.helper.make_model(alone, opset_imports=inferred.opset_import)
+        made.ir_version = inferred.ir_version
+        found[key] = [node], made
+    return list(found.values())
 
 
 def _key(node: Any, values: list[Any], tensors: list[Any]) -> bytes:

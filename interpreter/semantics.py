@@ -90,7 +90,6 @@ _FAMILIES = (
     "spirv.vendor",
     "spirv.tensor_arm",
     "host.linalg",
-    "host.attention",
     "host.packing",
     "host.tensors",
     "host.launches",

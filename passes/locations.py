@@ -6,13 +6,15 @@ Passes that replace an operation copy its location, so that a kernel knows the n
 
 from __future__ import annotations
 
+from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import NameLoc
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Operation
 
-MAKERS = (FillOp, EmptyOp)
-"""What several nodes share, and what so says nothing about whose work is done."""
+SHARED = (ConstantOp, EmptyOp, FillOp)
+"""What several nodes share once equal operations are one: it says nothing about whose work is done.
+"""
 
 
 def node_of(op: Operation) -> str | None:
@@ -22,16 +24,12 @@ def node_of(op: Operation) -> str | None:
 
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
-    """The nodes that an operation and the operations inside it come from, in their order."""
-    found: dict[str, None] = {}
-    for each in op.walk():
-        name = None if isinstance(each, MAKERS) else node_of(each)
-        if name is not None and each is not op:
-            found[name] = None
+    """The nodes that an operation comes from, or those in its regions, in their order."""
+    inside = [each for region in op.regions for block in region.blocks for each in block.ops]
+    found = [node_of(each) for each in inside if not isinstance(each, SHARED)]
+    names = tuple(dict.fromkeys(name for name in found if name is not None))
     own = node_of(op)
-    if own is not None:
-        found.setdefault(own)
-    return tuple(found)
+    return names if names or own is None else (own,)
 
 
 def labels_of(op: Operation) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ From a module to a program: constants out, the lowering of the target, the host'
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
@@ -18,15 +19,18 @@ from xdsl.parser import Parser
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
 from xdsl.universe import Universe
-from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
+from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.passes.refusal import place
+from xdsl_spirv.passes.schedule.paths import PATHS, Limits, limited, recorded
 from xdsl_spirv.runtime.buffers import assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.fold import fold
 from xdsl_spirv.runtime.host import HostPlan, host_function, plan
+from xdsl_spirv.runtime.layers import Layer, layers_of
 from xdsl_spirv.runtime.program import (
     KERNELS,
     SCHEMA,
@@ -54,11 +58,15 @@ from xdsl_spirv.universe import UNIVERSE
 BEFORE = ("unroll-host-loops", "own-results")
 """What a host function needs that becomes a program, beside the lowering of what it computes."""
 
-QUANTIZED = "linalg-quantized-to-contraction"
-"""Comes before the last folding: the sums of weights that it asks for are known then."""
+OUTLINING = OutlineDispatchesPass.name
+"""Before it every dispatch has its schedule, and still computes on tensors."""
 
-LOWERING = "linalg-to-spirv"
+Observer = Callable[[str, ModuleOp], None]
 DISTRIBUTION = "xdsl-spirv"
+
+
+class UnknownLayerError(ProgramError):
+    """`--only` or `--except` names a layer that there is not."""
 
 
 def context() -> Context:
@@ -129,12 +137,18 @@ def compile_module(
     target: str,
     function: str | None = None,
     weights: Mapping[str, Array] | None = None,
+    *,
+    operators: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    observe: Observer | None = None,
 ) -> Program:
     """
     Compile a host function of `linalg` on tensors for a target (a name or a target file's path).
 
     `source` is a module, which is consumed, or an .mlir file. `weights` gives values to arguments
-    of the function by name; constants that kernels read become weights too.
+    of the function by name; constants that kernels read become weights too. `operators` are those
+    of the model's nodes by name, for `layers`; `limits` bars paths for some layers; `observe` is
+    called before the first pass and after each one, with its name and the module.
 
     Raises `ProgramError` for what no program can hold, `TargetError` for an unknown target, and
     xDSL's errors for invalid IR and for what a pass refuses.
@@ -142,19 +156,14 @@ def compile_module(
     device = load(target)
     ctx = context()
     module = source if isinstance(source, ModuleOp) else parse(source, ctx)
-    host = host_function(module, function)
-    name = host.sym_name.data
-    values = _named(host, weights or {}) | lift_constants(host, ctx)
-    for before in BEFORE:
-        UNIVERSE.all_passes[before]()().apply(ctx, module)
-    values = fold(module, name, values, ctx)
-    mark_weights(host, values)
-    _run(QUANTIZED, target, module, ctx)
-    values = fold(module, name, values, ctx)
-    mark_weights(host, values)
+    name = host_function(module, function).sym_name.data
+    values = prepare(module, name, weights or {}, ctx)
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
-    _run(LOWERING, target, module, ctx)
+    with limited(limits):
+        layers = lower(module, ctx, target, operators, observe)
+    if limits is not None:
+        refuse_unmet(limits, layers)
     verify(module)
     host_plan = plan(host_function(module, name), values)
     values |= {n: constant_array(op.value, ctx) for n, op in host_plan.constants.items()}
@@ -179,13 +188,56 @@ def compile_module(
         source=SOURCE,
         memory=assigned.needed or None,
     )
-    return Program(manifest, code, values, text)
+    named = [
+        replace(layer, entry_point=dispatch.entry_point)
+        for layer, dispatch in zip(layers, dispatches, strict=True)
+    ]
+    return Program(manifest, code, values, text, tuple(named))
 
 
-def _run(name: str, target: str, module: ModuleOp, ctx: Context) -> None:
-    """Apply a pass that is told the target."""
-    chosen = UNIVERSE.all_passes[name]().from_spec(ArgSpec(name, {"target": (target,)}))
-    chosen.apply(ctx, module)
+def prepare(
+    module: ModuleOp, name: str, weights: Mapping[str, Array], ctx: Context
+) -> dict[str, Array]:
+    """Constants out of a host function, what can be computed now computed; returns the weights."""
+    host = host_function(module, name)
+    values = _named(host, weights) | lift_constants(host, ctx)
+    for before in BEFORE:
+        UNIVERSE.all_passes[before]()().apply(ctx, module)
+    values = fold(module, name, values, ctx)
+    mark_weights(host, values)
+    return values
+
+
+def lower(
+    module: ModuleOp,
+    ctx: Context,
+    target: str,
+    operators: Mapping[str, str] | None = None,
+    observe: Observer | None = None,
+) -> list[Layer]:
+    """Run the lowering for a target; the layers are those of the dispatches in their order."""
+    layers: list[Layer] = []
+    if observe is not None:
+        observe("", module)
+    with recorded() as decisions:
+        for each in linalg_to_spirv(target):
+            if each.name == OUTLINING:
+                layers = layers_of(module, decisions, operators)
+            each.apply(ctx, module)
+            if observe is not None:
+                observe(each.name, module)
+    return layers
+
+
+def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
+    """Raises `ProgramError` for a pattern of `--only` or `--except` that no layer matched."""
+    names = [node for layer in layers if layer.path in PATHS for node in layer.nodes]
+    if unmet := limits.unmet(names):
+        raise UnknownLayerError(
+            f"no layer that multiplies is called {unmet[0]!r}",
+            f"layers: {', '.join(names) or 'none'}",
+            "name one of them, or use wildcards",
+        )
 
 
 def _named(host: FuncOp, weights: Mapping[str, Array]) -> dict[str, Array]:

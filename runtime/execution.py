@@ -4,6 +4,7 @@ A program's dispatches on a device, in order, over buffers that live as long as 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -53,13 +54,15 @@ def run(
     inputs: Mapping[str, Array],
     device: str = "interpreter",
     checks: Checks | None = None,
+    times: list[float] | None = None,
 ) -> dict[str, Array]:
     """
     Run a program; returns its results by name (`result0`, ...), in the source function's order.
 
     `device` is `interpreter`, or `vulkan` or `vulkan:N`, which runs in a process of its own
     (docs/runtime.md: an open device runs a second program faster). On the interpreter `checks` look
-    for undefined behaviour (docs/checks.md) and fill their report.
+    for undefined behaviour (docs/checks.md) and fill their report, and `times` takes the seconds of
+    each dispatch.
 
     Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
     and the device's own errors (`InterpreterError`, `VulkanError`).
@@ -73,7 +76,7 @@ def run(
         raise _not_here(device, checks)
     buffers: Buffers = bind_inputs(program, inputs) | program.weights
     buffers |= empty_buffers(program)
-    _run_interpreter(program, buffers, checks)
+    _run_interpreter(program, buffers, checks, times)
     return {buffer.name: buffers[buffer.name] for buffer in program.manifest.outputs}
 
 
@@ -101,7 +104,12 @@ def _not_here(device: str, checks: Checks | None) -> ProgramError:
     return ProgramError(f"there is no device {device!r}", "", f"use one of {', '.join(DEVICES)}")
 
 
-def _run_interpreter(program: Program, buffers: Buffers, checks: Checks | None = None) -> None:
+def _run_interpreter(
+    program: Program,
+    buffers: Buffers,
+    checks: Checks | None = None,
+    times: list[float] | None = None,
+) -> None:
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.runtime.compiler import context, parse_text
     from xdsl_spirv.serialization.target import find_module
@@ -113,7 +121,7 @@ def _run_interpreter(program: Program, buffers: Buffers, checks: Checks | None =
     }
     options = Options(subgroup_size=program.manifest.subgroup_size, checks=checks)
     if checks is None or not checks.choices or len(program.manifest.dispatches) == 1:
-        _dispatch_all(program, modules, buffers, options)
+        _dispatch_all(program, modules, buffers, options, times)
         return
     given = {b.name: buffers[b.name] for b in program.manifest.buffers if b.kind in FILLED}
     alone = replace(checks, launches_stand_alone=False)
@@ -122,11 +130,16 @@ def _run_interpreter(program: Program, buffers: Buffers, checks: Checks | None =
 
 
 def _dispatch_all(
-    program: Program, modules: Mapping[str, Operation], buffers: Buffers, options: Options
+    program: Program,
+    modules: Mapping[str, Operation],
+    buffers: Buffers,
+    options: Options,
+    times: list[float] | None = None,
 ) -> None:
     from xdsl_spirv.interpreter import dispatch
 
     for launch in program.manifest.dispatches:
+        start = time.perf_counter()
         dispatch(
             modules[launch.kernel],
             launch.entry_point,
@@ -136,6 +149,8 @@ def _dispatch_all(
             push_constants=push_constant_bytes(launch),
             options=options,
         )
+        if times is not None:
+            times.append(time.perf_counter() - start)
 
 
 def _explore_mappings(

@@ -126,6 +126,12 @@ def _refuse_computation(function: func.FuncOp) -> None:
             ) from error
 
 
+def on_host(op: Operation) -> bool:
+    """Whether an operation may stay in a host function: nobody has to compute it."""
+    kinds = (*SAME_BUFFER, arith.ConstantOp, memref.AllocOp, gpu.LaunchFuncOp, func.ReturnOp)
+    return isinstance(op, kinds) or op.name in PASSIVE
+
+
 class _HostReader:
     """Walks the host function once; a value is known by its buffer's name or by its number."""
 

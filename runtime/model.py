@@ -16,7 +16,8 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.interpreter import Options, reference
-from xdsl_spirv.runtime.compiler import compile_module, context, parse
+from xdsl_spirv.passes.schedule.paths import Limits
+from xdsl_spirv.runtime.compiler import Observer, compile_module, context, parse
 from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.host import host_function
@@ -94,9 +95,23 @@ def _value(name: str, type: str, of: Attribute) -> Value:
     return Value(name, type, tuple(of.get_shape()))
 
 
-def compile_model(model: ImportedModel, target: str) -> Program:
+def compile_model(
+    model: ImportedModel,
+    target: str,
+    *,
+    limits: Limits | None = None,
+    observe: Observer | None = None,
+) -> Program:
     """Compile a model, which is consumed. Raises what `compile_module` does."""
-    return compile_module(model.module, target, model.function, model.weights)
+    return compile_module(
+        model.module,
+        target,
+        model.function,
+        model.weights,
+        operators={node.name: node.op_type for node in model.nodes},
+        limits=limits,
+        observe=observe,
+    )
 
 
 def buffers_of(model: ImportedModel) -> list[Buffer]:

@@ -16,12 +16,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl_spirv.runtime.elements import Array, as_element_type, check_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.records import from_json, to_json
 from xdsl_spirv.runtime.weights import load_weights, save_weights
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.layers import Layer
 
 SCHEMA = "xdsl-spirv-program"
 VERSION = 2
@@ -32,6 +35,7 @@ MANIFEST = "program.json"
 SOURCE = "source.mlir"
 WEIGHTS = "weights.safetensors"
 KERNELS = "kernels"
+LAYERS = "layers.json"
 
 
 BufferKind = Literal["input", "weight", "output", "temporary"]
@@ -232,6 +236,8 @@ class Program:
     code: dict[str, KernelCode]
     weights: dict[str, Array] = field(default_factory=dict)
     source: str | None = None
+    layers: tuple[Layer, ...] = ()
+    """What each dispatch computes and why it runs as it does; empty where nobody wrote it down."""
 
     def __call__(self, *arrays: Array, device: str = "interpreter", **named: Array) -> Any:
         """
@@ -282,6 +288,10 @@ class Program:
             save_weights(folder / self.manifest.weights, self.weights)
         if self.manifest.source is not None:
             (folder / self.manifest.source).write_text(self.source or "")
+        if self.layers:
+            from xdsl_spirv.runtime.layers import to_text
+
+            (folder / LAYERS).write_text(to_text(self.layers))
         (folder / MANIFEST).write_text(_readable(json.dumps(to_json(self.manifest), indent=2)))
 
     @staticmethod
@@ -298,7 +308,7 @@ class Program:
         weights = {} if manifest.weights is None else load_weights(base / manifest.weights)
         _check_weights(manifest, weights, base / (manifest.weights or WEIGHTS))
         source = None if manifest.source is None else _read(base / manifest.source).decode()
-        return Program(manifest, code, weights, source)
+        return Program(manifest, code, weights, source, _load_layers(base / LAYERS, manifest))
 
 
 def _readable(text: str) -> str:
@@ -350,6 +360,22 @@ def _load_manifest(path: Path) -> Manifest:
             "compile the program again with this version of xdsl-spirv",
         )
     return from_json(Manifest, data, path.name)
+
+
+def _load_layers(path: Path, manifest: Manifest) -> tuple[Layer, ...]:
+    """What is known of the dispatches: a runner needs none of it, so it may be missing."""
+    if not path.is_file():
+        return ()
+    from xdsl_spirv.runtime.layers import from_text
+
+    layers = from_text(_read(path).decode("utf-8", "replace"), str(path))
+    if len(layers) != len(manifest.dispatches):
+        raise ProgramError(
+            f"{len(layers)} layers for {len(manifest.dispatches)} dispatches",
+            str(path),
+            "compile the program again",
+        )
+    return layers
 
 
 def _check_weights(manifest: Manifest, weights: Mapping[str, Array], path: Path) -> None:

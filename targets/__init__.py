@@ -113,6 +113,10 @@ class Target:
     cooperative_matrix: tuple[CooperativeMatrixProperty, ...]
     copy_bytes_per_second: int
     """Bytes read and written in a second by a copy in the device's memory."""
+    measured_copy: int | None
+    """The same where it was measured; None where a default stands in its place."""
+    rates: Mapping[str, float]
+    """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
     even_fragments: bool
     """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
     features: frozenset[str]
@@ -287,6 +291,12 @@ def _target(fields: _Fields) -> Target:
             if "copy_bytes_per_second" in fields.data
             else DEFAULT_COPY
         ),
+        measured_copy=(
+            fields.positive("copy_bytes_per_second")
+            if "copy_bytes_per_second" in fields.data
+            else None
+        ),
+        rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),

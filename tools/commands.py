@@ -26,8 +26,16 @@ def compile(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.models import compile as compile_onnx
 
         return compile_onnx(arguments)
+    from xdsl_spirv.tools.models import limits_of
+
     weights = load_weights(Path(arguments.weights)) if arguments.weights else None
-    program = compile_module(arguments.input, arguments.target, arguments.function, weights)
+    program = compile_module(
+        arguments.input,
+        arguments.target,
+        arguments.function,
+        weights,
+        limits=limits_of(arguments),
+    )
     program.save(arguments.output)
     for dispatch in program.manifest.dispatches:
         size = len(program.code[dispatch.kernel].binary)

@@ -38,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
 
     _compile(add("compile", "Compile a model, or linalg on tensors, into a program for a device."))
     _run(add("run", "Run a compiled program, or compile, run and compare a model."))
+    _explain(add("explain", "Say what becomes of a model on a device, and why.", "explain"))
     _devices(add("devices", "List the Vulkan devices, or describe one for --target.", "devices"))
     add("doctor", "Find out whether programs run on a Vulkan device, and why not.", "doctor")
     _tune(add("tune", "Search the fastest schedules on a Vulkan device.", "tune"))
@@ -63,12 +64,67 @@ def _compile(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT.onnx|.mlir")
     command.add_argument("--target", required=True, help="a device's name, or a target file")
     _dims(command)
+    _limits(command)
     command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
     command.add_argument("--function", help="host function (main, or the only one)")
     command.add_argument(
         "--weights",
         metavar="FILE.safetensors",
         help="values of the arguments that are called like its tensors",
+    )
+
+
+def _explain(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "input", metavar="MODEL.onnx|.mlir|DIR", help="a model, or what `compile` wrote"
+    )
+    command.add_argument("--target", help="a device's name, or a target file")
+    _dims(command)
+    _limits(command)
+    command.add_argument("--function", help="host function (main, or the only one)")
+    command.add_argument("--weights", metavar="FILE.safetensors", help="as for `compile`")
+    command.add_argument(
+        "--format", choices=("text", "json", "html"), help="(text, or as the output's name says)"
+    )
+    command.add_argument("-o", "--output", metavar="FILE", help="where to write it")
+    command.add_argument(
+        "--device",
+        metavar="NAME",
+        help="also run it there and show each layer's time: interpreter, vulkan or vulkan:N",
+    )
+    command.add_argument(
+        "--timeout", type=float, default=300.0, metavar="SECONDS", help="for a device (%(default)g)"
+    )
+    command.add_argument(
+        "--in-process", action="store_true", help="use a Vulkan driver in this process"
+    )
+    command.add_argument(
+        "--input",
+        dest="inputs",
+        action="append",
+        default=[],
+        metavar="NAME=x.npy",
+        help="an input's value with --device (random where none is given)",
+    )
+    command.set_defaults(random=None)
+
+
+def _limits(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATH=LAYER,...",
+        help="let only these layers (ONNX nodes, or names in MLIR) take a path: "
+        "cooperative-matrix, rotate, dot or fma (repeat)",
+    )
+    command.add_argument(
+        "--except",
+        dest="excluded",
+        action="append",
+        default=[],
+        metavar="PATH=LAYER,...",
+        help="do not let these layers take a path (repeat)",
     )
 
 
@@ -104,6 +160,7 @@ def _run(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--target", help="of a model: what to compile it for (lavapipe)")
     _dims(command)
+    _limits(command)
     command.add_argument(
         "--no-compare", action="store_true", help="of a model: do not compare with onnxruntime"
     )

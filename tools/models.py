@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from xdsl_spirv.frontends.model import ImportedModel
+from xdsl_spirv.passes.schedule.paths import PATHS, Limits
+from xdsl_spirv.runtime.compiler import Observer
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.model import (
@@ -49,6 +52,28 @@ def dims_of(arguments: argparse.Namespace) -> dict[str, int]:
     return found
 
 
+def limits_of(arguments: argparse.Namespace) -> Limits | None:
+    """`--only PATH=LAYER,...` and `--except PATH=LAYER,...`; None if neither is given."""
+    only = _patterns("--only", arguments.only)
+    excluded = _patterns("--except", arguments.excluded)
+    return Limits(only, excluded) if only or excluded else None
+
+
+def _patterns(option: str, given: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in given:
+        path, _, names = text.partition("=")
+        patterns = [name for name in names.split(",") if name]
+        if path not in PATHS or not patterns:
+            raise ProgramError(
+                f"{option} {text} names no layers for a path",
+                f"paths: {', '.join(PATHS)}",
+                f"write {option} {PATHS[0]}=LAYER,LAYER (* stands for anything)",
+            )
+        found.setdefault(path, []).extend(patterns)
+    return found
+
+
 def read_model(
     arguments: argparse.Namespace, path: str, shapes: Shapes | None = None
 ) -> ImportedModel:
@@ -68,17 +93,26 @@ def read_model(
     return model
 
 
-def compile_to(model: ImportedModel, target: str) -> Program:
+def compile_to(
+    model: ImportedModel,
+    target: str,
+    limits: Limits | None = None,
+    observe: Observer | None = None,
+) -> Program:
     """Compile, and print what came of it."""
     start = time.perf_counter()
-    program = compile_model(model, target)
+    program = compile_model(model, target, limits=limits, observe=observe)
     seconds = time.perf_counter() - start
     manifest = program.manifest
     kernels = {(d.kernel, d.entry_point) for d in manifest.dispatches}
     size = sum(len(code.binary) for code in program.code.values())
+    paths = Counter(layer.path for layer in program.layers)
+    temporaries = sum(b.bytes for b in manifest.buffers if b.kind == "temporary")
     print(
-        f"compiled for {target} in {seconds:.2f} s: {len(manifest.dispatches)} dispatches of "
-        f"{len(kernels)} kernels, {size:,} bytes of SPIR-V"
+        f"compiled for {target} in {seconds:.2f} s: {len(manifest.dispatches)} dispatches "
+        f"({', '.join(f'{count} {path}' for path, count in paths.most_common())}) of "
+        f"{len(kernels)} kernels, {size:,} bytes of SPIR-V; temporaries take "
+        f"{manifest.memory or 0:,} bytes at the peak, {temporaries:,} in sum"
     )
     return program
 
@@ -86,7 +120,7 @@ def compile_to(model: ImportedModel, target: str) -> Program:
 def compile(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv compile model.onnx`."""
     model = read_model(arguments, arguments.input)
-    compile_to(model, arguments.target).save(arguments.output)
+    compile_to(model, arguments.target, limits_of(arguments)).save(arguments.output)
     return 0
 
 
@@ -135,7 +169,7 @@ def results_of(
         results = run_reference(model, inputs)
         print(f"run on the reference in {time.perf_counter() - start:.2f} s")
         return results
-    program = compile_to(model, arguments.target or DEFAULT_TARGET)
+    program = compile_to(model, arguments.target or DEFAULT_TARGET, limits_of(arguments))
     start = time.perf_counter()
     results = execute(program, inputs, None, arguments)
     print(f"run in {time.perf_counter() - start:.2f} s")

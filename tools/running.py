@@ -114,3 +114,25 @@ def _print_times(times: list[Time], count: int, where: str) -> None:
         name = f"{time.kernel}.{time.entry_point}"
         print(f"  {time.median / 1e3:12.2f} us (least {least:.2f})  {name}")
     print(f"  {total / 1e3:12.2f} us in {len(times)} dispatches")
+
+
+INTERPRETED_ON = "the interpreter"
+
+RUNS = 20
+"""How often a device runs a program to time it."""
+
+
+def times_of(
+    program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace
+) -> tuple[list[float], str]:
+    """The seconds of each dispatch on the device that a command names, and what that is called."""
+    name: str = arguments.device
+    if name.partition(":")[0] != "vulkan":
+        seconds: list[float] = []
+        run(program, inputs, name, times=seconds)
+        return seconds, INTERPRETED_ON
+    with _opened(name, arguments) as device:
+        device.execute(program, inputs)
+        times = device.times(program, RUNS, WARM_UP_SECONDS)
+        where = f"vulkan:{device.info.index} ({device.info.name})"
+    return [time.median / 1e9 for time in times], where

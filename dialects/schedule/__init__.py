@@ -4,7 +4,6 @@ How contractions are to be computed, and what stands between `linalg` and `spirv
 
 from xdsl.ir import Dialect
 
-from xdsl_spirv.dialects.schedule.attention import FOR_ATTENTION, AttentionAttr, AttentionOp
 from xdsl_spirv.dialects.schedule.attributes import (
     SCHEDULE,
     ContractionAttr,
@@ -28,10 +27,7 @@ from xdsl_spirv.dialects.schedule.operations import (
 from xdsl_spirv.dialects.schedule.window import WindowAttr
 
 __all__ = [
-    "FOR_ATTENTION",
     "SCHEDULE",
-    "AttentionAttr",
-    "AttentionOp",
     "CollectiveOp",
     "ContractionAttr",
     "DirectAttr",
@@ -54,7 +50,6 @@ __all__ = [
 Schedule = Dialect(
     "schedule",
     [
-        AttentionOp,
         CollectiveOp,
         DispatchOp,
         ElementPtrOp,
@@ -64,14 +59,5 @@ Schedule = Dialect(
         PaddedViewOp,
         YieldOp,
     ],
-    [
-        AttentionAttr,
-        StagedAttr,
-        DirectAttr,
-        PackingAttr,
-        InstructionAttr,
-        ContractionAttr,
-        LoopsAttr,
-        WindowAttr,
-    ],
+    [StagedAttr, DirectAttr, PackingAttr, InstructionAttr, ContractionAttr, LoopsAttr, WindowAttr],
 )

@@ -21,8 +21,6 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
-    AttentionAttr,
-    AttentionOp,
     ContractionAttr,
     DirectAttr,
     DispatchOp,
@@ -33,11 +31,6 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.attention import (
-    AttentionPlan,
-    check_attention,
-    choose_attention,
-)
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     NotAContraction,
@@ -93,24 +86,9 @@ class AssignSchedulePass(ModulePass):
                 continue
             self._assign(contraction, target)
         for each in op.walk():
-            if isinstance(each, AttentionOp):
-                self._assign_attention(each, target)
-        for each in op.walk():
             if isinstance(each, DispatchOp) and SCHEDULE not in each.attributes:
                 if not any(map(_needs_none, each.body.walk())):
                     each.attributes[SCHEDULE] = choose_loops(each, target, self.name)
-
-    def _assign_attention(self, op: AttentionOp, target: Target) -> None:
-        given = op.attributes.get(SCHEDULE)
-        try:
-            if given is None:
-                op.attributes[SCHEDULE] = choose_attention(op, target)
-            elif isinstance(given, AttentionAttr):
-                check_attention(AttentionPlan(op, given, target))
-            else:
-                refuse(self.name, op, f"its schedule {given} is not a #schedule.attention")
-        except ScheduleDoesNotFit as error:
-            refuse(self.name, op, str(error))
 
     def _assign(self, contraction: Contraction, target: Target) -> None:
         op = contraction.op
@@ -168,8 +146,10 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     if not target.properties_for(contraction.types):
         note(op, COOPERATIVE_MATRIX, not_listed(contraction.types, target))
     rejected: list[Plan] = []
+    excluded: dict[str, None] = {}
     for path, candidates in candidates_of(contraction, target):
         if barred(op, path):
+            excluded[path] = None
             continue
         best: tuple[float, ContractionAttr] | None = None
         problems: Counter[str] = Counter()
@@ -191,9 +171,10 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
             note(op, path, f"the cheapest of {fitting} tiles by estimate", taken=True)
             return best[1]
         note(op, path, _reason(problems, target))
-    if rejected:
-        check(rejected[-1])
-    raise ScheduleDoesNotFit(f"{target.name} has no schedule for it that is not barred")
+    if excluded:
+        raise ScheduleDoesNotFit(f"no path is left for it where {', '.join(excluded)} is barred")
+    check(rejected[-1])
+    raise ScheduleDoesNotFit(f"{target.name} has no schedule for it")
 
 
 def _reason(problems: Counter[str], target: Target) -> str:

@@ -55,17 +55,16 @@ class Decisions:
     of: dict[Operation, list[Considered]] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Limits:
     """
     For each path the patterns of the layers that alone may take it (`only`), or may not (`barred`).
 
-    A pattern is a node's name, or has wildcards; `met` collects those that some layer matched.
+    A pattern is a node's name, or has wildcards.
     """
 
     only: Mapping[str, Collection[str]] = field(default_factory=dict)
     barred: Mapping[str, Collection[str]] = field(default_factory=dict)
-    met: set[str] = field(default_factory=set)
 
     def against(self, path: str, op: Operation) -> str | None:
         """Why an operation may not take a path, if it may not."""
@@ -73,24 +72,20 @@ class Limits:
             return None
         dispatch = op.parent_op()
         labels = labels_of(dispatch if isinstance(dispatch, DispatchOp) else op)
-        if path in self.only and not self._match(self.only[path], labels):
+        if path in self.only and not any(_matches(p, labels) for p in self.only[path]):
             return f"barred: --only {path}={','.join(self.only[path])}"
-        if path in self.barred and self._match(self.barred[path], labels):
+        if path in self.barred and any(_matches(p, labels) for p in self.barred[path]):
             return f"barred: --except {path}={','.join(self.barred[path])}"
         return None
 
-    def _match(self, patterns: Collection[str], labels: Collection[str]) -> bool:
-        found = [
-            p for p in patterns if any(label == p or fnmatchcase(label, p) for label in labels)
-        ]
-        self.met.update(found)
-        return bool(found)
-
-    @property
-    def unmet(self) -> list[str]:
-        """The patterns that no layer matched."""
+    def unmet(self, labels: Collection[str]) -> list[str]:
+        """The patterns that match none of all layers' names."""
         given = [p for each in (self.only, self.barred) for group in each.values() for p in group]
-        return [pattern for pattern in given if pattern not in self.met]
+        return [pattern for pattern in given if not _matches(pattern, labels)]
+
+
+def _matches(pattern: str, labels: Collection[str]) -> bool:
+    return pattern in labels or any(fnmatchcase(label, pattern) for label in labels)
 
 
 _decisions: ContextVar[Decisions | None] = ContextVar("decisions", default=None)
@@ -121,8 +116,12 @@ def limited(limits: Limits | None) -> Generator[None]:
 def note(op: Operation, path: str, reason: str, taken: bool = False) -> None:
     """Write a decision down, if somebody wants to know."""
     decisions = _decisions.get()
-    if decisions is not None:
-        decisions.of.setdefault(op, []).append(Considered(path, taken, reason))
+    if decisions is None:
+        return
+    entry = Considered(path, taken, reason)
+    noted = decisions.of.setdefault(op, [])
+    if entry not in noted:
+        noted.append(entry)
 
 
 def barred(op: Operation, path: str) -> bool:

@@ -1,0 +1,202 @@
+"""
+What a program will do, before anybody runs it: which nodes, by which paths, why, and for how long.
+
+One record for all ways of showing it (text, JSON, HTML), so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl_spirv.frontends.model import Node
+from xdsl_spirv.runtime.layers import Layer
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.roofline import roofline
+from xdsl_spirv.targets import Target
+
+SCHEMA = "xdsl-spirv-explanation"
+VERSION = 1
+
+Status = Literal["kernel", "no kernel", "folded", "supported", "not supported", "not tried"]
+
+
+@dataclass(frozen=True)
+class Covered:
+    """
+    A node of the model and what becomes of it.
+
+    `kernel`: `dispatches` compute it. `no kernel`: it only reshapes, or its result is read through
+    by others. `folded`: it is computed at compile time. Where the model as a whole is refused, each
+    node is `supported`, or `not supported` and `reason` says why, or `not tried`, because its
+    shapes are unknown or looking took too long.
+    """
+
+    node: str
+    operator: str
+    status: Status
+    dispatches: tuple[int, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ExplainedLayer:
+    """A layer with its place in the program, its least time and what it took."""
+
+    dispatch: int
+    kernel: str
+    grid: tuple[int, ...]
+    workgroup_size: tuple[int, ...]
+    once: bool
+    layer: Layer
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    roofline_seconds: float | None
+    limit: str
+    measured_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything that is shown of a model on a target."""
+
+    schema: str
+    version: int
+    model: str
+    target: str
+    provenance: str
+    nodes: tuple[Covered, ...]
+    layers: tuple[ExplainedLayer, ...]
+    kernels: int
+    binary_bytes: int
+    weight_bytes: int
+    memory_bytes: int
+    temporary_bytes: int
+    refusals: tuple[str, ...] = ()
+    """What hinders the model as a whole, if anything does."""
+    device: str | None = None
+    """Where `measured_seconds` were measured."""
+
+    @property
+    def supported(self) -> bool:
+        return not self.refusals and all(n.status != "not supported" for n in self.nodes)
+
+    @property
+    def paths(self) -> Counter[str]:
+        """Dispatches by path."""
+        return Counter(each.layer.path for each in self.layers)
+
+
+def explanation_of(
+    program: Program,
+    model: str,
+    target: Target,
+    original: Sequence[Node] = (),
+    simplified: Sequence[Node] = (),
+    measured: Sequence[float] | None = None,
+    device: str | None = None,
+) -> Explanation:
+    """
+    Explain a compiled program.
+
+    `original` are the nodes of the model's file, `simplified` those that reached the lowering;
+    `measured` are the seconds of each dispatch on `device`.
+    """
+    manifest = program.manifest
+    workgroups = {
+        (k.name, e.name): e.workgroup_size for k in manifest.kernels for e in k.entry_points
+    }
+    layers: list[ExplainedLayer] = []
+    for number, (dispatch, layer) in enumerate(
+        zip(manifest.dispatches, program.layers, strict=True)
+    ):
+        line = roofline(layer, target)
+        given = [binding.buffer for binding in dispatch.bindings]
+        split = len(given) - layer.results
+        layers.append(
+            ExplainedLayer(
+                number,
+                dispatch.entry_point,
+                dispatch.grid,
+                workgroups[dispatch.kernel, dispatch.entry_point],
+                dispatch.once,
+                layer,
+                tuple(given[:split]),
+                tuple(given[split:]),
+                line.seconds,
+                line.limit,
+                None if measured is None else measured[number],
+            )
+        )
+    temporaries = [b for b in manifest.buffers if b.kind == "temporary"]
+    return Explanation(
+        SCHEMA,
+        VERSION,
+        model,
+        target.name,
+        f"{target.provenance['kind']}, {target.provenance['date']}",
+        coverage(original, simplified, program.layers),
+        tuple(layers),
+        len(workgroups),
+        sum(len(code.binary) for code in program.code.values()),
+        sum(array.nbytes for array in program.weights.values()),
+        manifest.memory or 0,
+        sum(b.bytes for b in temporaries),
+        device=device,
+    )
+
+
+def coverage(
+    original: Sequence[Node], simplified: Sequence[Node], layers: Sequence[Layer]
+) -> tuple[Covered, ...]:
+    """What became of each node of a model that was compiled."""
+    computed: dict[str, list[int]] = {}
+    for number, layer in enumerate(layers):
+        for name in layer.nodes:
+            computed.setdefault(name, []).append(number)
+    kept = {node.name for node in simplified}
+    found: list[Covered] = []
+    for node in original:
+        dispatches = tuple(computed.get(node.name, ()))
+        status: Status = "kernel" if dispatches else "folded"
+        if not dispatches and node.name in kept:
+            status = "no kernel"
+        found.append(Covered(node.name, node.op_type, status, dispatches))
+    return tuple(found)
+
+
+def refused(
+    model: str,
+    target: Target,
+    original: Sequence[Node],
+    reasons: Mapping[str, str],
+    refusals: Sequence[str],
+    tried: frozenset[str] | None = None,
+) -> Explanation:
+    """The explanation of a model that cannot be compiled: `reasons` by the node's name."""
+    nodes: list[Covered] = []
+    for node in original:
+        status: Status = "supported"
+        if node.name in reasons:
+            status = "not supported"
+        elif tried is not None and node.name not in tried:
+            status = "not tried"
+        nodes.append(Covered(node.name, node.op_type, status, reason=reasons.get(node.name)))
+    provenance = f"{target.provenance['kind']}, {target.provenance['date']}"
+    return Explanation(
+        SCHEMA,
+        VERSION,
+        model,
+        target.name,
+        provenance,
+        tuple(nodes),
+        (),
+        0,
+        0,
+        0,
+        0,
+        0,
+        tuple(refusals),
+    )

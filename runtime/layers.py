@@ -1,0 +1,230 @@
+"""
+What each dispatch of a program computes, which nodes it comes from, and why it runs as it does.
+
+A layer is a dispatch. Its records are read off the dispatches right before they leave the host
+function, when schedules are known and operations still stand on tensors; the reasons are those that
+the deciding passes wrote down. They are kept beside the program, in `layers.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp, YieldOp
+from xdsl.ir import Attribute, Operation
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr, PackOp, bit_width
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.host.affine import loop_sizes
+from xdsl_spirv.passes.locations import labels_of
+from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.schedule.paths import (
+    LOOPS,
+    PACK,
+    PATHS,
+    Considered,
+    Decisions,
+    path_of,
+)
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.records import from_json, to_json
+
+SCHEMA = "xdsl-spirv-layers"
+VERSION = 1
+
+FREE = (
+    arith.ConstantOp,
+    arith.ExtFOp,
+    arith.TruncFOp,
+    arith.ExtSIOp,
+    arith.ExtUIOp,
+    arith.TruncIOp,
+)
+"""Scalar operations that are not counted as work."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """
+    One dispatch.
+
+    `nodes` are the model's nodes that it computes, or the results' names in MLIR where no model
+    has names, `operators` the nodes' operators. `operations` counts scalar operations, a
+    multiply-add as two; `bytes` is every buffer that it is given once, which no kernel can do
+    without. Both are None where a size is not known at compile time.
+    """
+
+    nodes: tuple[str, ...]
+    operators: tuple[str, ...]
+    path: str
+    types: str
+    computes: str
+    schedule: str
+    considered: tuple[Considered, ...]
+    operations: int | None
+    bytes: int | None
+    results: int
+    entry_point: str = ""
+
+    @property
+    def name(self) -> str:
+        return " + ".join(self.nodes) if self.nodes else self.entry_point
+
+    @property
+    def why(self) -> str:
+        """Why no faster path was taken; empty if none was looked at."""
+        return "; ".join(f"{c.path}: {c.reason}" for c in self.considered if not c.taken)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The contents of `layers.json`, one entry for each dispatch in its order."""
+
+    schema: str
+    version: int
+    layers: tuple[Layer, ...]
+
+
+def layers_of(
+    module: ModuleOp, decisions: Decisions, operators: Mapping[str, str] | None = None
+) -> list[Layer]:
+    """The layers of a module whose dispatches have schedules; `operators` by the nodes' names."""
+    return [
+        _layer(op, decisions, operators or {}) for op in module.walk() if isinstance(op, DispatchOp)
+    ]
+
+
+def _layer(dispatch: DispatchOp, decisions: Decisions, operators: Mapping[str, str]) -> Layer:
+    body = list(dispatch.body.block.ops)
+    noted = [entry for op in body for entry in decisions.of.get(op, ())]
+    contraction = next(filter(None, map(_contraction, body)), None)
+    schedule = dispatch.attributes.get(SCHEDULE)
+    if contraction is not None:
+        schedule = contraction.op.attributes.get(SCHEDULE)
+    path = (schedule and path_of(schedule)) or LOOPS
+    if any(isinstance(op, PackOp) for op in body):
+        path = PACK
+    elif isinstance(schedule, LoopsAttr):
+        noted = [entry for entry in noted if entry.path == LOOPS][:1]
+    else:
+        noted = [entry for entry in noted if entry.path != LOOPS]
+    nodes = labels_of(dispatch)
+    return Layer(
+        nodes=nodes,
+        operators=tuple(operators.get(node, "") for node in nodes) if operators else (),
+        path=path,
+        types=" x ".join(contraction.types[:2]) + f" -> {contraction.types[2]}"
+        if contraction is not None
+        else _types(dispatch),
+        computes=_computes(body, contraction),
+        schedule=str(schedule) if schedule is not None else "",
+        considered=tuple(sorted(noted, key=_speed)),
+        operations=_sum(_operations(op, contraction) for op in body),
+        bytes=_sum(_bytes(value.type) for value in (*dispatch.inputs, *dispatch.outputs)),
+        results=len(dispatch.outputs),
+    )
+
+
+def _speed(considered: Considered) -> int:
+    """The fastest path first."""
+    return PATHS.index(considered.path) if considered.path in PATHS else len(PATHS)
+
+
+def _computes(body: Sequence[Operation], contraction: Contraction | None) -> str:
+    if contraction is None:
+        return _kinds(body)
+    fused = _kinds(op for op in body if op is not contraction.op)
+    return f"{contraction} with {fused}" if fused else str(contraction)
+
+
+def _contraction(op: Operation) -> Contraction | None:
+    if not isinstance(op, LinalgStructuredOperation) or SCHEDULE not in op.attributes:
+        return None
+    try:
+        return contraction_of(op)
+    except NotAContraction:
+        return None
+
+
+def _types(dispatch: DispatchOp) -> str:
+    return ", ".join(sorted({str(value.type.element_type) for value in dispatch.outputs}))
+
+
+def _kinds(body: Iterable[Operation]) -> str:
+    """What a dispatch that is no contraction does: its operations' kinds, each once."""
+    found: dict[str, None] = {}
+    for op in body:
+        if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):
+            names = [inner.name.partition(".")[2] for inner in op.walk() if _is_work(inner)]
+            reduces = any(str(each.data) == "reduction" for each in op.get_iterator_types())
+            what = ", ".join(dict.fromkeys(names)) or "copy"
+            found[f"reduce({what})" if reduces else what] = None
+        elif op.name.startswith("tensor.") and op.name != "tensor.empty":
+            found[op.name.partition(".")[2]] = None
+        elif isinstance(op, PackOp):
+            found["pack"] = None
+    return "; ".join(found)
+
+
+def _is_work(op: Operation) -> bool:
+    return op.name.startswith(("arith.", "math.")) and not isinstance(op, FREE)
+
+
+def _operations(op: Operation, contraction: Contraction | None) -> int | None:
+    if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
+        return 0
+    if contraction is not None and op is contraction.op:
+        return 2 * contraction.batch * contraction.m * contraction.n * contraction.k
+    shapes = [v.type.get_shape() for v in op.operands if isinstance(v.type, TensorType)]
+    maps = [each.data for each in op.get_indexing_maps()]
+    if len(shapes) != len(maps) or any(DYNAMIC_INDEX in shape for shape in shapes):
+        return None
+    try:
+        loops = prod(loop_sizes(maps, [tuple(shape) for shape in shapes]))
+    except InterpreterError:
+        return None
+    body = [inner for inner in op.walk() if inner is not op and not isinstance(inner, YieldOp)]
+    return loops * sum(map(_is_work, body))
+
+
+def _bytes(type: Attribute) -> int | None:
+    if not isinstance(type, TensorType) or DYNAMIC_INDEX in type.get_shape():
+        return None
+    return prod(type.get_shape()) * max(8, bit_width(type.element_type)) // 8
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
+
+
+def to_text(layers: Iterable[Layer]) -> str:
+    """The contents of `layers.json`."""
+    return json.dumps(to_json(Layers(SCHEMA, VERSION, tuple(layers))), indent=1) + "\n"
+
+
+def from_text(text: str, place: str) -> tuple[Layer, ...]:
+    """Read `layers.json`; raises `ProgramError` for what is none."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ProgramError(f"not JSON: {error}", place, "compile the program again") from error
+    found = from_json(Layers, data, place)
+    if (found.schema, found.version) != (SCHEMA, VERSION):
+        raise ProgramError(
+            f"expected the schema {SCHEMA!r}, version {VERSION}, found {found.schema!r}, "
+            f"{found.version}",
+            place,
+            "compile the program again with this version of xdsl-spirv",
+        )
+    return found.layers

@@ -1,0 +1,52 @@
+"""
+The least time that a device could take for a layer, by what was measured of the device.
+
+A kernel moves every byte it is given at least once, and multiplies at most as fast as the best
+kernel that was measured. The larger of both times is the roofline's. A target whose file holds no
+measured numbers has no roofline: it is then unknown, not guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, DOT
+from xdsl_spirv.runtime.layers import Layer
+from xdsl_spirv.targets import Target
+
+TERA = 1e12
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Seconds at least, and by what: `memory`, `arithmetic`, or `unknown`."""
+
+    seconds: float | None
+    limit: str
+
+
+UNKNOWN = Roofline(None, "unknown")
+
+
+def roofline(layer: Layer, target: Target) -> Roofline:
+    """The roofline of a layer on a target."""
+    if layer.bytes is None or layer.operations is None or target.measured_copy is None:
+        return UNKNOWN
+    moved = layer.bytes / target.measured_copy
+    rate = rate_of(layer, target)
+    if rate is None:
+        return Roofline(moved, "memory")
+    computed = layer.operations / (rate * TERA)
+    return Roofline(moved, "memory") if moved >= computed else Roofline(computed, "arithmetic")
+
+
+def rate_of(layer: Layer, target: Target) -> float | None:
+    """TFLOPS that the best measured kernel of a layer's path and types reached."""
+    a, _, result = layer.types.replace(" -> ", " x ").rpartition(" x ")
+    a = a.partition(" x ")[0]
+    if layer.path == COOPERATIVE_MATRIX:
+        rates = [each.rates.get(f"{a} -> {result}") for each in target.schedules]
+        return max((rate for rate in rates if rate), default=None)
+    if layer.path == DOT:
+        return target.rates.get("dot")
+    return target.rates.get(f"fma {result}")

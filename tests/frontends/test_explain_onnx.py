@@ -1,0 +1,59 @@
+"""What becomes of each node of an ONNX file, also of one that cannot be imported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.tools.main import main
+
+
+def explained(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> Any:
+    assert main(["explain", *arguments, "--target", "lavapipe", "--format", "json"]) == status
+    return json.loads(capsys.readouterr().out)
+
+
+def saved(onnx: Any, model: Any, tmp_path: Path) -> str:
+    path = str(tmp_path / "model.onnx")
+    onnx.save(model, path)
+    return path
+
+
+def weights(rng: np.random.Generator) -> Any:
+    return rng.standard_normal((16, 16)).astype(np.float32)
+
+
+def test_nodes_and_the_layers_that_compute_them(
+    onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    build.constant("w", weights(np.random.default_rng(0)))
+    build.node("MatMul", ["x", "w"], "y", name="first")
+    build.node("Relu", ["y"], "z", name="act")
+    build.node("Softmax", ["z"], "s", name="soft", axis=1)
+    model = build.model({"x": ("FLOAT", ["batch", 16])}, {"s": ("FLOAT", ["batch", 16])})
+    path = saved(onnx, model, tmp_path)
+    found = explained(capsys, 0, path, "--dim", "batch=4")
+    assert [(n["node"], n["status"], n["dispatches"]) for n in found["nodes"]] == [
+        ("first", "kernel", [0]),
+        ("act", "kernel", [0]),
+        ("soft", "kernel", [1]),
+    ]
+    assert found["layers"][0]["layer"]["operators"] == ["MatMul", "Relu"]
+    assert main(["explain", path, "--target", "lavapipe"]) == 1
+    assert "give --dim batch=N" in capsys.readouterr().err
+
+
+def test_a_node_that_the_importer_dies_of(
+    onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    build.constant("w", weights(np.random.default_rng(0)))
+    build.node("MatMul", ["x", "w"], "y", name="good")
+    build.node("Unique", ["y"], "u", name="culprit")
+    model = build.model({"x": ("FLOAT", [16, 16])}, {"u": ("FLOAT", ["n"])})
+    found = explained(capsys, 1, saved(onnx, model, tmp_path))
+    assert [n["status"] for n in found["nodes"]] == ["supported", "not supported"]
+    assert "torch-mlir" in found["nodes"][1]["reason"]

@@ -1,0 +1,206 @@
+"""`xdsl-spirv explain`: the records are those of the deciding code, and the three forms agree."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.explain_text import ranges
+from xdsl_spirv.tools.main import main
+
+MATMULS = """
+func.func @main(%A: tensor<40x64xf16>, %B: tensor<64x48xf16>, %C: tensor<48x16xf32>)
+    -> tensor<40x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<40x48xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<40x48xf32>) -> tensor<40x48xf32>
+  %half = linalg.matmul ins(%A, %B : tensor<40x64xf16>, tensor<64x48xf16>)
+                        outs(%i : tensor<40x48xf32>) -> tensor<40x48xf32>
+  %e2 = tensor.empty() : tensor<40x16xf32>
+  %i2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<40x16xf32>) -> tensor<40x16xf32>
+  %full = linalg.matmul ins(%half, %C : tensor<40x48xf32>, tensor<48x16xf32>)
+                        outs(%i2 : tensor<40x16xf32>) -> tensor<40x16xf32>
+  return %full : tensor<40x16xf32>
+}
+"""
+
+SINE = """
+func.func @main(%A: tensor<8x8xf64>) -> tensor<8x8xf64> {
+  %e = tensor.empty() : tensor<8x8xf64>
+  %sine = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%A : tensor<8x8xf64>) outs(%e : tensor<8x8xf64>) {
+    ^bb0(%a: f64, %o: f64):
+      %s = math.sin %a : f64
+      linalg.yield %s : f64
+  } -> tensor<8x8xf64>
+  return %sine : tensor<8x8xf64>
+}
+"""
+
+
+@pytest.fixture
+def matmuls(tmp_path: Path) -> str:
+    """A file with a contraction of f16 and one of f32."""
+    path = tmp_path / "matmuls.mlir"
+    path.write_text(MATMULS)
+    return str(path)
+
+
+def explained(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """The JSON of an explanation."""
+    assert main(["explain", *arguments, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def paths(found: Any) -> list[str]:
+    return [each["layer"]["path"] for each in found["layers"]]
+
+
+def reason(layer: Any, path: str) -> str:
+    return next(c["reason"] for c in layer["considered"] if c["path"] == path)
+
+
+def test_every_layer_says_why_no_faster_path_was_taken(
+    matmuls: str, capsys: pytest.CaptureFixture[str]
+):
+    found = explained(capsys, matmuls, "--target", "nvidia-h200")
+    assert paths(found) == ["cooperative-matrix", "fma"]
+    half, full = (each["layer"] for each in found["layers"])
+    assert (half["nodes"], full["nodes"]) == (["half"], ["full"])
+    assert "no cooperative matrices of f32 x f32 -> f32" in reason(full, "cooperative-matrix")
+    assert "dot multiplies s8 and u8" in reason(full, "dot")
+    assert half["operations"] == 2 * 40 * 64 * 48
+    assert half["bytes"] == 2 * (40 * 64 + 64 * 48) + 4 * 40 * 48
+    assert {each["limit"] for each in found["layers"]} <= {"memory", "arithmetic"}
+    moved = full["bytes"] / load("nvidia-h200").copy_bytes_per_second
+    computed = full["operations"] / (load("nvidia-h200").rates["fma f32"] * 1e12)
+    assert found["layers"][1]["roofline_seconds"] == pytest.approx(max(moved, computed))
+
+
+def test_a_target_that_was_not_measured_has_no_roofline(
+    matmuls: str, capsys: pytest.CaptureFixture[str]
+):
+    found = explained(capsys, matmuls, "--target", "amd-rdna3")
+    assert {each["limit"] for each in found["layers"]} == {"unknown"}
+    assert not any("roofline_seconds" in each for each in found["layers"])
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        (("--except", "cooperative-matrix=half"), ["fma", "fma"]),
+        (("--except", "cooperative-matrix=full"), ["cooperative-matrix", "fma"]),
+        (("--only", "cooperative-matrix=f*"), ["fma", "fma"]),
+        (("--only", "cooperative-matrix=h*,full"), ["cooperative-matrix", "fma"]),
+    ],
+)
+def test_layers_are_chosen_for_a_path(
+    option: tuple[str, str], expected: list[str], matmuls: str, capsys: pytest.CaptureFixture[str]
+):
+    found = explained(capsys, matmuls, "--target", "nvidia-h200", *option)
+    assert paths(found) == expected
+    if expected[0] == "fma":
+        assert reason(found["layers"][0]["layer"], "cooperative-matrix").startswith("barred: --")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("cooperative-matrix=nobody", "no layer that multiplies is called 'nobody' (layers: half"),
+        ("tensor-cores=half", "paths: cooperative-matrix, rotate, dot, fma"),
+        ("fma", "names no layers for a path"),
+        ("fma=full", "no path is left for it where fma is barred"),
+    ],
+)
+def test_limits_that_cannot_be(
+    option: str, message: str, matmuls: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["explain", matmuls, "--target", "nvidia-h200", "--except", option]) == 1
+    said = "".join(capsys.readouterr())
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_a_program_explains_itself(
+    matmuls: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder = str(tmp_path / "program")
+    assert main(["compile", matmuls, "--target", "nvidia-h200", "-o", folder]) == 0
+    capsys.readouterr()
+    of_program = explained(capsys, folder)
+    of_model = explained(capsys, matmuls, "--target", "nvidia-h200")
+    assert of_program["layers"] == of_model["layers"]
+    assert len(Program.load(folder).layers) == 2
+    (tmp_path / "program" / "layers.json").unlink()
+    assert Program.load(folder).layers == ()
+    assert main(["explain", folder]) == 1
+    assert "compile it again" in capsys.readouterr().err
+
+
+def test_text_names_each_layer_and_each_reason_once(
+    matmuls: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["explain", matmuls, "--target", "lavapipe", "--device", "interpreter"]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"^0 +cooperative-matrix .* half$", text, re.MULTILINE)
+    assert re.search(r"^1 +fma .* full$", text, re.MULTILINE)
+    assert text.count("has no cooperative matrices of f32") == 1
+    assert "measured" in text
+    assert "no roofline: lavapipe's file holds no measured rates" in text
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and collects what a page refers to."""
+
+    VOID = ("meta", "br")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("href", "src") and value:
+                self.links.append(value)
+            if name == "id" and value:
+                self.ids.append(value)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_refers_to_nothing_outside(matmuls: str, tmp_path: Path):
+    page = tmp_path / "page.html"
+    assert main(["explain", matmuls, "--target", "nvidia-h200", "-o", str(page)]) == 0
+    parsed = Page()
+    parsed.feed(page.read_text())
+    assert parsed.open == []
+    assert sorted(parsed.links) == ["#layer-0", "#layer-1"]
+    assert set(parsed.ids) >= {"layer-0", "layer-1"}
+    assert "no cooperative matrices of f32" in page.read_text()
+
+
+def test_what_is_not_supported_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "sine.mlir"
+    path.write_text(SINE)
+    assert main(["explain", str(path), "--target", "lavapipe"]) == 1
+    text = capsys.readouterr().out
+    assert "NOT SUPPORTED" in text
+    assert "math.sin" in text
+
+
+def test_ranges():
+    assert ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7, 8"
+    assert ranges([3]) == "3"

@@ -1,0 +1,166 @@
+"""
+`xdsl-spirv explain`: what becomes of a model on a device, before it runs there.
+
+Exit status 1 if some node is not supported: the table of nodes then says which, and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from xdsl.utils.exceptions import DiagnosticException
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.model import Node
+from xdsl_spirv.runtime.compiler import UnknownLayerError
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.explanation import Explanation, explanation_of, refused
+from xdsl_spirv.runtime.model import compile_model, is_onnx, load_model
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.records import to_json
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.explain_text import text_of
+from xdsl_spirv.tools.output import write
+
+FORMATS = ("text", "json", "html")
+SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv explain`."""
+    chosen = format_of(arguments)
+    found = explanation(arguments)
+    shown = rendered(found, chosen)
+    if arguments.output is None:
+        print(shown, end="")
+    else:
+        write(arguments.output, shown.encode())
+    return 0 if found.supported else 1
+
+
+def format_of(arguments: argparse.Namespace) -> str:
+    """As asked for, or as the output's name says."""
+    by_name = SUFFIXES.get(Path(arguments.output or "").suffix, "text")
+    return arguments.format or by_name
+
+
+def rendered(found: Explanation, format: str) -> str:
+    """An explanation as text, JSON or a page."""
+    if format == "json":
+        return json.dumps(to_json(found), indent=1) + "\n"
+    if format == "html":
+        from xdsl_spirv.tools.explain_html import page_of
+
+        return page_of(found)
+    return text_of(found)
+
+
+def explanation(arguments: argparse.Namespace) -> Explanation:
+    """The explanation of what the command names: a program's directory, or a model."""
+    path = arguments.input
+    if Path(path).is_dir():
+        return _of_program(path, arguments)
+    if arguments.target is None:
+        raise ProgramError("no target is named", path, "give --target, as in --target lavapipe")
+    target = load(arguments.target)
+    original = original_nodes(path)
+    try:
+        from xdsl_spirv.tools.models import dims_of, given_shapes
+
+        model = load_model(
+            path, dims_of(arguments), given_shapes(arguments), arguments.function, arguments.weights
+        )
+    except FrontendError as error:
+        if error.operator is None and error.kind not in ("crash", "refused"):
+            raise
+        found = _refused_nodes(path, arguments, error)
+        if not found:
+            raise
+        reasons, tried = found
+        return refused(path, target, original, reasons, [str(error)], tried)
+    from xdsl_spirv.tools.models import limits_of
+
+    before = model.module.clone()
+    try:
+        program = compile_model(model, arguments.target, limits=limits_of(arguments))
+    except UnknownLayerError:
+        raise
+    except (DiagnosticException, ProgramError) as error:
+        from xdsl_spirv.runtime.coverage import refused_layers
+
+        reasons = refused_layers(before, model.function, model.weights, arguments.target)
+        return refused(path, target, original, reasons, [str(error)])
+    explained = explanation_of(program, path, target, original, model.nodes)
+    return _measured(explained, program, arguments)
+
+
+def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
+    if arguments.only or arguments.excluded or arguments.dims:
+        raise ProgramError(
+            "the program is compiled already", path, "explain the model, or leave the option out"
+        )
+    program = Program.load(path)
+    if not program.layers:
+        raise ProgramError(
+            "the program does not say what its dispatches are",
+            path,
+            "compile it again: `xdsl-spirv compile` writes layers.json",
+        )
+    named = arguments.target or program.manifest.target
+    if arguments.target is not None and load(named).name != program.manifest.target:
+        raise ProgramError(
+            f"the program was compiled for {program.manifest.target}, not for {named}",
+            path,
+            "leave --target out, or explain the model",
+        )
+    return _measured(explanation_of(program, path, load(named)), program, arguments)
+
+
+def original_nodes(path: str) -> list[Node]:
+    """The nodes of an ONNX file, as its author wrote them."""
+    if not is_onnx(path):
+        return []
+    from xdsl_spirv.frontends import onnx_file
+
+    model = onnx_file.read_model(path)
+    onnx_file.name_nodes(model)
+    return [Node(n.name, n.op_type, tuple(n.input), tuple(n.output)) for n in model.graph.node]
+
+
+def _refused_nodes(
+    path: str, arguments: argparse.Namespace, error: FrontendError
+) -> tuple[dict[str, str], frozenset[str]] | None:
+    """Each node alone; None where the model as a whole is at fault."""
+    if not is_onnx(path) or (error.operator is None and error.kind != "crash"):
+        return None
+    from xdsl_spirv.frontends.coverage import refused_nodes
+    from xdsl_spirv.tools.models import dims_of, given_shapes
+
+    return refused_nodes(path, dims_of(arguments), given_shapes(arguments))
+
+
+def _measured(found: Explanation, program: Program, arguments: argparse.Namespace) -> Explanation:
+    """With the time of each dispatch on a device, if one is asked for."""
+    if arguments.device is None:
+        return found
+    from xdsl_spirv.tools.arrays import read_inputs
+    from xdsl_spirv.tools.running import times_of
+
+    if arguments.random is None:
+        arguments.random = 0
+    inputs = read_inputs(arguments, program.manifest.inputs)
+    seconds, where = times_of(program, inputs, arguments)
+    return with_times(found, seconds, where)
+
+
+def with_times(found: Explanation, seconds: Sequence[float], where: str) -> Explanation:
+    """The explanation with what each dispatch took."""
+    layers = tuple(
+        replace(each, measured_seconds=time)
+        for each, time in zip(found.layers, seconds, strict=True)
+    )
+    return replace(found, layers=layers, device=where)

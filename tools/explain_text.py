@@ -1,0 +1,210 @@
+"""
+An explanation as text: a table of layers, and every reason once with the layers that it holds for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from xdsl_spirv.runtime.explanation import ExplainedLayer, Explanation
+
+WIDEST = 60
+"""Characters of a layer's nodes."""
+
+
+def text_of(found: Explanation) -> str:
+    """The whole explanation."""
+    parts = [_head(found), _nodes(found)]
+    if found.layers:
+        parts += [_table(found), _reasons(found)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _head(found: Explanation) -> str:
+    lines = [f"{found.model} for {found.target} ({found.provenance})"]
+    lines += [f"NOT SUPPORTED: {reason}" for reason in found.refusals]
+    if found.layers:
+        paths = ", ".join(f"{count} {path}" for path, count in found.paths.most_common())
+        lines.append(
+            f"{len(found.layers)} dispatches of {found.kernels} kernels "
+            f"({found.binary_bytes:,} bytes of SPIR-V): {paths}"
+        )
+        lines.append(
+            f"memory: weights {size(found.weight_bytes)}, temporaries "
+            f"{size(found.memory_bytes)} at the peak instead of {size(found.temporary_bytes)}"
+        )
+        lines.append(totals(found))
+    return "\n".join(lines)
+
+
+def totals(found: Explanation) -> str:
+    """The sums over all layers."""
+    operations = [each.layer.operations for each in found.layers]
+    known = sum(number or 0 for number in operations)
+    text = f"work: {known / 1e9:.4g} GFLOP"
+    lines = [each.roofline_seconds for each in found.layers if not each.once]
+    if all(line is None for line in lines):
+        text += f"; no roofline: {found.target}'s file holds no measured rates"
+    else:
+        text += f"; roofline {duration(sum(line or 0 for line in lines))}"
+    measured = [e.measured_seconds for e in found.layers if e.measured_seconds is not None]
+    if measured:
+        text += f"; measured {duration(sum(measured))} on {found.device}"
+    return text
+
+
+def _nodes(found: Explanation) -> str:
+    if not found.nodes:
+        return ""
+    counts = Counter(node.status for node in found.nodes)
+    said = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    lines = [f"{len(found.nodes)} nodes: {said}"]
+    for node in found.nodes:
+        if node.status == "not supported":
+            lines.append(f"  {node.node} ({node.operator}): {node.reason}")
+    folded = Counter(n.operator for n in found.nodes if n.status in ("folded", "no kernel"))
+    if folded and found.layers:
+        listed = ", ".join(f"{count} {name}" for name, count in folded.most_common())
+        lines.append(f"  without a kernel: {listed}")
+    return "\n".join(lines)
+
+
+def _table(found: Explanation) -> str:
+    measured = any(each.measured_seconds is not None for each in found.layers)
+    head = ["#", "path", "tile", "workgroups", "MFLOP", "moved", "roofline", "by"]
+    rows = [head + ["measured"] * measured + ["kernel", "nodes"]]
+    for each in found.layers:
+        layer = each.layer
+        rows.append(
+            [
+                f"{each.dispatch}{'*' if each.once else ''}",
+                layer.path,
+                tile_of(layer.schedule),
+                "x".join(map(str, each.grid)),
+                "?" if layer.operations is None else f"{layer.operations / 1e6:.3g}",
+                size(layer.bytes),
+                duration(each.roofline_seconds),
+                each.limit,
+                *([duration(each.measured_seconds)] if measured else []),
+                each.kernel,
+                shortened(nodes_text(each)),
+            ]
+        )
+    note = "\n* computed from weights alone, once" if any(e.once for e in found.layers) else ""
+    return columns(rows) + note
+
+
+def nodes_text(each: ExplainedLayer) -> str:
+    """A layer's nodes with their operators, where they are known."""
+    layer = each.layer
+    operators = layer.operators or ("",) * len(layer.nodes)
+    pairs = zip(layer.nodes, operators, strict=True)
+    return " + ".join(
+        node if not kind or kind in node else f"{node} ({kind})" for node, kind in pairs
+    )
+
+
+def shortened(text: str) -> str:
+    """At most `WIDEST` characters."""
+    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+
+
+def tile_of(schedule: str) -> str:
+    """The most telling part of a schedule."""
+    tile = re.search(r"workgroup_tile = \[([^\]]+)\]", schedule)
+    if tile is not None:
+        instruction = re.search(r"instruction = \w+ (\S+?),", schedule)
+        suffix = f" of {instruction[1]}" if instruction else ""
+        return tile[1].replace(", ", "x") + suffix
+    window = re.search(r"outputs = (\d+)", schedule)
+    if window is not None:
+        return f"window, {window[1]} outputs"
+    reduce = re.search(r"reduce = (\w+)", schedule)
+    return f"by {reduce[1]}" if reduce else ""
+
+
+def _reasons(found: Explanation) -> str:
+    """Every reason once, with the layers' numbers."""
+    refused: dict[tuple[str, str], list[int]] = {}
+    taken: dict[tuple[str, str], list[int]] = {}
+    for each in found.layers:
+        for considered in each.layer.considered:
+            group = taken if considered.taken else refused
+            group.setdefault((considered.path, considered.reason), []).append(each.dispatch)
+    lines = ["why no faster path:"]
+    lines += _lines(refused)
+    lines.append("why this path:")
+    lines += _lines(taken)
+    return "\n".join(lines)
+
+
+def _lines(groups: dict[tuple[str, str], list[int]]) -> Iterable[str]:
+    for (path, reason), numbers in groups.items():
+        yield f"  {path}: {reason}  [{ranges(numbers)}]"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """
+    Numbers with runs written as such.
+
+    >>> ranges([0, 1, 2, 5, 7, 8])
+    '0-2, 5, 7, 8'
+    """
+    found: list[str] = []
+    start = previous = numbers[0]
+    for number in [*numbers[1:], -1]:
+        if number == previous + 1:
+            previous = number
+            continue
+        if previous - start > 1:
+            found.append(f"{start}-{previous}")
+        else:
+            found += [str(n) for n in range(start, previous + 1)]
+        start = previous = number
+    return ", ".join(found)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """A table; the first row is the head."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    numeric = {"#", "MFLOP", "moved", "roofline", "measured"}
+    lines: list[str] = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if rows[0][i] in numeric else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def size(count: int | None) -> str:
+    """
+    Bytes with a unit.
+
+    >>> size(1536), size(12), size(None)
+    ('1.54 kB', '12 B', '?')
+    """
+    if count is None:
+        return "?"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count} B"
+
+
+def duration(seconds: float | None) -> str:
+    """
+    Seconds with a unit.
+
+    >>> duration(0.00123), duration(2e-7), duration(None)
+    ('1.23 ms', '200 ns', 'unknown')
+    """
+    if seconds is None:
+        return "unknown"
+    for unit, factor in (("s", 1), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
