@@ -24,6 +24,7 @@ from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
+from xdsl_spirv.passes.spirv.split_entry_points import SplitEntryPointsPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 
 
@@ -42,6 +43,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
         ContractionToRotatePass(),
         LoopsToInvocationsPass(),
         KernelToSPIRVPass(),
+        SplitEntryPointsPass(),
         UpdateVCEPass(),
     )
 

@@ -32,7 +32,7 @@ from xdsl_spirv.runtime.workloads import Workload, workload
 from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.target import find_module, modules_in
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,35 @@ def test_kernels_for_matrices_run_on_any_subgroups(
         options = Options(subgroup_size=subgroup_size)
         dispatch(each.module, launch.entry_point, launch.grid, each.arrays, options=options)
         each.check()
+
+
+PROGRAM = """
+func.func @main(%a: tensor<20x40xi8>, %b: tensor<40x24xi8>, %c: tensor<20x24xi32>) -> tensor<20xi32> {
+  %r = linalg.matmul ins(%a, %b : tensor<20x40xi8>, tensor<40x24xi8>) outs(%c : tensor<20x24xi32>) -> tensor<20x24xi32>
+  %z = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<20xi32>
+  %f = linalg.fill ins(%z : i32) outs(%e : tensor<20xi32>) -> tensor<20xi32>
+  %s = linalg.reduce ins(%r : tensor<20x24xi32>) outs(%f : tensor<20xi32>) dimensions = [1] (%x: i32, %y: i32) {
+    %m = arith.maxsi %x, %y : i32
+    linalg.yield %m : i32
+  }
+  func.return %s : tensor<20xi32>
+}"""  # noqa: E501
+
+
+def test_a_program_of_several_kernels(validate: Callable[..., None]):
+    """Workgroups of 32 and 64 invocations, and one kernel of them has cooperative matrices."""
+    passes = "linalg-to-spirv{target=nvidia-h200},spirv-to-vulkan12{target=lavapipe}"
+    validate(PROGRAM, passes, inputs=3)
+    lowered = parse_text(PROGRAM)
+    ctx = context()
+    known = Universe.get_multiverse().all_passes
+    lowering, fallback = PassPipeline.parse_spec(known, passes).passes
+    lowering.apply(ctx, lowered)
+    assert len(list(modules_in(lowered))) == 2
+    assert "coopmatrix" in str(lowered)
+    fallback.apply(ctx, lowered)
+    assert "coopmatrix" not in str(lowered)
 
 
 @pytest.mark.vulkan

@@ -52,6 +52,8 @@ from xdsl_spirv.passes.spirv.fallback.virtual_subgroups import (
     use_virtual_subgroups,
 )
 from xdsl_spirv.passes.spirv.fallback.whole_numbers import store_whole_numbers
+from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_sizes
+from xdsl_spirv.passes.spirv.split_entry_points import split
 from xdsl_spirv.targets import TargetError, load
 
 NAME = "spirv-cooperative-matrix-to-invocations"
@@ -99,6 +101,7 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
     """
     Cooperative matrices become arrays of each invocation's components.
 
+    Where entry points have workgroups of different sizes each gets a module of its own first.
     `subgroup-size` is how many invocations share a matrix of the scope Subgroup; without it, what
     the module's execution mode SubgroupSize says, or the target. `subgroups=device` takes the
     device's own, which must be of that size. `workgroup-memory` is how many bytes there are in all.
@@ -131,7 +134,8 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
             except TargetError as error:
                 raise PassFailedException(f"{NAME}: {error}") from error
             size, memory = size or target.subgroup_size, memory or target.workgroup_memory_bytes
-        for module in op.walk():
+        split(op, [m for m in op.body.block.ops if isinstance(m, ModuleOp) and _sizes_differ(m)])
+        for module in list(op.walk()):
             if isinstance(module, ModuleOp):
                 options = Options(
                     self.subgroup_size or _required_size(module) or size,
@@ -150,6 +154,15 @@ class Options:
     virtual: bool = True
     workgroup_memory: int = DEFAULT_MEMORY
     assume_uniform: bool = False
+
+
+def _sizes_differ(module: ModuleOp) -> bool:
+    """Whether matrices would be spread over workgroups of more than one size."""
+    return len(set(workgroup_sizes(module))) > 1 and any(
+        isinstance(value.type, CooperativeMatrixType)
+        for op in module.walk()
+        for value in (*op.operands, *op.results)
+    )
 
 
 def _module_target(op: BuiltinModuleOp) -> str:

@@ -23,22 +23,30 @@ def workgroup_size(module: ModuleOp, function: FuncOp | None = None) -> int | st
 
     The reason as a text where entry points differ or do not say: "the workgroup's size is ...".
     """
-    sizes = {
-        _size(module, entry.fn.string_value())
-        for entry in entry_points(module)
-        if function is None or function.sym_name.data in reached(module, entry.fn.string_value())
-    }
+    sizes = set(workgroup_sizes(module, function))
     if not sizes or None in sizes:
         return (
             "the workgroup's size is not known (no LocalSize, or one that specialization constants "
             "decide: run spirv-specialize before)"
         )
     if len(sizes) > 1:
-        numbers = ", ".join(str(s) for s in sizes)
-        return f"the workgroup's size is not one number: entry points have {numbers} invocations"
+        numbers = ", ".join(str(s) for s in sorted(s for s in sizes if s is not None))
+        return (
+            f"the workgroup's size is not one number: entry points have {numbers} invocations "
+            "(run spirv-split-entry-points before)"
+        )
     (size,) = sizes
     assert size is not None
     return size
+
+
+def workgroup_sizes(module: ModuleOp, function: FuncOp | None = None) -> list[int | None]:
+    """The invocations of a workgroup of each entry point that runs `function`, or of each."""
+    return [
+        _size(module, entry.fn.string_value())
+        for entry in entry_points(module)
+        if function is None or function.sym_name.data in reached(module, entry.fn.string_value())
+    ]
 
 
 def reached(module: ModuleOp, function: str) -> set[str]:

@@ -2,11 +2,11 @@
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' | filecheck %s --check-prefix=H200
 // The composition of the passes gives what the passes give one after the other.
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' > %t.one
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-cooperative-matrix,kernel-to-spirv,spirv-update-vce' | diff %t.one -
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-cooperative-matrix,kernel-to-spirv,spirv-split-entry-points,spirv-update-vce' | diff %t.one -
 
 // CHECK: "gpu.launch_func"
-// CHECK-SAME: kernel = @kernels::@matmul_24x16x40
-// CHECK: spirv.module @kernels Logical Vulkan requires #spirv.vce<v1.6, [
+// CHECK-SAME: kernel = @matmul_24x16x40::@matmul_24x16x40
+// CHECK: spirv.module @matmul_24x16x40 Logical Vulkan requires #spirv.vce<v1.6, [
 // CHECK-SAME: CooperativeMatrixKHR], [SPV_KHR_cooperative_matrix]>
 // CHECK: spirv.KHR.CooperativeMatrixMulAdd %{{.*}}, %{{.*}}, %{{.*}} : !spirv.coopmatrix<8x8xf16, Subgroup, MatrixA>, !spirv.coopmatrix<8x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
 // H200: spirv.KHR.CooperativeMatrixMulAdd %{{.*}}, %{{.*}}, %{{.*}} : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>

@@ -1,5 +1,5 @@
-// RUN: xdsl-opt %s -p 'spirv-to-vulkan12{target=nvidia-h200 subgroup-size=32}' | filecheck %s --check-prefix=H200
-// RUN: xdsl-opt %s -p 'spirv-to-vulkan12{target=lavapipe subgroup-size=32}' | filecheck %s --check-prefix=LAVAPIPE
+// RUN: xdsl-opt %s --split-input-file -p 'spirv-to-vulkan12{target=nvidia-h200 subgroup-size=32}' | filecheck %s --check-prefix=H200
+// RUN: xdsl-opt %s --split-input-file -p 'spirv-to-vulkan12{target=lavapipe subgroup-size=32}' | filecheck %s --check-prefix=LAVAPIPE
 
 // One device lists this MulAdd. The other has neither 16x16x16 nor bfloat16: nothing of both is left.
 
@@ -20,4 +20,42 @@ spirv.module Logical Vulkan {
   }
   spirv.EntryPoint "GLCompute" @main
   spirv.ExecutionMode @main "LocalSize", 32, 1, 1
+}
+
+// -----
+
+// Workgroups of different sizes: a module of each entry point, in which matrices are spread over its own invocations.
+// H200: spirv.module @kernels
+// LAVAPIPE:     spirv.module @narrow
+// LAVAPIPE-NOT: coopmatrix
+// LAVAPIPE:     !spirv.array<8 x f32>
+// LAVAPIPE:     spirv.ExecutionMode @narrow "LocalSize", 32, 1, 1
+// LAVAPIPE:     spirv.module @wide
+// LAVAPIPE-NOT: coopmatrix
+// LAVAPIPE:     !spirv.array<8 x f32>
+// LAVAPIPE:     spirv.ExecutionMode @wide "LocalSize", 64, 2, 1
+// LAVAPIPE:     spirv.module @without
+
+spirv.module @kernels Logical Vulkan {
+  spirv.func @narrow() "None" {
+    %c = spirv.ConstantNull : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
+    %r = spirv.FAdd %c, %c : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
+    spirv.Return
+  }
+  spirv.func @wide() "None" {
+    %c = spirv.ConstantNull : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
+    %x = spirv.ConstantNull : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>
+    %y = spirv.ConstantNull : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixB>
+    %r = spirv.KHR.CooperativeMatrixMulAdd %x, %y, %c : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
+    spirv.Return
+  }
+  spirv.func @without() "None" {
+    spirv.Return
+  }
+  spirv.EntryPoint "GLCompute" @narrow
+  spirv.ExecutionMode @narrow "LocalSize", 32, 1, 1
+  spirv.EntryPoint "GLCompute" @wide
+  spirv.ExecutionMode @wide "LocalSize", 64, 2, 1
+  spirv.EntryPoint "GLCompute" @without
+  spirv.ExecutionMode @without "LocalSize", 3, 1, 1
 }

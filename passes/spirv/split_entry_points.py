@@ -1,0 +1,185 @@
+"""
+`spirv-split-entry-points`: each entry point gets a `spirv.module` of its own.
+
+    spirv.module @kernels { @f, @g, shared variables }      spirv.module @f { @f, its variables }
+    gpu.launch_func @kernels::@f                        ->  spirv.module @g { @g, its variables }
+                                                            gpu.launch_func @f::@f
+
+A driver reads the whole module for each pipeline that it makes, so a program of a hundred kernels
+in one module costs it ten thousand kernels. And what holds for a module as a whole (its
+capabilities, the size of its workgroups) then holds for a kernel. An entry point takes along what
+it reaches: the functions that it calls, the variables and constants that these name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, Region
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, entry_points
+
+NAME = "spirv-split-entry-points"
+
+
+@dataclass(frozen=True)
+class SplitEntryPointsPass(ModulePass):
+    """
+    Gives each entry point of a spirv.module a module of its own, named after it.
+
+    Launches follow. A module without a name and with one entry point stays as it is, as does one
+    without entry points.
+    """
+
+    name = NAME
+
+    def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
+        split(op, [m for m in op.walk() if isinstance(m, ModuleOp)])
+
+
+def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
+    """Split some modules of a program; raises `PassFailedException` for one inside another op."""
+    taken = {_symbol(op) for op in root.body.block.ops if op not in modules}
+    moved: dict[tuple[str, str], str] = {}
+    for module in modules:
+        entries = list(entry_points(module))
+        if not entries or (len(entries) == 1 and module.sym_name is None):
+            taken.add(_symbol(module))
+            continue
+        if module.parent_op() is not root:
+            raise PassFailedException(
+                f"{NAME}: 'spirv.module' {_symbol(module) or 'without a name'} stands in another "
+                "operation than the program's module: move it there"
+            )
+        name = _symbol(module)
+        names: list[str] = []
+        for entry in entries:
+            function = entry.fn.string_value()
+            names.append(_free(function, taken))
+            if name:
+                moved.setdefault((name, function), names[-1])
+        Rewriter.replace_op(module, _parts(module, entries, names), [])
+    for launch in root.walk():
+        if isinstance(launch, gpu.LaunchFuncOp):
+            kernel = launch.kernel
+            key = (kernel.root_reference.data, kernel.nested_references.data[-1].data)
+            if key in moved:
+                launch.kernel = SymbolRefAttr(moved[key], [key[1]])
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    """`wanted`, or `wanted_1` and so on where the program has that symbol already."""
+    name, number = wanted, 0
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    taken.add(name)
+    return name
+
+
+def _symbol(op: Operation) -> str:
+    name = op.properties.get("sym_name")
+    return name.data if isinstance(name, StringAttr) else ""
+
+
+def _parts(
+    module: ModuleOp, entries: Sequence[EntryPointOp], names: Sequence[str]
+) -> list[ModuleOp]:
+    """A module of each entry point; what the last one needs moves there, the rest is cloned."""
+    contents = _Contents(module)
+    kept = [contents.of(entry) for entry in entries]
+    last = {op: number for number, ops in enumerate(kept) for op in ops}
+    parts: list[ModuleOp] = []
+    for number, (ops, name) in enumerate(zip(kept, names, strict=True)):
+        mine: list[Operation] = []
+        for op in ops:
+            if last[op] == number:
+                op.detach()
+                mine.append(op)
+            else:
+                mine.append(op.clone())
+        part = ModuleOp.create(
+            properties=module.properties | {"sym_name": StringAttr(name)},
+            attributes=module.attributes,
+            regions=[Region(Block(mine))],
+        )
+        part.location = module.location
+        parts.append(part)
+    return parts
+
+
+class _Contents:
+    """What stands in a module, and what of it mentions what."""
+
+    def __init__(self, module: ModuleOp):
+        self.place = {op: number for number, op in enumerate(module.body.block.ops)}
+        self.named = {name: op for op in self.place if (name := _symbol(op))}
+        self.others = [op for op in self.place if not _symbol(op)]
+        self._in_attributes: dict[int, frozenset[str]] = {}
+        self.mentioned = {op: self._mentioned(op) for op in self.place}
+
+    def of(self, entry: EntryPointOp) -> list[Operation]:
+        """
+        What belongs to an entry point, in the module's order.
+
+        Of what has no symbol, its execution modes and whatever mentions nothing that is left out.
+        """
+        modes = [op for op in self.others if isinstance(op, ExecutionModeOp) and op.fn == entry.fn]
+        kept: set[Operation] = {entry, *modes}
+        waiting = [name for op in kept for name in self.mentioned[op]]
+        while waiting:
+            op = self.named[waiting.pop()]
+            if op not in kept:
+                kept.add(op)
+                waiting += self.mentioned[op]
+        for op in self.others:
+            if not isinstance(op, EntryPointOp | ExecutionModeOp) and all(
+                self.named[name] in kept for name in self.mentioned[op]
+            ):
+                kept.add(op)
+        return sorted(kept, key=self.place.__getitem__)
+
+    def _mentioned(self, op: Operation) -> frozenset[str]:
+        """The module's symbols that an operation names, in its body and in its types too."""
+        found: set[str] = set()
+        for inner in op.walk():
+            for attribute in (*inner.properties.values(), *inner.attributes.values()):
+                found |= self._in(attribute)
+            for result in inner.results:
+                found |= self._in(result.type)
+            for region in inner.regions:
+                for argument in (a for block in region.blocks for a in block.args):
+                    found |= self._in(argument.type)
+        return frozenset(found & self.named.keys())
+
+    def _in(self, attribute: Attribute) -> frozenset[str]:
+        """The symbols in an attribute; attributes live as long as the module, which is enough."""
+        known = self._in_attributes.get(id(attribute))
+        if known is not None:
+            return known
+        found: frozenset[str] = frozenset()
+        parts: Iterable[Attribute] = ()
+        match attribute:
+            case SymbolRefAttr():
+                found = frozenset((attribute.root_reference.data,))
+            case ArrayAttr():
+                parts = cast("Sequence[Attribute]", attribute.data)
+            case DictionaryAttr():
+                parts = attribute.data.values()
+            case ParametrizedAttribute():
+                parts = attribute.parameters
+            case _:
+                pass
+        found = found.union(*map(self._in, parts))
+        self._in_attributes[id(attribute)] = found
+        return found
