@@ -28,6 +28,9 @@ Rows: TypeAlias = Literal["shared", "workgroup", "lane"]
 
 UNWRITTEN = 0xFF
 
+ROOM = 16
+"""Bytes of a buffer of no elements."""
+
 PIECES = (32, 16, 8)
 """Bytes of a tile's line that numpy moves as one element."""
 
@@ -37,10 +40,11 @@ _LOAD = "a cooperative load"
 class Memory:
     """
     One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages;
-    `shadow` is what the checks know of it, `address` where a program finds it.
+    `shadow` is what the checks know of it, `address` where a program finds it, `shape` that of the
+    array whose bytes they are.
     """
 
-    __slots__ = ("address", "data", "label", "rows", "shadow", "views", "wave")
+    __slots__ = ("address", "data", "label", "rows", "shadow", "shape", "views", "wave")
 
     def __init__(
         self, data: Array, rows: Rows = "shared", wave: Wave | None = None, label: str = ""
@@ -52,11 +56,16 @@ class Memory:
         self.views: dict[DType, Array] = {}
         self.shadow: Any = None
         self.address: int = data.ctypes.data
+        self.shape: tuple[int, ...] = data.shape
 
     @classmethod
     def of_array(cls, array: Array, label: str = "") -> Memory:
         """A buffer over the bytes of a C-contiguous array, which stores change in place."""
-        return cls(array.reshape(-1).view(np.uint8).reshape(1, -1), label=label)
+        data = array.reshape(-1).view(np.uint8).reshape(1, array.nbytes)
+        # What has no elements has room for some, as on devices: no binding is empty.
+        made = cls(data if array.nbytes else np.zeros((1, ROOM), np.uint8), label=label)
+        made.shape = array.shape
+        return made
 
     @classmethod
     def unwritten(cls, size: int, rows: Rows, wave: Wave, label: str = "") -> Memory:

@@ -25,13 +25,14 @@ from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.passes.schedule.paths import PATHS, Limits, limited, recorded
-from xdsl_spirv.runtime.buffers import assign, marked
+from xdsl_spirv.runtime.buffers import Assignment, assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.fold import fold
 from xdsl_spirv.runtime.host import HostPlan, host_function, plan
 from xdsl_spirv.runtime.layers import Layer, layers_of
 from xdsl_spirv.runtime.program import (
+    DYNAMIC_VERSION,
     KERNELS,
     SCHEMA,
     SOURCE,
@@ -44,6 +45,7 @@ from xdsl_spirv.runtime.program import (
     Program,
 )
 from xdsl_spirv.runtime.specialization import spec_constants
+from xdsl_spirv.runtime.ties import names_of
 from xdsl_spirv.runtime.weights import (
     argument_name,
     constant_array,
@@ -158,6 +160,7 @@ def compile_module(
     module = source if isinstance(source, ModuleOp) else parse(source, ctx)
     name = host_function(module, function).sym_name.data
     values = prepare(module, name, weights or {}, ctx)
+    names = names_of(host_function(module, name))
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
     with limited(limits):
@@ -165,16 +168,20 @@ def compile_module(
     if limits is not None:
         refuse_unmet(limits, layers)
     verify(module)
-    host_plan = plan(host_function(module, name), values)
+    host_plan = plan(host_function(module, name), values, names)
     values |= {n: constant_array(op.value, ctx) for n, op in host_plan.constants.items()}
     launched = [launch.dispatch for launch in host_plan.launches]
     dispatches = marked(host_plan.buffers, launched)
-    assigned = assign(host_plan.buffers, dispatches)
+    dynamic = any(buffer.is_dynamic for buffer in host_plan.buffers)
+    # Where temporaries lie is known when their sizes are.
+    assigned = (
+        Assignment(host_plan.buffers, 0, 0) if dynamic else assign(host_plan.buffers, dispatches)
+    )
     values = {b.name: b.accept(values[b.name]) for b in host_plan.buffers if b.kind == "weight"}
     kernels, code = _kernels(module, host_plan)
     manifest = Manifest(
         schema=SCHEMA,
-        version=VERSION,
+        version=DYNAMIC_VERSION if dynamic else VERSION,
         generator=f"{DISTRIBUTION} {version(DISTRIBUTION)}",
         target=device.name,
         subgroup_size=device.subgroup_size,
@@ -187,6 +194,7 @@ def compile_module(
         weights=WEIGHTS if values else None,
         source=SOURCE,
         memory=assigned.needed or None,
+        equal=tuple(names.equations),
     )
     named = [
         replace(layer, entry_point=dispatch.entry_point)

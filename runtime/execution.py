@@ -74,6 +74,7 @@ def run(
             return opened.execute(program, inputs)
     if device != "interpreter":
         raise _not_here(device, checks)
+    program = program.at(inputs)
     buffers: Buffers = bind_inputs(program, inputs) | program.weights
     buffers |= empty_buffers(program)
     _run_interpreter(program, buffers, checks, times)
@@ -89,10 +90,10 @@ def empty_buffers(program: Program) -> Buffers:
         if buffer.kind in FILLED:
             continue
         if buffer.offset is None:
-            found[buffer.name] = np.zeros(buffer.shape, dtype_of(buffer.type))
+            found[buffer.name] = np.zeros(buffer.sizes, dtype_of(buffer.type))
             continue
         piece = memory[buffer.offset : buffer.offset + buffer.bytes]
-        found[buffer.name] = piece.view(dtype_of(buffer.type)).reshape(buffer.shape)
+        found[buffer.name] = piece.view(dtype_of(buffer.type)).reshape(buffer.sizes)
     return found
 
 

@@ -8,14 +8,12 @@ is the same buffer under another shape; a constant that a kernel reads is a weig
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from xdsl.dialects import arith, bufferization, func, gpu, memref, tensor
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    IntegerAttr,
     MemRefType,
     ModuleOp,
     TensorType,
@@ -24,12 +22,18 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, sizes_of
+from xdsl_spirv.passes.graph.local_sizes import is_size_op
 from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.sizes import extent, extents, number
 from xdsl_spirv.runtime.elements import check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch
+from xdsl_spirv.runtime.expressions import Number, written
+from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch, PushConstant
+from xdsl_spirv.runtime.ties import Names, names_of
 from xdsl_spirv.runtime.weights import argument_name, argument_type, result_name, result_type
+from xdsl_spirv.serialization.target import find_module
 
 Triple = tuple[int, int, int]
 
@@ -92,14 +96,16 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
     return found[wanted]
 
 
-def plan(function: func.FuncOp, weights: Collection[str]) -> HostPlan:
+def plan(function: func.FuncOp, weights: Collection[str], names: Names | None = None) -> HostPlan:
     """
     The buffers and launches of a lowered host function.
+
+    `names` are those of its dynamic sizes, which its source says.
 
     Raises `ProgramError` at an operation that is left for the host to compute.
     """
     _refuse_computation(function)
-    reader = _HostReader(function, weights)
+    reader = _HostReader(function, weights, names or names_of(function))
     for op in function.body.block.ops:
         reader.read(op)
     return HostPlan(
@@ -122,7 +128,7 @@ def _refuse_computation(function: func.FuncOp) -> None:
             raise ProgramError(
                 f"{op.name} was not lowered to a kernel: {error}",
                 place(op),
-                "give it static shapes and the form of a matrix multiplication",
+                "give it the form of a matrix multiplication",
             ) from error
 
 
@@ -135,12 +141,12 @@ def on_host(op: Operation) -> bool:
 class _HostReader:
     """Walks the host function once; a value is known by its buffer's name or by its number."""
 
-    def __init__(self, function: func.FuncOp, weights: Collection[str]):
+    def __init__(self, function: func.FuncOp, weights: Collection[str], sizes: Names):
+        self.function, self.sizes = function, sizes
         self.buffers: dict[str, Buffer] = {}
         self.launches: list[Launch] = []
         self.constants: dict[str, arith.ConstantOp] = {}
         self.names: dict[SSAValue, str] = {}
-        self.numbers: dict[SSAValue, int] = {}
         self.arguments: list[str] = []
         self.results = _results(function)
         for index, argument in enumerate(function.body.block.args):
@@ -151,8 +157,6 @@ class _HostReader:
 
     def read(self, op: Operation) -> None:
         match op:
-            case arith.ConstantOp(value=IntegerAttr() as number):
-                self.numbers[op.result] = number.value.data
             case _ if isinstance(op, SAME_BUFFER):
                 self._same_buffer(op)
             case memref.AllocOp():
@@ -161,7 +165,7 @@ class _HostReader:
                 self._launch(op)
             case func.ReturnOp():
                 pass
-            case _ if op.name in PASSIVE:
+            case _ if op.name in PASSIVE or is_size_op(op):
                 pass
             case _:
                 raise ProgramError(
@@ -181,9 +185,7 @@ class _HostReader:
         type = shaped or value.type
         if not isinstance(type, TensorType | MemRefType):
             raise ProgramError(f"{name} is of type {type}", HOST, "use tensors of static shape")
-        shape = type.get_shape()
-        if DYNAMIC_INDEX in shape:
-            raise ProgramError(f"{name} has the dynamic shape {type}", HOST, "give it a static one")
+        shape = tuple(written(size, self.sizes.name) for size in extents(value))
         if name in self.buffers:
             raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
         element = element or str(type.element_type)
@@ -207,8 +209,7 @@ class _HostReader:
         """A constant that somebody reads is a weight."""
         if op.result in self.names:
             return
-        number = len(self.constants)
-        name = next(n for n in _numbered("constant", number) if n not in self.buffers)
+        name = next(n for n in _numbered("constant", len(self.constants)) if n not in self.buffers)
         self._buffer(name, "weight", op.result)
         self.constants[name] = op
 
@@ -217,8 +218,8 @@ class _HostReader:
             name, shaped, element = self.results[op.memref]
             self._buffer(name, "output", op.memref, element, shaped)
             return
-        number = sum(b.kind == "temporary" for b in self.buffers.values())
-        name = next(n for n in _numbered("temporary", number) if n not in self.buffers)
+        count = sum(b.kind == "temporary" for b in self.buffers.values())
+        name = next(n for n in _numbered("temporary", count) if n not in self.buffers)
         self._buffer(name, "temporary", op.memref)
 
     def _launch(self, op: gpu.LaunchFuncOp) -> None:
@@ -228,24 +229,45 @@ class _HostReader:
         dispatch = Dispatch(
             kernel=op.kernel.root_reference.data,
             entry_point=op.kernel.nested_references.data[-1].data,
-            grid=self._sizes(op, (op.gridSizeX, op.gridSizeY, op.gridSizeZ)),
+            grid=self._sizes((op.gridSizeX, op.gridSizeY, op.gridSizeZ)),
             bindings=tuple(
                 Binding(0, i, self.names[operand]) for i, operand in enumerate(op.kernelOperands)
             ),
+            push_constants=self._push_constants(op),
         )
-        block = self._sizes(op, (op.blockSizeX, op.blockSizeY, op.blockSizeZ))
+        block = self._fixed(op, (op.blockSizeX, op.blockSizeY, op.blockSizeZ))
         self.launches.append(Launch(dispatch, block))
 
-    def _sizes(self, op: Operation, values: Sequence[SSAValue]) -> Triple:
-        if any(value not in self.numbers for value in values):
-            raise ProgramError("a launch's size is not a constant", place(op))
-        x, y, z = (self.numbers[value] for value in values)
+    def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
+        """The dynamic sizes that a kernel asks for, in the order of its block."""
+        module = self.function.parent_op()
+        assert isinstance(module, ModuleOp)
+        kernels = find_module(module, op.kernel.root_reference.data)
+        entry = op.kernel.nested_references.data[-1].data
+        return tuple(
+            PushConstant(
+                SIZE_BYTES * number,
+                "ui32",
+                written(extent(op.kernelOperands[argument], dimension), self.sizes.name),
+            )
+            for number, (argument, dimension) in enumerate(sizes_of(kernels, entry))
+        )
+
+    def _sizes(self, values: Sequence[SSAValue]) -> tuple[Number, Number, Number]:
+        x, y, z = (written(number(value), self.sizes.name) for value in values)
+        return x, y, z
+
+    def _fixed(self, op: Operation, values: Sequence[SSAValue]) -> Triple:
+        sizes = self._sizes(values)
+        if any(isinstance(size, str) for size in sizes):
+            raise ProgramError("the size of a launch's workgroups is not a constant", place(op))
+        x, y, z = map(int, sizes)
         return x, y, z
 
 
 def _numbered(name: str, number: int) -> Iterator[str]:
     """`name` with this number, the next, ..."""
-    return (f"{name}{n}" for n in count(number))
+    return (f"{name}{n}" for n in itertools.count(number))
 
 
 Result = tuple[str, Attribute, str]

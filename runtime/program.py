@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl_spirv.runtime.elements import Array, as_element_type, check_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
 from xdsl_spirv.runtime.records import from_json, to_json
 from xdsl_spirv.runtime.weights import load_weights, save_weights
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "xdsl-spirv-program"
 VERSION = 2
-READABLE = (1, 2)
+DYNAMIC_VERSION = 3
+"""The version of a program with sizes that are known only when it runs."""
+READABLE = (1, 2, 3)
 """Versions that are read; what the second adds may be missing."""
 
 MANIFEST = "program.json"
@@ -37,6 +40,9 @@ WEIGHTS = "weights.safetensors"
 KERNELS = "kernels"
 LAYERS = "layers.json"
 
+
+KEPT = 16
+"""Sets of sizes for which a program keeps what it is at them."""
 
 BufferKind = Literal["input", "weight", "output", "temporary"]
 
@@ -48,22 +54,39 @@ class Buffer:
     name: str
     kind: BufferKind
     type: str
-    shape: tuple[int, ...]
+    shape: tuple[Number, ...]
     offset: int | None = None
     """Where a temporary lies in the memory that all of them share (`Manifest.memory`)."""
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether a size is known only when the program runs."""
+        return any(isinstance(size, str) for size in self.shape)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape, where all of it is known; raises `ProgramError` where it is not."""
+        return tuple(evaluate(size, {}, f"buffer {self.name!r}") for size in self.shape)
+
+    @property
     def bytes(self) -> int:
-        return math.prod(self.shape) * dtype_of(self.type).itemsize
+        return math.prod(self.sizes) * dtype_of(self.type).itemsize
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of that shape may be the contents, names standing for any size."""
+        return len(shape) == len(self.shape) and all(
+            size == given or isinstance(size, str)
+            for size, given in zip(self.shape, shape, strict=True)
+        )
 
     def accept(self, array: Array) -> Array:
         """`array` as this buffer's contents; raises `ProgramError` for another type or shape."""
         converted = as_element_type(array, self.type)
-        if converted is not None and array.shape == self.shape:
+        if converted is not None and self.takes(array.shape):
             return converted
         found = "x".join([*map(str, array.shape), array.dtype.name])
-        remedy = f"reshape it to {self.shape}"
-        if array.shape == self.shape:
+        remedy = f"reshape it to {'x'.join(map(str, self.shape))}"
+        if self.takes(array.shape):
             remedy = f"convert it with .astype({dtype_of(self.type).name!r})"
         raise ProgramError(
             f"{self.name!r} should be {self}, found {found}", f"{self.kind} {self.name!r}", remedy
@@ -71,7 +94,7 @@ class Buffer:
 
     def check(self, place: str) -> None:
         check_element_type(self.type, f"{place}.type")
-        if any(size < 0 for size in self.shape):
+        if any(isinstance(size, int) and size < 0 for size in self.shape):
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
             raise ProgramError(f"a {self.kind} at {self.offset}", f"{place}.offset")
@@ -137,7 +160,7 @@ class PushConstant:
 
     offset: int
     type: str
-    value: int | float
+    value: int | float | str
 
 
 @dataclass(frozen=True)
@@ -146,7 +169,7 @@ class Dispatch:
 
     kernel: str
     entry_point: str
-    grid: tuple[int, int, int]
+    grid: tuple[Number, Number, Number]
     bindings: tuple[Binding, ...]
     spec_constants: tuple[SpecValue, ...] = ()
     push_constants: tuple[PushConstant, ...] = ()
@@ -154,8 +177,17 @@ class Dispatch:
     """Whether it computes from weights alone: a device may run it when it loads the program."""
 
     def check(self, place: str) -> None:
-        if any(count < 1 for count in self.grid):
+        if any(isinstance(count, int) and count < 1 for count in self.grid):
             raise ProgramError(f"a grid of {list(self.grid)} is not positive", f"{place}.grid")
+
+
+@dataclass(frozen=True)
+class Equation:
+    """Two sizes that must be equal; `because` names the operation that says so."""
+
+    left: Number
+    right: Number
+    because: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,9 +209,16 @@ class Manifest:
     source: str | None = None
     memory: int | None = None
     """Bytes that the temporaries need where they share memory at their offsets."""
+    equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
+    """What must hold of the sizes of inputs, beside that equal names are equal sizes."""
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether sizes are known only when the program runs."""
+        return any(buffer.is_dynamic for buffer in self.buffers)
 
     @property
     def inputs(self) -> list[Buffer]:
@@ -195,6 +234,10 @@ class Manifest:
         names = [b.name for b in self.buffers]
         if len(set(names)) != len(names):
             raise ProgramError("two buffers have one name", f"{place}.buffers")
+        given = {size for b in self.inputs for size in b.shape if is_name(size)}
+        for buffer in self.buffers:
+            for size in (name for each in buffer.shape for name in names_in(each)):
+                _known(size, given, "size", f"{place}.buffers")
         for i, buffer in enumerate(self.buffers):
             if buffer.offset is not None and buffer.offset + buffer.bytes > (self.memory or 0):
                 raise ProgramError(
@@ -238,6 +281,32 @@ class Program:
     source: str | None = None
     layers: tuple[Layer, ...] = ()
     """What each dispatch computes and why it runs as it does; empty where nobody wrote it down."""
+    _fixed: dict[tuple[tuple[str, int], ...], Program] = field(
+        default_factory=dict[Any, Any], repr=False, compare=False
+    )
+
+    def at(self, inputs: Mapping[str, Array]) -> Program:
+        """
+        The program for inputs of these shapes: itself, or what it is at their sizes.
+
+        The same object for the same sizes, as long as it is among the latest. Raises `ProgramError`
+        for inputs that do not fit or do not fit each other.
+        """
+        if not self.manifest.is_dynamic:
+            return self
+        from xdsl_spirv.runtime.fixed import fixed, sizes_of
+
+        sizes = sizes_of(self.manifest, inputs)
+        key = tuple(sorted(sizes.items()))
+        found = self._fixed.pop(key, None)
+        if found is None:
+            manifest, kept = fixed(self.manifest, sizes)
+            layers = tuple(self.layers[n] for n in kept) if self.layers else ()
+            found = Program(manifest, self.code, self.weights, self.source, layers)
+            while len(self._fixed) >= KEPT:
+                del self._fixed[next(iter(self._fixed))]
+        self._fixed[key] = found
+        return found
 
     def __call__(self, *arrays: Array, device: str = "interpreter", **named: Array) -> Any:
         """

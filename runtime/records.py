@@ -27,10 +27,16 @@ def from_json(kind: type[T], value: object, place: str) -> T:
 
 
 def to_json(value: object) -> object:
-    """The JSON of a record: fields in the order of declaration, without those that are None."""
+    """
+    The JSON of a record: fields in the order of declaration, without those that are None, and
+    `sparse` ones that have their default."""
     if dataclasses.is_dataclass(value):
-        pairs = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
-        return {name: to_json(item) for name, item in pairs if item is not None}
+        pairs = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {
+            f.name: to_json(item)
+            for f, item in pairs
+            if item is not None and not (f.metadata.get("sparse") and item == f.default)
+        }
     if isinstance(value, tuple):
         return [to_json(item) for item in cast(tuple[object, ...], value)]
     return value

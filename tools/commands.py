@@ -97,7 +97,7 @@ def translate(arguments: argparse.Namespace) -> int:
 
 def interpret(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv interpret`."""
-    from xdsl.dialects.builtin import TensorType
+    from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 
     from xdsl_spirv.interpreter import interpret as run_module
     from xdsl_spirv.runtime.host import host_function
@@ -114,7 +114,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     buffers: list[Buffer] = []
     for i, argument in enumerate(function.body.block.args):
         name, type = argument_name(argument, i), argument.type
-        if not isinstance(type, TensorType) or -1 in type.get_shape():
+        if not isinstance(type, TensorType) or DYNAMIC_INDEX in type.get_shape():
             raise ProgramError(f"{name!r} is of type {type}", "", "use tensors of static shape")
         buffers.append(Buffer(name, "input", str(type.element_type), type.get_shape()))
     inputs = read_inputs(arguments, buffers)

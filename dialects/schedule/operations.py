@@ -189,12 +189,18 @@ def _size_in_bits(type: MemRefType) -> int:
     return prod(type.get_shape()) * bit_width(type.element_type)
 
 
+def _padded(size: int, before: int, after: int) -> int:
+    return size if size == DYNAMIC_INDEX else size + before + after
+
+
 @irdl_op_definition
 class FlatViewOp(IRDLOperation):
     """
     The same memory as one row, of elements or of vectors of them.
 
     `schedule.flat_view %m : memref<64x48xf16, ...> to memref<384xvector<4xi32>, ...>`
+
+    A memref with a dynamic dimension is a row of as many elements as it has: `memref<?xf16>`.
     """
 
     name = "schedule.flat_view"
@@ -208,7 +214,9 @@ class FlatViewOp(IRDLOperation):
     def __init__(self, memref: SSAValue, element_type: Attribute):
         source = memref.type
         assert isinstance(source, MemRefType)
-        count = _size_in_bits(source) // bit_width(element_type)
+        count = DYNAMIC_INDEX
+        if source.has_static_shape():
+            count = _size_in_bits(source) // bit_width(element_type)
         view = MemRefType(element_type, [count], source.layout, source.memory_space)
         super().__init__(operands=[memref], result_types=[view])
 
@@ -217,9 +225,10 @@ class FlatViewOp(IRDLOperation):
         assert isinstance(source, MemRefType)
         assert isinstance(view, MemRefType)
         same_space = source.memory_space == view.memory_space
-        if view.get_num_dims() != 1 or DYNAMIC_INDEX in (*source.get_shape(), *view.get_shape()):
-            raise VerifyException(f"a flat view has one static dimension, not {view}")
-        if _size_in_bits(source) != _size_in_bits(view) or not same_space:
+        if view.get_num_dims() != 1 or source.has_static_shape() != view.has_static_shape():
+            raise VerifyException(f"a flat view of {source} has one dimension, not {view}")
+        same_size = not source.has_static_shape() or _size_in_bits(source) == _size_in_bits(view)
+        if not same_size or not same_space:
             raise VerifyException(f"{source} cannot be viewed as {view}")
 
 
@@ -251,7 +260,7 @@ class PaddedViewOp(IRDLOperation):
         source = memref.type
         assert isinstance(source, MemRefType)
         sizes = zip(source.get_shape(), low, high, strict=True)
-        shape = [size + before + after for size, before, after in sizes]
+        shape = [_padded(*each) for each in sizes]
         super().__init__(
             operands=[memref],
             result_types=[MemRefType(source.element_type, shape, memory_space=source.memory_space)],
@@ -274,7 +283,7 @@ class PaddedViewOp(IRDLOperation):
         if self.fill is not None and self.fill.type != source.element_type:
             raise VerifyException(f"a {self.fill.type} cannot surround {source}")
         sizes = zip(source.get_shape(), *amounts, strict=True)
-        shape = tuple(size + before + after for size, before, after in sizes)
+        shape = tuple(_padded(*each) for each in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
             raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
 

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp
+from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, sizes_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -42,7 +43,11 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
     if isinstance(module, SPIRVModuleOp):
         buffers = {(0, number): array for number, array in enumerate(arguments)}
         x, y, z = grid
-        run_entry(module, entry, (x, y, z), buffers, {}, b"", machine.options)
+        push = b"".join(
+            arguments[number].shape[dimension].to_bytes(SIZE_BYTES, "little")
+            for number, dimension in sizes_of(module, entry)
+        )
+        run_entry(module, entry, (x, y, z), buffers, {}, push, machine.options)
         return []
     unit = Unit(module, machine.options, geometry_of(grid, block, machine.options))
     buffers = [isinstance(value.type, MemRefType) for value in op.kernelOperands]
@@ -94,4 +99,5 @@ def whole(value: SSAValue, held: Any) -> Array:
     dtype = scalar_dtype(type.element_type)
     if dtype is None or held.base or held.index.any():
         raise InterpreterError(f"a kernel's {type} cannot be worked on as a whole")
-    return held.memory.view(dtype)[0].reshape(type.get_shape())
+    shape = type.get_shape() if type.has_static_shape() else held.memory.shape
+    return held.memory.view(dtype)[0].reshape(shape)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
@@ -156,13 +156,14 @@ def check_input(value: Any, type: Attribute, place: str) -> Array:
     if dtype is None:
         raise InterpreterError(f"inputs of type {type} are not taken", place)
     fits = len(shape) == array.ndim and all(
-        size in (-1, given) for size, given in zip(shape, array.shape, strict=True)
+        size in (DYNAMIC_INDEX, given) for size, given in zip(shape, array.shape, strict=True)
     )
     if not fits:
+        shown = tuple("?" if size == DYNAMIC_INDEX else size for size in shape)
         raise InterpreterError(
             f"the input has shape {array.shape}, but {type} was expected",
             place,
-            f"pass an array of shape {shape}",
+            f"pass an array of shape {shown}",
         )
     same_bits = array.dtype.itemsize == dtype.itemsize
     if array.dtype != dtype and not (same_bits and {array.dtype.kind, dtype.kind} <= set("iu")):

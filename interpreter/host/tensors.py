@@ -25,7 +25,7 @@ def _shaped(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tuple[int, ..
     if not isinstance(type, TensorType | MemRefType):
         raise InterpreterError(f"{type} is not a ranked tensor or memref")
     given = iter(sizes)
-    shape = tuple(int(next(given)) if size == -1 else size for size in type.get_shape())
+    shape = tuple(int(next(given)) if size == DYNAMIC_INDEX else size for size in type.get_shape())
     dtype = scalar_dtype(type.element_type)
     if dtype is None:
         raise InterpreterError(f"elements of type {type.element_type} are not executed on the host")
@@ -178,7 +178,7 @@ def extract_slice(machine: Host, op: Operation, operands: Sequence[Any]) -> list
     part = operands[0][tuple(slices)]
     shape = op.results[0].type.get_shape()  # pyright: ignore
     if len(shape) != part.ndim:
-        part = part.reshape([part.size if -1 in shape else size for size in shape])
+        part = part.reshape([-1 if size == DYNAMIC_INDEX else size for size in shape])
     return [part.copy()]
 
 

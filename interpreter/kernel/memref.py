@@ -166,9 +166,12 @@ def element_ptr(op: ElementPtrOp, unit: Unit) -> Function:
 
 @value(memref.DimOp)
 def dim(op: memref.DimOp, unit: Unit) -> Function:
-    """A static dimension."""
-    sizes = np.array(memref_type(op.source).get_shape(), np.int64)
-    return lambda base, index: sizes[index]
+    """A static dimension, or that of the array which the launch passed."""
+    type = memref_type(op.source)
+    sizes = np.array(type.get_shape(), np.int64)
+    if type.has_static_shape():
+        return lambda base, index: sizes[index]
+    return lambda base, index: np.array(base.memory.shape, np.int64)[index]
 
 
 @action(memref.SubviewOp)

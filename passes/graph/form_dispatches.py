@@ -39,14 +39,16 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.passes.constants import is_zero
 from xdsl_spirv.passes.graph.grouping import Group, erase_unused, is_cheap, operands_of, users_of
+from xdsl_spirv.passes.graph.local_sizes import is_size_op, resolve_sizes
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results, form_loops
 from xdsl_spirv.passes.graph.pointwise import (
     body_ops,
     composed,
+    empty_like,
     generalized,
     is_permutation,
+    is_plain,
     is_pointwise,
-    is_static,
     loops_of,
     moves_only,
     sizes,
@@ -59,6 +61,7 @@ from xdsl_spirv.passes.schedule.contraction import (
     padding_of,
     storage,
 )
+from xdsl_spirv.passes.sizes import extents
 
 MOST_RESULTS = 2
 """Results of a contraction's dispatch: more would need as many passes over its fragments."""
@@ -98,6 +101,7 @@ def _blocks(block: Block) -> list[Block]:
 
 def form(block: Block) -> None:
     """Group the operations of one block."""
+    resolve_sizes(block)
     for op in reversed(list(block.ops)):
         drop_unused_results(op)
     for op in list(block.ops):
@@ -117,7 +121,7 @@ def form(block: Block) -> None:
         else:
             erase_unused(op)
     for op in reversed(list(block.ops)):
-        if isinstance(op, linalg.ops.FillOp | tensor.EmptyOp | tensor.PadOp | arith.ConstantOp):
+        if isinstance(op, linalg.ops.FillOp | tensor.EmptyOp | tensor.PadOp) or is_size_op(op):
             erase_unused(op)
 
 
@@ -143,7 +147,7 @@ def _computes(op: Operation) -> bool:
     values = (*operands_of(op), *op.results)
     if not all(isinstance(v.type, TensorType) or is_cheap(v) for v in values):
         return False
-    return bool(op.results) and all(is_static(value.type) for value in values)
+    return bool(op.results) and all(is_plain(value.type) for value in values)
 
 
 # Contractions
@@ -198,9 +202,9 @@ def _init_as_epilogue(found: Contraction) -> Contraction:
     zero = arith.ConstantOp(
         IntegerAttr(0, element) if integer else FloatAttr(0.0, cast(AnyFloat, element))
     )
-    empty = tensor.EmptyOp((), type)
+    empty = empty_like(init, root)
     fill = linalg.ops.FillOp([zero.result], [empty.tensor], [type])
-    last = tensor.EmptyOp((), type)
+    last = empty_like(init, root)
     body = Block(arg_types=[element, element, element])
     add = (arith.AddiOp if integer else arith.AddfOp)(body.args[0], body.args[1])
     body.add_ops([add, linalg.ops.YieldOp(add)])
@@ -217,8 +221,8 @@ def _init_as_epilogue(found: Contraction) -> Contraction:
     )
     block = root.parent_block()
     assert block is not None
-    block.insert_ops_before([zero, empty, fill], root)
-    block.insert_ops_after([last, total], root)
+    block.insert_ops_before([zero, fill], root)
+    block.insert_op_after(total, root)
     total.results[0].name_hint = result.name_hint
     result.replace_uses_with_if(total.results[0], lambda use: use.operation is not total)
     root.operands[len(root.operands) - 1] = fill.results[0]
@@ -333,4 +337,4 @@ def _add_producers(group: Group, others: list[Operation]) -> None:
 
 
 def _count(value: SSAValue) -> int:
-    return prod(sizes(value.type))
+    return prod(extents(value))

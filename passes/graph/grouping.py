@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
-from xdsl_spirv.passes.graph.pointwise import is_static
+from xdsl_spirv.passes.graph.local_sizes import is_size, localize_sizes
+from xdsl_spirv.passes.graph.pointwise import is_plain
 
 
 def operands_of(op: Operation) -> list[SSAValue]:
@@ -49,20 +50,22 @@ def users_of(value: SSAValue, block: Block) -> set[Operation]:
 
 
 def is_cheap(value: SSAValue) -> bool:
-    """Whether a dispatch makes the value by itself: a constant, a splat, an empty tensor."""
+    """
+    Whether a dispatch makes the value by itself: a constant, a splat, an empty tensor, a size.
+    """
     match value.owner:
         case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
             return dense.is_splat()
         case arith.ConstantOp():
             return not isinstance(value.type, TensorType)
         case tensor.EmptyOp() as op:
-            return not op.operands and is_static(value.type)
+            return is_plain(value.type) and all(map(is_size, op.operands))
         case tensor.SplatOp() as op:
             return len(op.operands) == 1 and is_cheap(op.operands[0])
         case linalg.ops.FillOp() as op:
             return all(map(is_cheap, op.operands))
         case _:
-            return False
+            return is_size(value)
 
 
 class Group:
@@ -160,7 +163,7 @@ class Group:
         self.block.insert_ops_after(later, dispatch)
         for op in reversed(clones):
             erase_unused(op)
-        return dispatch
+        return localize_sizes(dispatch)
 
     def _is_member(self, op: Operation) -> bool:
         return self.block.find_ancestor_op_in_block(op) in self.members

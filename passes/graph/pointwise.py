@@ -25,6 +25,9 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
+from xdsl_spirv.passes.graph.local_sizes import SizeCode
+from xdsl_spirv.passes.sizes import extent
+
 SCALAR_DIALECTS = (arith.Arith.name, math.Math.name)
 
 
@@ -133,7 +136,7 @@ def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | N
         return op
     output = op.outputs[0]
     type = output.type
-    if not isa(type, TensorType) or DYNAMIC_INDEX in type.get_shape():
+    if not isa(type, TensorType):
         return op
     maps = _maps(op)
     parallel = _kinds(op)
@@ -141,10 +144,7 @@ def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | N
     inner = body.block
     new = inner.insert_arg(inner.args[-1].type, len(op.inputs))
     inner.args[-1].replace_all_uses_with(new)
-    empty = tensor.EmptyOp((), type)
-    block_of = op.parent_block()
-    assert block_of is not None
-    block_of.insert_op_before(empty, op)
+    empty = empty_like(output, op)
     inputs = [*op.inputs, output]
     return _generic(op, inputs, [empty.tensor], body, [*maps[:-1], maps[-1], maps[-1]], parallel)
 
@@ -175,15 +175,31 @@ def is_pointwise(op: Operation) -> bool:
     plain = (AffineDimExpr, AffineConstantExpr)
     if not all(isinstance(e, plain) for map in reads for e in map.results):
         return False
-    if not all(is_static(value.type) for value in op.operands):
+    if not all(is_plain(value.type) for value in op.operands):
         return False
     return all(_is_scalar(each) for each in op.body.block.ops)
 
 
-def is_static(type: Attribute) -> bool:
-    """Whether a tensor's or buffer's shape is known; a scalar has none."""
-    shape = type.get_shape() if isinstance(type, TensorType) else ()
-    return DYNAMIC_INDEX not in shape and 0 not in shape
+def is_plain(type: Attribute) -> bool:
+    """Whether a tensor is not known to be empty; a scalar is not."""
+    return 0 not in (type.get_shape() if isinstance(type, TensorType) else ())
+
+
+def empty_like(value: SSAValue, before: Operation) -> tensor.EmptyOp:
+    """A tensor of the same type and sizes, in front of an operation."""
+    type = value.type
+    assert isa(type, TensorType)
+    block = before.parent_block()
+    assert block is not None
+    code = SizeCode(block, before)
+    sizes = [
+        code.value(extent(value, dimension))
+        for dimension, size in enumerate(type.get_shape())
+        if size == DYNAMIC_INDEX
+    ]
+    empty = tensor.EmptyOp(sizes, type)
+    block.insert_op_before(empty, before)
+    return empty
 
 
 def _is_scalar(op: Operation) -> bool:

@@ -2,7 +2,8 @@
 Writing a kernel's body: index arithmetic that folds what is known, constants once, at the top.
 
 An index is a Python int where the compiler knows it and an SSA value where the device does. Code
-that emits a kernel need not tell the two apart, and what is known costs no instruction.
+that emits a kernel need not tell the two apart, and what is known costs no instruction. A `Size` is
+a Python int as long as it is computed with, and what the launch says once code needs it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp
+from xdsl_spirv.passes.graph.local_sizes import SizeCode
 from xdsl_spirv.passes.known_values import KnownValues
+from xdsl_spirv.passes.sizes import Size, is_dynamic
 
 Index: TypeAlias = int | SSAValue
 Condition: TypeAlias = SSAValue | None
@@ -47,6 +50,7 @@ class KernelBuilder:
         self.block = block
         self.top: list[Operation] = []
         self._constants: dict[Attribute, SSAValue] = {}
+        self._sizes: dict[object, SSAValue] = {}
         self._known = KnownValues()
 
     def add(self, op: Operation) -> SSAValue:
@@ -79,9 +83,29 @@ class KernelBuilder:
         return value
 
     def index(self, value: Index) -> SSAValue:
+        if isinstance(value, Size):
+            return self._size(value)
         return self.constant(IntegerAttr(value, INDEX)) if isinstance(value, int) else value
 
+    def _size(self, size: Size) -> SSAValue:
+        """A size that the launch gives, computed once at the top."""
+        key = ("size", size)
+        if key not in self._sizes:
+            block = Block([end := gpu.ReturnOp([])])
+            value = SizeCode(block, end, known=self._sizes).value(size)
+            end.detach()
+            for op in list(block.ops):
+                op.detach()
+                self.top.append(op)
+            self._sizes[key] = value
+        return self._sizes[key]
+
     def i32(self, value: int) -> SSAValue:
+        if isinstance(value, Size):
+            key = ("i32", value)
+            if key not in self._sizes:
+                self._sizes[key] = self.at_top(arith.IndexCastOp(self._size(value), i32))
+            return self._sizes[key]
         return self.constant(IntegerAttr(value, i32))
 
     def zero(self, type: Attribute) -> SSAValue:
@@ -195,7 +219,7 @@ class KernelBuilder:
 
         A single trip is emitted without a loop.
         """
-        if upper <= step:
+        if not is_dynamic(upper) and upper <= step:
             return body(0, carried)
         outer = self.block
         block = Block(arg_types=[INDEX, *(value.type for value in carried)])

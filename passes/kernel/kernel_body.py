@@ -10,7 +10,13 @@ read in pieces of different size.
 from __future__ import annotations
 
 from xdsl.dialects import arith, gpu, linalg, memref, tensor
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    MemRefType,
+    TensorType,
+)
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.utils.hints import isa
@@ -26,12 +32,13 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.passes.graph.local_sizes import SizeCode, is_size_op
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     canonical_form,
     padding_of,
-    shape_of,
 )
+from xdsl_spirv.passes.sizes import Size, extent
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
 
@@ -108,6 +115,11 @@ class KernelBody:
         self._arguments[value, role] = made
         return made
 
+    def _given(self, value: SSAValue) -> SSAValue:
+        """Any of the arguments that a value is."""
+        found = (made for (known, _), made in self._arguments.items() if known is value)
+        return next(found, None) or self._of(value)
+
     # Memory
 
     def _of(self, value: SSAValue, role: str = "") -> SSAValue:
@@ -135,10 +147,40 @@ class KernelBody:
             op = uses[0].operation
             assert isinstance(op, LinalgStructuredOperation)
             return self._place(op.results[uses[0].index - len(op.inputs)])
-        made = memref.AllocOp((), (), buffer_type(value.type))
+        made = memref.AllocOp(self._sizes_of(value), (), buffer_type(value.type))
         made.memref.name_hint = value.name_hint
         self.ops.append(made)
         return made.memref
+
+    def _sizes_of(self, value: SSAValue) -> list[SSAValue]:
+        """The dynamic sizes of a value, as those of arguments."""
+        assert isinstance(value.type, TensorType)
+        found: list[SSAValue] = []
+        for dimension, size in enumerate(value.type.get_shape()):
+            if size != DYNAMIC_INDEX:
+                continue
+            size = extent(value, dimension)
+            extents = size.extents if isinstance(size, Size) else []
+            for each in extents:
+                if not isinstance(each.value, BlockArgument):
+                    owner = each.value.owner
+                    assert isinstance(owner, Operation)
+                    raise Unplaced(owner, "the size of its result is known only when it is done")
+            block = Block([end := gpu.ReturnOp([])])
+            values = {each.value: self._given(each.value) for each in extents}
+            found.append(SizeCode(block, end, values).value(size))
+            end.detach()
+            for op in list(block.ops):
+                op.detach()
+                self.ops.append(op)
+        return found
+
+    def _size(self, op: tensor.DimOp) -> None:
+        """Where a body needs it, the size of an argument."""
+        operands = [self._given(op.source), self._of(op.index)]
+        made = memref.DimOp.create(operands=operands, result_types=[IndexType()])
+        self.ops.append(made)
+        self._memory |= zip(op.results, made.results, strict=True)
 
     def _updates(self, op: Operation, index: int) -> bool:
         return isinstance(op, LinalgStructuredOperation) and index >= len(op.inputs)
@@ -149,6 +191,10 @@ class KernelBody:
         match op:
             case tensor.EmptyOp() | YieldOp():
                 pass
+            case _ if is_size_op(op) and _is_for_shapes(op):
+                pass
+            case tensor.DimOp():
+                self._size(op)
             case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
                 self._splat(op, dense)
             case arith.ConstantOp():
@@ -182,9 +228,7 @@ class KernelBody:
 
     def _padded(self, op: tensor.PadOp) -> None:
         source = self._of(op.source, self._roles.get(op, ""))
-        low = op.static_low.get_values()
-        sizes = zip(shape_of(op.result), shape_of(op.source), low, strict=True)
-        high = [all - size - before for all, size, before in sizes]
+        low, high = op.static_low.get_values(), op.static_high.get_values()
         view = PaddedViewOp(source, low, high, padding_of(op) or 0)
         view.result.name_hint = f"{source.name_hint or 'operand'}_padded"
         self.ops.append(view)
@@ -237,3 +281,12 @@ class KernelBody:
         root = canonical_form(contraction, a, b, outputs[0])
         root.attributes[SCHEDULE] = contraction.op.attributes[SCHEDULE]
         self.ops.append(root)
+
+
+def _is_for_shapes(op: Operation) -> bool:
+    """Whether a size says how large tensors are, and nothing else."""
+    uses = [use.operation for result in op.results for use in result.uses]
+    return bool(uses) and all(
+        isinstance(user, tensor.EmptyOp) or (is_size_op(user) and _is_for_shapes(user))
+        for user in uses
+    )

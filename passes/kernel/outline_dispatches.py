@@ -19,15 +19,17 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, bufferization, gpu, memref
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     IndexType,
     IntegerAttr,
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
+    TensorType,
     UnitAttr,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -40,6 +42,7 @@ from xdsl_spirv.dialects.schedule import (
     WindowAttr,
 )
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
+from xdsl_spirv.passes.graph.local_sizes import SizeCode
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
 from xdsl_spirv.passes.kernel.loops_body import LoopsBody, loops_name
 from xdsl_spirv.passes.refusal import refuse
@@ -49,6 +52,7 @@ from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.target import target_of
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
+from xdsl_spirv.passes.sizes import Size, extent, is_dynamic
 from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"
@@ -182,7 +186,8 @@ class _Kernels:
     def name_of(self, name: str, body: KernelBody, shape: _Shape) -> str:
         """The name of the kernel with this body: one that is there, or a new one."""
         block = body.block
-        key = (*block.arg_types, shape, *(op.name for op in block.walk()))
+        # Dynamic sizes are called alike: bodies that are equal compute them alike.
+        key = (*block.arg_types, str(shape), *(op.name for op in block.walk()))
         for other in self._known.get(key, []):
             if other.body.is_structurally_equivalent(body.region):
                 return other.sym_name.data
@@ -194,7 +199,7 @@ class _Kernels:
             body.region,
             kernel=True,
             known_block_size=shape.block,
-            known_grid_size=shape.grid,
+            known_grid_size=None if any(map(is_dynamic, shape.grid)) else shape.grid,
         )
         self._known.setdefault(key, []).append(made)
         self.functions.append(made)
@@ -202,12 +207,12 @@ class _Kernels:
 
 
 def _name(contraction: Contraction) -> str:
-    """`matmul_MxNxK`, `batch_matmul_BxMxNxK`, `convolution_MxNxK`."""
+    """`matmul_MxNxK`, `batch_matmul_BxMxNxK`, `convolution_MxNxK`; D for a dynamic size."""
     kind = "convolution" if contraction.is_convolution else "matmul"
     sizes = [contraction.m, contraction.n, contraction.k]
     if contraction.batch > 1:
         kind, sizes = f"batch_{kind}", [contraction.batch, *sizes]
-    return f"{kind}_{'x'.join(map(str, sizes))}"
+    return f"{kind}_{'x'.join('D' if is_dynamic(size) else str(size) for size in sizes)}"
 
 
 def _launch(
@@ -215,25 +220,51 @@ def _launch(
 ) -> None:
     """Replace the dispatch by buffers and a launch."""
     name = kernels.name_of(name, body, shape)
+    outer = dispatch.parent_block()
+    assert outer is not None
+    given = zip(dispatch.body.block.args, dispatch.inputs, strict=True)
+    code = SizeCode(outer, dispatch, dict(given))
     buffers: list[Operation] = [
         bufferization.ToBufferOp.create(operands=[value], result_types=[buffer_type(value.type)])
         for value in body.inputs
     ]
-    results = [memref.AllocOp((), (), buffer_type(value.type)) for value in dispatch.outputs]
+    results = [
+        memref.AllocOp(_sizes(dispatch, value, code), (), buffer_type(value.type))
+        for value in dispatch.yielded
+    ]
     sizes = [*shape.grid, *shape.block]
-    constants = {size: arith.ConstantOp(IntegerAttr(size, IndexType())) for size in set(sizes)}
-    dims = [constants[size] for size in sizes]
+    fixed = sorted({size for size in sizes if not is_dynamic(size)})
+    constants = {size: arith.ConstantOp(IntegerAttr(size, IndexType())) for size in fixed}
+    numbers = [code.value(size) if is_dynamic(size) else constants[size].result for size in sizes]
     arguments: list[SSAValue | Operation] = [*buffers, *results]
     launch = gpu.LaunchFuncOp(
-        SymbolRefAttr(KERNELS, [name]), dims[:3], dims[3:], kernelOperands=arguments
+        SymbolRefAttr(KERNELS, [name]), numbers[:3], numbers[3:], kernelOperands=arguments
     )
     launch.location = dispatch.location
     tensors = [bufferization.ToTensorOp(result, restrict=True) for result in results]
-    ordered = [constants[size] for size in sorted(constants)]
     for tensor_op, old in zip(tensors, dispatch.outputs, strict=True):
         tensor_op.results[0].name_hint = old.name_hint
     Rewriter.replace_op(
         dispatch,
-        [*buffers, *results, *ordered, launch, *tensors],
+        [*buffers, *results, *constants.values(), launch, *tensors],
         [each.results[0] for each in tensors],
     )
+
+
+def _sizes(dispatch: DispatchOp, value: SSAValue, code: SizeCode) -> list[SSAValue]:
+    """The dynamic sizes of a dispatch's result, where the host computes them."""
+    assert isinstance(value.type, TensorType)
+    found: list[SSAValue] = []
+    for dimension, size in enumerate(value.type.get_shape()):
+        if size != DYNAMIC_INDEX:
+            continue
+        size = extent(value, dimension)
+        for each in size.extents if isinstance(size, Size) else ():
+            if not isinstance(each.value, BlockArgument):
+                refuse(
+                    OutlineDispatchesPass.name,
+                    dispatch,
+                    f"dimension {dimension} of a result is known only when it is computed",
+                )
+        found.append(code.value(size))
+    return found

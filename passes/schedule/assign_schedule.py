@@ -56,6 +56,7 @@ from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, 
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
+from xdsl_spirv.passes.sizes import TYPICAL, typical_size
 from xdsl_spirv.targets import Target
 
 STAGED_ROW_PADDING = 16
@@ -71,11 +72,18 @@ class AssignSchedulePass(ModulePass):
     target: str = ""
     """A known device's name or the path of a target file."""
 
+    typical_size: int = TYPICAL
+    """What sizes that are known only when the program runs are taken for, to choose by."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
         target = load_target(name, op, self.name)
         op.attributes[TARGET] = StringAttr(name)
+        with typical_size(self.typical_size):
+            self._assign_all(op, target)
+
+    def _assign_all(self, op: ModuleOp, target: Target) -> None:
         for each in op.walk():
             if not isinstance(each, LinalgStructuredOperation):
                 continue
@@ -217,7 +225,7 @@ def _candidates(
         if not packed.issuperset(candidate.direct):
             continue
         deep = max(k, candidate.k_bytes // element_bytes // k * k)
-        tile = tile_m, tile_n, min(deep, ceil_div(contraction.k, k) * k)
+        tile = tile_m, tile_n, min(deep, ceil_div(int(contraction.k), k) * k)
         path_a = DirectAttr() if "a" in candidate.direct else a
         path_b = DirectAttr() if "b" in candidate.direct else b
         grid = rows, columns
@@ -230,8 +238,8 @@ def _candidates(
 def packable(contraction: Contraction) -> Iterator[str]:
     """The operands that come into a dispatch as they are multiplied."""
     if isinstance(contraction.op.parent_op(), DispatchOp):
-        for name, value in (("a", contraction.a), ("b", contraction.b)):
-            if isinstance(value, BlockArgument):
+        for number, (name, value) in enumerate((("a", contraction.a), ("b", contraction.b))):
+            if isinstance(value, BlockArgument) and not contraction.walks_dynamic(number):
                 yield name
 
 
@@ -250,8 +258,9 @@ DOT_DEPTH = 64
 
 def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """Schedules in which every invocation computes a few elements of the result."""
-    k = 4 if contraction.k > 2 else contraction.k
-    tile_k = min(SCALAR_DEPTH, ceil_div(contraction.k, k) * k)
+    size = int(contraction.k)
+    k = 4 if size > 2 else size
+    tile_k = min(SCALAR_DEPTH, ceil_div(size, k) * k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         both = paths(contraction, (m, n, k), 4)
         instruction = InstructionAttr("fma", (m, n, k))
@@ -262,8 +271,9 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
 
 def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """The same by packed dot products."""
-    k = min(16, ceil_div(contraction.k, 4) * 4)
-    tile_k = min(DOT_DEPTH, ceil_div(contraction.k, k) * k)
+    size = int(contraction.k)
+    k = min(16, ceil_div(size, 4) * 4)
+    tile_k = min(DOT_DEPTH, ceil_div(size, k) * k)
     a_layout, b_layout, _ = contraction.layouts
     a, b = _dot_path(a_layout, k), _dot_path(b_layout, k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):

@@ -39,6 +39,7 @@ from xdsl_spirv.passes.constants import is_zero
 from xdsl_spirv.passes.schedule.body import NotAContraction, factors_of
 from xdsl_spirv.passes.schedule.epilogue import Epilogue, epilogue_of, prologue_of
 from xdsl_spirv.passes.schedule.layout import Layout, NotLinear, layout_of, linear
+from xdsl_spirv.passes.sizes import extents, is_dynamic
 
 Prologue: TypeAlias = tuple[linalg.ops.GenericOp, ...]
 FLOAT_NAMES: dict[type[Attribute], str] = {
@@ -60,8 +61,9 @@ class Contraction:
     """
     result[batch, M, N] = a[batch, M, K] * b[batch, K, N] + init, element type by element type.
 
-    `sizes` are the loops' in the order batch, M, N, K, of which there are `counts`; `maps` are the
-    index maps of A, B and the result over them. `types` are the names of A's, B's and the result's
+    `sizes` are the loops' in the order batch, M, N, K, of which there are `counts`; those that are
+    known only when the program runs are `Size`s. `maps` are the index maps of A, B and the result
+    over them. `types` are the names of A's, B's and the result's
     element types as in a target's property list.
     """
 
@@ -133,12 +135,33 @@ class Contraction:
     def layout_of_result(self, map: AffineMap, shape: Sequence[int]) -> Layout:
         """Where something lies (walks batch, M, N) whose dimensions these loops walk."""
         batch, m, n, _ = self.groups
-        return layout_of(map, shape, None, self.sizes, (batch, m, n))
+        return layout_of(map, self._walked(map, shape), None, self.sizes, (batch, m, n))
+
+    def _walked(self, map: AffineMap, shape: Sequence[int]) -> tuple[int, ...]:
+        """A shape, dynamic dimensions in terms of the loops that walk them."""
+        return tuple(
+            self.sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
+            for e, size in zip(map.results, shape, strict=True)
+        )
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the size of a loop is known only when the program runs."""
+        return any(map(is_dynamic, self.sizes))
+
+    def walks_dynamic(self, operand: int) -> bool:
+        """Whether A (0) or B (1) has a dimension whose size is known only when the program runs."""
+        return any(map(is_dynamic, extents((self.a, self.b)[operand])))
 
     def packing(
         self, operand: int, fragment: tuple[int, int], tile: tuple[int, int]
     ) -> PackingAttr:
         """How A (0) or B (1) is packed into fragments; both pairs along M or N, and K."""
+        if self.walks_dynamic(operand):
+            raise NotAContraction(
+                f"{'ab'[operand]} = direct: sizes of {'AB'[operand]} are known only when the "
+                "program runs, and packing needs them before: use staged"
+            )
         batch, *free, k = self.groups
         groups = (batch, free[operand], k)
         loops = [loop for group in groups for loop in group]
@@ -155,7 +178,10 @@ class Contraction:
 
     def _layout(self, value: SSAValue, map: AffineMap, groups: Sequence[range]) -> Layout:
         stored, low = (value, None) if packing_of(value) else storage(value)
-        return layout_of(map, shape_of(stored), low, self.sizes, groups)
+        around = [all - own for all, own in zip(shape_of(value), shape_of(stored), strict=True)]
+        walked = self._walked(map, shape_of(value))
+        shape = [size - beyond for size, beyond in zip(walked, around, strict=True)]
+        return layout_of(map, shape, low, self.sizes, groups)
 
     @property
     def is_convolution(self) -> bool:
@@ -176,13 +202,11 @@ def element_type(value: SSAValue) -> Attribute:
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The static shape of a tensor or memref."""
+    """The sizes of a tensor's or memref's dimensions."""
     shaped = value.type
     if not isinstance(shaped, TensorType | MemRefType):
         raise NotAContraction(f"an operand is a {shaped}, not a tensor or memref")
-    shape = shaped.get_shape()
-    if DYNAMIC_INDEX in shape:
-        raise NotAContraction(f"an operand has the dynamic shape {shaped}: make it static")
+    shape = extents(value)
     if 0 in shape:
         raise NotAContraction(f"an operand has the empty shape {shaped}")
     return shape
@@ -333,7 +357,9 @@ def _sizes(op: LinalgStructuredOperation, maps: Sequence[AffineMap]) -> list[int
     for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
         for expression, size in zip(map.results, shape_of(value), strict=True):
             if isinstance(expression, AffineDimExpr):
-                sizes[expression.position] = size
+                known = sizes.setdefault(expression.position, size)
+                if is_dynamic(known) and not is_dynamic(size):
+                    sizes[expression.position] = size
     missing = [d for d in range(maps[0].num_dims) if d not in sizes]
     if missing:
         raise NotAContraction(f"no operand gives the size of loop d{missing[0]}")

@@ -71,8 +71,8 @@ def cost(made: Plan, rate: float | None) -> float:
     tile_m, tile_n, tile_k = made.schedule.tile
     rows, columns = made.tiles
     units = made.target.compute_units
-    rounds = ceil_div(rows * columns * made.contraction.batch, units)
-    depth = ceil_div(made.contraction.k, tile_k) * tile_k
+    rounds = ceil_div(int(rows * columns * made.contraction.batch), units)
+    depth = ceil_div(int(made.contraction.k), tile_k) * tile_k
     tile = 2.0 * tile_m * tile_n * depth
     speed = rate or _guess(made)
     for each in made.staged:
@@ -101,7 +101,7 @@ def _packing(made: Plan) -> float:
             continue
         elements = 1
         for size in shape_of(value):
-            elements *= size
+            elements *= int(size)
         traffic = 2 * elements * tile.element_bytes
         seconds += PACKING_SECONDS + traffic / made.target.copy_bytes_per_second
     return seconds

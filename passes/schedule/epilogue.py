@@ -21,6 +21,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp, PaddedViewOp
 from xdsl_spirv.passes.graph.pointwise import composed, is_permutation, is_pointwise, loops_of
 from xdsl_spirv.passes.schedule.body import NotAContraction
+from xdsl_spirv.passes.sizes import extents
 
 
 class NotFused(NotAContraction):
@@ -42,7 +43,7 @@ class Placed:
     @property
     def shape(self) -> tuple[int, ...]:
         type = self.value.type
-        return type.get_shape() if isinstance(type, TensorType | MemRefType) else ()
+        return extents(self.value) if isinstance(type, TensorType | MemRefType) else ()
 
 
 @dataclass(frozen=True)

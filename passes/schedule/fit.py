@@ -22,6 +22,7 @@ from xdsl_spirv.passes.schedule.plan import (
     ceil_div,
     packing_for,
 )
+from xdsl_spirv.passes.sizes import is_dynamic
 from xdsl_spirv.targets import Target
 
 MOST_STAGES = 2
@@ -247,7 +248,7 @@ def _limits(plan: Plan) -> Iterator[str]:
             f"{target.workgroup_memory_bytes}: {_smaller_k(plan)}"
         )
     for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
-        if count > limit:
+        if not is_dynamic(count) and count > limit:
             yield f"{count} workgroups in {axis}, {target.name} allows {limit}: use larger tiles"
     contraction = plan.contraction
     sizes = (
@@ -256,7 +257,7 @@ def _limits(plan: Plan) -> Iterator[str]:
         ("the result", prod(shape_of(contraction.init)) * plan.result_bytes),
     )
     for name, size in sizes:
-        if size > target.storage_buffer_max_bytes:
+        if not is_dynamic(size) and size > target.storage_buffer_max_bytes:
             yield (
                 f"{name} has {size} bytes, a storage buffer of {target.name} at most "
                 f"{target.storage_buffer_max_bytes}: split the contraction"

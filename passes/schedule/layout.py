@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import prod
 from typing import TypeAlias
 
 from xdsl.ir.affine import (
@@ -25,6 +25,8 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineMap,
 )
+
+from xdsl_spirv.passes.sizes import common_divisor, surely_below
 
 
 class NotLinear(ValueError):
@@ -40,8 +42,9 @@ class Linear:
 
     def span(self, sizes: Sequence[int]) -> tuple[int, int]:
         """The least and the greatest value over loops of these sizes."""
-        ends = [f * (size - 1) for f, size in zip(self.factors, sizes, strict=True)]
-        return self.start + sum(min(e, 0) for e in ends), self.start + sum(max(e, 0) for e in ends)
+        ends = [(f, f * (size - 1)) for f, size in zip(self.factors, sizes, strict=True)]
+        least, greatest = ([end for f, end in ends if f * sign > 0] for sign in (-1, 1))
+        return self.start + sum(least), self.start + sum(greatest)
 
 
 def linear(expression: AffineExpr, loops: int) -> Linear:
@@ -118,7 +121,8 @@ class Layout:
         if any(last.steps):
             return 1
         others = [axis for n, each in enumerate(self.walks) if n != walk for axis in each]
-        return gcd(last.size, self.start, *(axis.stride for axis in (*outer, *others)))
+        strides = (axis.stride for axis in (*outer, *others))
+        return common_divisor(last.size, self.start, *strides)
 
     def is_contiguous(self, walk: int) -> bool:
         """Whether neighbours along a walk are neighbours in memory."""
@@ -161,7 +165,7 @@ def layout_of(
     guarded: list[tuple[Linear, int]] = []
     for index, size in zip(indices, shape, strict=True):
         least, greatest = index.span(sizes)
-        if least < 0 or greatest >= size:
+        if not (surely_below(-1, least) and surely_below(greatest, size)):
             guarded.append((index, size))
 
     def axis(loop: int) -> Axis:

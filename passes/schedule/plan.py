@@ -30,11 +30,8 @@ from xdsl_spirv.passes.schedule.contraction import (
     packing_of,
 )
 from xdsl_spirv.passes.schedule.layout import Layout
+from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
-
-
-def ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 def vector_type(element_type: Attribute, count: int) -> Attribute:
@@ -243,8 +240,8 @@ class Plan:
 
     @property
     def is_looped(self) -> bool:
-        """Whether K is more than one tile deep."""
-        return self.contraction.k > self.schedule.tile[2]
+        """Whether K may be more than one tile deep."""
+        return is_dynamic(self.contraction.k) or self.contraction.k > self.schedule.tile[2]
 
     @property
     def prefetches(self) -> bool:

@@ -174,6 +174,9 @@ class WindowPlan:
 
     def problems(self) -> Iterator[str]:
         """What hinders this schedule; each says what would fit."""
+        if self.contraction.is_dynamic:
+            yield "a window schedule needs sizes that are known before the program runs"
+            return
         try:
             a, b, result = self.operands
         except NotLinear as error:

@@ -1,7 +1,8 @@
 """
 One kernel function on its way to `spirv`: values, constants and identifiers of the invocation.
 
-Indices become 32-bit integers: every buffer is checked to have fewer than 2^31 elements. A value
+Indices become 32-bit integers: every buffer is checked to have fewer than 2^31 elements, here or,
+where it has a dynamic size, before the kernel runs. Such sizes are push constants. A value
 has one conversion; constants, addresses of variables and built-ins stand once, at the function's
 top.
 """
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import TypeAlias
 
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
@@ -29,11 +30,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, mark_sizes
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, StorageClass
-from xdsl_spirv.dialects.spirv.memory import LoadOp
+from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -50,6 +52,9 @@ PASS = "kernel-to-spirv"
 
 MAX_ELEMENTS = 2**31 - 1
 """Indices are 32-bit integers that are also compared as signed numbers."""
+
+MAX_SIZES = 32
+"""Push constants that every Vulkan device has room for: 128 bytes."""
 
 Convert: TypeAlias = "Callable[[KernelCode, Operation], None]"
 
@@ -91,6 +96,8 @@ class KernelCode:
         self.values: dict[SSAValue, SSAValue] = {}
         self.bases: dict[SSAValue, SSAValue] = {}
         """The pointer to the variable in which a memref lies."""
+        self.arguments: dict[SSAValue, int] = {}
+        self._sizes: tuple[GlobalVariableOp, dict[tuple[int, int], int]] | None = None
         self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
         self._top_values: dict[str, SSAValue] = {}
         self._known = KnownValues()
@@ -199,7 +206,8 @@ class KernelCode:
             for use in argument.uses
             if isinstance(use.operation, FlatViewOp)
         }
-        plain = any(not isinstance(use.operation, FlatViewOp) for use in argument.uses)
+        passive = FlatViewOp | memref.DimOp
+        plain = any(not isinstance(use.operation, passive) for use in argument.uses)
         if len(views) + plain > 1:
             refuse(PASS, op, f"argument {number} is viewed as several element types")
         seen = next(iter(views), type)
@@ -211,6 +219,60 @@ class KernelCode:
         variable = self.globals.add(GlobalVariableOp(name, pointer, bind=(0, number)))
         # Part of the interface even if it is not used: the launch binds it.
         self.bases[argument] = self.address(variable)
+        self.arguments[argument] = number
+
+    def sizes(self, block: Block, kernel: Operation) -> None:
+        """Make push constants of the dynamic sizes that a kernel asks of its arguments."""
+        found: dict[tuple[int, int], int] = {}
+        for op in block.walk():
+            if isinstance(op, memref.DimOp) and (pair := self._dynamic(op)) is not None:
+                found.setdefault(pair, len(found))
+        if not found:
+            return
+        if len(found) > MAX_SIZES:
+            refuse(
+                PASS,
+                kernel,
+                f"it asks for {len(found)} dynamic sizes: push constants hold {MAX_SIZES}, make "
+                "some static",
+            )
+        offsets = [SIZE_BYTES * n for n in range(len(found))]
+        struct = StructType([i32] * len(found), offsets, [], [Decoration.Block])
+        pointer = PointerType(struct, StorageClass.PushConstant)
+        variable = self.globals.add(GlobalVariableOp(f"{self.name}_sizes", pointer))
+        mark_sizes(variable, list(found))
+        self._sizes = variable, found
+
+    def _dynamic(self, op: memref.DimOp) -> tuple[int, int] | None:
+        """The argument and the dimension whose size is asked for; None for a static one."""
+        number, type = op.index.owner, op.source.type
+        constant = number.value if isinstance(number, arith.ConstantOp) else None
+        if not isinstance(constant, IntegerAttr) or not isinstance(type, MemRefType):
+            refuse(PASS, op, "the dimension whose size it asks for is not a constant")
+        dimension = constant.value.data
+        if type.get_shape()[dimension] != DYNAMIC_INDEX:
+            return None
+        if op.source not in self.arguments:
+            refuse(PASS, op, "it asks for the size of what is no argument of the kernel")
+        return self.arguments[op.source], dimension
+
+    def size(self, op: memref.DimOp) -> SSAValue:
+        """The size of an argument's dimension: a constant, or a push constant, read once."""
+        pair = self._dynamic(op)
+        if pair is None:
+            assert isinstance(op.source.type, MemRefType)
+            index = op.index.owner
+            assert isinstance(index, arith.ConstantOp)
+            assert isinstance(index.value, IntegerAttr)
+            return self.integer(op.source.type.get_shape()[index.value.value.data])
+        assert self._sizes is not None
+        variable, members = self._sizes
+        name = f"size {pair}"
+        if name not in self._top_values:
+            path = [self.integer(members[pair])]
+            pointer = self._at_top(AccessChainOp(self.address(variable), path))
+            self._top_values[name] = self._at_top(LoadOp(pointer))
+        return self._top_values[name]
 
     def allocation(self, op: memref.AllocOp | memref.AllocaOp) -> None:
         """Workgroup memory: a global variable."""
@@ -223,6 +285,8 @@ class KernelCode:
                 f"{type} is allocated in a kernel: only #spirv.storage_class<Workgroup> can be",
             )
         count = check_size(type, op)
+        if count == DYNAMIC_INDEX:
+            refuse(PASS, op, f"{type} has a dynamic shape: Workgroup memory needs a static one")
         number = sum(name.startswith(f"{self.name}_workgroup_") for name in self.interface)
         pointer = PointerType(ArrayType(count, stored(type.element_type)), StorageClass.Workgroup)
         name = f"{self.name}_workgroup_{number}"
@@ -235,14 +299,16 @@ def storage_class(type: MemRefType) -> StorageClass | None:
 
 
 def check_size(type: MemRefType, op: Operation) -> int:
-    """The number of elements of a static memref whose elements 32-bit integers can count."""
+    """
+    The number of elements of a memref, which 32-bit integers can count; -1 if it is dynamic.
+    """
     shape = type.get_shape()
     element = type.element_type
     scalar = element.element_type if isinstance(element, VectorType) else element
     if not isinstance(scalar, FixedBitwidthType):
         refuse(PASS, op, f"{type} has elements that no buffer holds: use integers or floats")
     if DYNAMIC_INDEX in shape:
-        refuse(PASS, op, f"{type} has a dynamic shape: make it static")
+        return DYNAMIC_INDEX
     count = prod(shape)
     if count > MAX_ELEMENTS:
         refuse(PASS, op, f"{type} has {count} elements: indices are 32-bit, up to {MAX_ELEMENTS}")
@@ -263,7 +329,12 @@ def _buffer_struct(type: MemRefType, read_only: bool) -> StructType:
     return StructType([array], [0], decorations, [Decoration.Block])
 
 
-READS = ("memref.load", "schedule.flat_view", "spirv.KHR.CooperativeMatrixLoad")
+READS = (
+    "memref.load",
+    "memref.dim",
+    "schedule.flat_view",
+    "spirv.KHR.CooperativeMatrixLoad",
+)
 
 
 def _is_written(memory: SSAValue) -> bool:

@@ -153,6 +153,10 @@ def allocate(code: KernelCode, op: Operation) -> None:
     code.allocation(cast(memref.AllocOp, op))
 
 
+def size(code: KernelCode, op: Operation) -> None:
+    code.values[op.results[0]] = code.size(cast(memref.DimOp, op))
+
+
 def flat_view(code: KernelCode, op: Operation) -> None:
     code.bases[op.results[0]] = code.bases[op.operands[0]]
 
@@ -338,6 +342,7 @@ HANDLERS: dict[type[Operation], Convert] = {
     gpu.ReturnOp: return_,
     memref.AllocOp: allocate,
     memref.AllocaOp: allocate,
+    memref.DimOp: size,
     memref.LoadOp: load,
     memref.StoreOp: store,
     FlatViewOp: flat_view,

@@ -8,8 +8,9 @@ Every gpu.module becomes a spirv.module of the Vulkan memory model.
     spirv.EntryPoint "GLCompute" @f, @f_arg_0, ...
     spirv.ExecutionMode @f "LocalSize", 128, 1, 1
 
-Argument number i is descriptor set 0, binding i. Version, capabilities and extensions are left to
-`spirv-update-vce`.
+Argument number i is descriptor set 0, binding i. Dynamic sizes of arguments, which `memref.dim`
+asks for, are push constants: `@f_sizes` says which. Version, capabilities and extensions are left
+to `spirv-update-vce`.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def _kernel(kernel: gpu.FuncOp, globals: Globals) -> tuple[FuncOp, list[Operatio
     block = kernel.body.blocks[0]
     for number, argument in enumerate(block.args):
         code.argument(number, argument, kernel)
+    code.sizes(block, kernel)
     code.convert(block)
     code.finish()
     function = FuncOp(name, ([], []), Region(code.entry))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType, VectorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, TensorType, VectorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -95,7 +95,7 @@ def _argument(name: str, type: Attribute) -> Input:
         shaped = cast("TensorType[Any] | MemRefType[Any]", type)
         shape, element = tuple(shaped.get_shape()), shaped.element_type
     dtype = scalar_dtype(element)
-    if dtype is None or -1 in shape:
+    if dtype is None or DYNAMIC_INDEX in shape:
         raise ProgramError(
             f"no inputs can be made for {name!r}, of type {type}",
             "",

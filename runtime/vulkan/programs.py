@@ -76,7 +76,7 @@ def arrays_of(program: Program, outputs: Mapping[str, bytearray]) -> dict[str, A
     from xdsl_spirv.runtime.elements import dtype_of
 
     return {
-        b.name: np.frombuffer(outputs[b.name], dtype_of(b.type)).reshape(b.shape)
+        b.name: np.frombuffer(outputs[b.name], dtype_of(b.type)).reshape(b.sizes)
         for b in program.manifest.outputs
     }
 
@@ -153,6 +153,7 @@ class Executor(ABC, Generic[L]):
         """
         from xdsl_spirv.runtime.execution import bind_inputs
 
+        program = program.at(inputs)
         values = bind_inputs(program, inputs)
         loaded = self.ready(program)
         outputs = loaded.run({name: bytes_of(v) for name, v in values.items()}, self.timeout)

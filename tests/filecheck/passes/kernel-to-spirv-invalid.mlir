@@ -40,10 +40,13 @@
 
 // -----
 
-// CHECK: memref<?xf16, #spirv.storage_class<StorageBuffer>> has a dynamic shape: make it static
+// CHECK: memref<?xf16, #spirv.storage_class<Workgroup>> has a dynamic shape: Workgroup memory needs a static one
 "gpu.module"() <{sym_name = "kernels"}> ({
   "gpu.func"() <{function_type = (memref<?xf16, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
   ^bb0(%a: memref<?xf16, #spirv.storage_class<StorageBuffer>>):
+    %c0 = arith.constant 0 : index
+    %n = memref.dim %a, %c0 : memref<?xf16, #spirv.storage_class<StorageBuffer>>
+    %w = memref.alloc(%n) : memref<?xf16, #spirv.storage_class<Workgroup>>
     "gpu.return"() : () -> ()
   }) {sym_name = "f", gpu.known_block_size = array<i32: 4, 1, 1>} : () -> ()
 }) : () -> ()

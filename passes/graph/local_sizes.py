@@ -1,0 +1,220 @@
+"""
+A dispatch finds the sizes of its tensors in those that it is given.
+
+    schedule.dispatch(%A, %B, %X) {               schedule.dispatch(%A, %B) {
+      ^bb0(%a, %b, %x):                             ^bb0(%a, %b):
+        %m = tensor.dim %x, %c0               ->      %m = tensor.dim %a, %c0
+        %e = tensor.empty(%m) ...                     %e = tensor.empty(%m)
+        %r = linalg.matmul ins(%a, %b) ...            %r = linalg.matmul ins(%a, %b) ...
+
+What an operation writes is as large as what its loops walk, so that a tensor which was passed for
+its shape only need not come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from xdsl.dialects import affine, arith, linalg, tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.memref import DimOp as BufferDimOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.dialects.schedule import DispatchOp
+from xdsl_spirv.passes.sizes import DIVISIONS, OPERATIONS, Extent, Quotient, Size, extent, number
+
+INDEX = IndexType()
+
+Values: TypeAlias = Mapping[SSAValue, SSAValue]
+
+NUMBERS = (tensor.DimOp, arith.IndexCastOp, affine.ApplyOp, *OPERATIONS, *DIVISIONS)
+
+
+def is_size_op(op: Operation) -> bool:
+    """Whether an operation is a constant, or computes a size of others."""
+    return isinstance(op, (arith.ConstantOp, *NUMBERS)) and (
+        isinstance(op, arith.ConstantOp | tensor.DimOp) or is_size(op.results[0])
+    )
+
+
+def is_size(value: SSAValue) -> bool:
+    """Whether a number is computed from sizes of tensors and constants alone."""
+    op = value.owner
+    if isinstance(op, arith.ConstantOp):
+        return not isinstance(value.type, TensorType)
+    if not isinstance(op, NUMBERS):
+        return False
+    numbers = op.operands[1:] if isinstance(op, tensor.DimOp) else op.operands
+    return all(map(is_size, numbers))
+
+
+class SizeCode:
+    """Writes sizes as operations in front of everything else in a block, or before another one."""
+
+    def __init__(
+        self,
+        block: Block,
+        before: Operation | None = None,
+        values: Values | None = None,
+        known: dict[object, SSAValue] | None = None,
+    ):
+        self.block, self.before = block, before or block.first_op
+        self.values = values
+        """What stands in the block for a value that a size is computed from; None: itself."""
+        self._known = {} if known is None else known
+        """What has been written already."""
+
+    def value(self, size: int) -> SSAValue:
+        """A size as a number of type `index`."""
+        if not isinstance(size, Size):
+            key = ("constant", size)
+            return self._once(key, lambda: arith.ConstantOp(IntegerAttr(size, INDEX)))
+        if size not in self._known:
+            self._known[size] = self._sum(size)
+        return self._known[size]
+
+    def _once(self, key: object, make: Callable[[], Operation]) -> SSAValue:
+        if key not in self._known:
+            op = make()
+            assert self.before is not None
+            self.block.insert_op_before(op, self.before)
+            self._known[key] = op.results[0]
+        return self._known[key]
+
+    def _sum(self, size: Size) -> SSAValue:
+        total: SSAValue | None = None
+        for atoms, factor in sorted(size.terms, key=lambda term: term[1] < 0):
+            subtracted = factor < 0 and total is not None
+            term: SSAValue | None = None
+            for atom in atoms:
+                one = self._atom(atom)
+                term = one if term is None else self._made(arith.MuliOp, term, one)
+            factor = -factor if subtracted else factor
+            if term is None:
+                term = self.value(factor)
+            elif factor != 1:
+                term = self._made(arith.MuliOp, term, self.value(factor))
+            if total is None:
+                total = term
+            else:
+                total = self._made(arith.SubiOp if subtracted else arith.AddiOp, total, term)
+        assert total is not None
+        return total
+
+    def _made(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
+        return self._once((kind, *operands), lambda: kind(*operands))
+
+    def _atom(self, atom: Extent | Quotient) -> SSAValue:
+        if isinstance(atom, Quotient):
+            return self._made(arith.DivUIOp, self.value(atom.dividend), self.value(atom.divisor))
+        value = atom.value if self.values is None else self.values[atom.value]
+        if isinstance(value.type, IndexType):
+            return value
+        kind = BufferDimOp if isinstance(value.type, MemRefType) else tensor.DimOp
+        at = self.value(atom.dimension)
+        return self._once(
+            (kind, value, at), lambda: kind.create(operands=[value, at], result_types=[INDEX])
+        )
+
+
+def resolve_sizes(block: Block) -> None:
+    """
+    Every size that a block asks of a tensor which it computes is asked of one that it is given.
+    """
+    for op in list(block.ops):
+        if not isinstance(op, tensor.DimOp) or isinstance(op.source, BlockArgument):
+            continue
+        size = number(op.result)
+        if isinstance(size, Size) and all(each.value is op.source for each in size.extents):
+            continue
+        op.result.replace_all_uses_with(SizeCode(block, op).value(size))
+        op.detach()
+        op.erase()
+
+
+def localize_sizes(dispatch: DispatchOp) -> DispatchOp:
+    """
+    The dispatch, or one in its place without operands that only a size was asked of.
+    """
+    block = dispatch.body.block
+    empties = [op for op in block.ops if isinstance(op, tensor.EmptyOp) and op.operands]
+    if not empties:
+        return dispatch
+    code = SizeCode(block)
+    for op in empties:
+        _localize(op, code)
+    for op in reversed(list(block.ops)):
+        if is_size_op(op) and not any(result.first_use for result in op.results):
+            op.detach()
+            op.erase()
+    return _without_unread(dispatch)
+
+
+def _localize(op: tensor.EmptyOp, code: SizeCode) -> None:
+    shape = op.tensor.type.get_shape()
+    dynamic = [dimension for dimension, size in enumerate(shape) if size == DYNAMIC_INDEX]
+    for at, dimension in enumerate(dynamic):
+        found = _walked(op.tensor, dimension)
+        if found is None:
+            found = extent(op.tensor, dimension)
+        if isinstance(found, Size) and all(_is_given(each) for each in found.extents):
+            op.operands[at] = code.value(found)
+
+
+def _is_given(each: Extent) -> bool:
+    """Whether it is a size of what comes into a dispatch."""
+    return isinstance(each.value, BlockArgument)
+
+
+def _walked(value: SSAValue, dimension: int) -> int | None:
+    """The size of an output by what the loops that write it read; None if nobody says."""
+    for use in value.uses:
+        op = use.operation
+        if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):
+            continue
+        if isinstance(op, linalg.ops.FillOp):
+            found = _walked(op.results[0], dimension) if op.results else None
+        else:
+            found = _input_size(op, use.index, dimension)
+        if found is not None:
+            return found
+    return None
+
+
+def _input_size(op: LinalgStructuredOperation, index: int, dimension: int) -> int | None:
+    maps = [each.data for each in op.get_indexing_maps()]
+    walked = maps[index].results[dimension]
+    if not isinstance(walked, AffineDimExpr):
+        return None
+    for each, map in zip(op.inputs, maps, strict=False):
+        for at, expression in enumerate(map.results):
+            if expression == walked and isinstance(each.type, TensorType):
+                return extent(each, at)
+    return None
+
+
+def _without_unread(dispatch: DispatchOp) -> DispatchOp:
+    """The dispatch without operands that its body does not use."""
+    block = dispatch.body.block
+    kept = [n for n, argument in enumerate(block.args) if argument.first_use is not None]
+    if len(kept) == len(block.args):
+        return dispatch
+    for argument in reversed(list(block.args)):
+        if argument.first_use is None:
+            block.erase_arg(argument)
+    inputs = [dispatch.inputs[n] for n in kept]
+    made = DispatchOp(inputs, [value.type for value in dispatch.outputs], dispatch.detach_region(0))
+    made.attributes = dispatch.attributes
+    made.location = dispatch.location
+    outer = dispatch.parent_block()
+    assert outer is not None
+    outer.insert_op_before(made, dispatch)
+    for old, new in zip(dispatch.outputs, made.outputs, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    dispatch.detach()
+    dispatch.erase()
+    return made

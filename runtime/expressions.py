@@ -1,0 +1,128 @@
+"""
+Sizes in a program's manifest: numbers, or sums and products of named sizes as text.
+
+    "batch", "batch * 12", "(seq + 63) / 64"
+
+`/` divides and drops the rest. An input's shape names sizes; what else depends on them is computed
+from the names when the shapes of all inputs are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from xdsl_spirv.passes.sizes import Extent, Quotient, Size
+from xdsl_spirv.runtime.errors import ProgramError
+
+Number: TypeAlias = int | str
+"""A size that is known, or the expression of one."""
+
+NAME = re.compile(r"[A-Za-z_]\w*")
+TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[-+*/()])")
+LONGEST = 10_000
+"""Characters of an expression: nobody writes longer ones."""
+
+
+def is_name(size: Number) -> bool:
+    """Whether a size is a name alone, which an input's shape gives a value."""
+    return isinstance(size, str) and NAME.fullmatch(size) is not None
+
+
+def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
+    """The number that a size is; raises `ProgramError` for what is no expression of `values`."""
+    if isinstance(size, int):
+        return size
+    return _Reader(size, values, place).whole()
+
+
+def names_in(size: Number) -> list[str]:
+    """The names that a size is computed from."""
+    return [] if isinstance(size, int) else list(dict.fromkeys(NAME.findall(size)))
+
+
+class _Reader:
+    """Evaluates while it reads, from left to right."""
+
+    def __init__(self, text: str, values: Mapping[str, int], place: str):
+        self.text, self.values, self.place = text, values, place
+        self.tokens: list[str] = []
+        position = 0
+        stripped = text.rstrip()
+        while position < len(stripped):
+            found = TOKEN.match(stripped, position)
+            if found is None or len(text) > LONGEST:
+                raise self._wrong()
+            self.tokens.append(found.group(1))
+            position = found.end()
+        self.tokens.reverse()
+
+    def whole(self) -> int:
+        value = self._sum(0)
+        if self.tokens:
+            raise self._wrong()
+        return value
+
+    def _wrong(self) -> ProgramError:
+        shown = self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
+        return ProgramError(f"{shown!r} is no size", self.place, "compile the program again")
+
+    def _next(self, *wanted: str) -> str | None:
+        return self.tokens.pop() if self.tokens and self.tokens[-1] in wanted else None
+
+    def _sum(self, depth: int) -> int:
+        value = self._product(depth)
+        while (sign := self._next("+", "-")) is not None:
+            term = self._product(depth)
+            value = value + term if sign == "+" else value - term
+        return value
+
+    def _product(self, depth: int) -> int:
+        value = self._factor(depth)
+        while (sign := self._next("*", "/")) is not None:
+            factor = self._factor(depth)
+            if sign == "/" and factor < 1:
+                raise self._wrong()
+            value = value * factor if sign == "*" else value // factor
+        return value
+
+    def _factor(self, depth: int) -> int:
+        if not self.tokens or depth > 100:
+            raise self._wrong()
+        token = self.tokens.pop()
+        if token.isdecimal():
+            return int(token)
+        if token == "(":
+            value = self._sum(depth + 1)
+            if self._next(")") is None:
+                raise self._wrong()
+            return value
+        if token not in self.values:
+            raise self._wrong()
+        return self.values[token]
+
+
+def written(size: int, name: Callable[[Extent], Number]) -> Number:
+    """A size as an expression, its extents called as `name` says."""
+    return _sum(size, name) if isinstance(size, Size) else size
+
+
+def _sum(size: Size, name: Callable[[Extent], Number]) -> str:
+    text = ""
+    for atoms, factor in sorted(size.terms, key=lambda term: (term[1] < 0, not term[0])):
+        parts = [_atom(atom, name) for atom in atoms]
+        if abs(factor) != 1 or not parts:
+            parts.append(str(abs(factor)))
+        term = " * ".join(parts)
+        if text:
+            text += f" {'-' if factor < 0 else '+'} {term}"
+        else:
+            text = f"0 - {term}" if factor < 0 else term
+    return text
+
+
+def _atom(atom: Extent | Quotient, name: Callable[[Extent], Number]) -> str:
+    if isinstance(atom, Extent):
+        return str(name(atom))
+    return f"(({_sum(atom.dividend, name)}) / {atom.divisor})"  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,132 @@
+"""
+A program with dynamic sizes at the sizes of its inputs: the same kernels, everything else numbers.
+
+Shapes, grids and push constants become what their expressions are; temporaries are laid out anew;
+a dispatch over nothing is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xdsl_spirv.runtime.buffers import assign
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import Number, evaluate, is_name
+from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, PushConstant
+
+MAX_ELEMENTS = 2**31 - 1
+"""Kernels count elements with 32-bit integers that are also compared as signed numbers."""
+
+
+def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
+    """
+    The named sizes, from the shapes of the inputs.
+
+    Raises `ProgramError` for an input that is missing or does not fit, and for two that disagree.
+    """
+    found: dict[str, tuple[int, str, int]] = {}
+    for buffer in manifest.inputs:
+        array = inputs.get(buffer.name)
+        if array is None:
+            wanted = ", ".join(f"{b.name}: {b}" for b in manifest.inputs)
+            raise ProgramError(
+                f"the input {buffer.name!r} is missing",
+                f"inputs: {wanted}",
+                f"give --input {buffer.name}=x.npy",
+            )
+        buffer.accept(array)
+        for dimension, (size, given) in enumerate(zip(buffer.shape, array.shape, strict=True)):
+            if not is_name(size):
+                continue
+            known, name, place = found.setdefault(str(size), (given, buffer.name, dimension))
+            if known != given:
+                raise ProgramError(
+                    f"{name!r} is {_shown(inputs[name])} but {buffer.name!r} is {_shown(array)}: "
+                    f"dimension {place} of the first and {dimension} of the second are both "
+                    f"{size}, {known} and {given}",
+                    f"input {buffer.name!r}",
+                    f"give inputs that agree on {size}",
+                )
+    sizes = {name: given for name, (given, _, _) in found.items()}
+    _check_equations(manifest, inputs, sizes)
+    return sizes
+
+
+def _shown(array: Array) -> str:
+    return "x".join(map(str, array.shape)) or "a scalar"
+
+
+def _check_equations(
+    manifest: Manifest, inputs: Mapping[str, Array], sizes: Mapping[str, int]
+) -> None:
+    for equation in manifest.equal:
+        left, right = (evaluate(e, sizes, "equal") for e in (equation.left, equation.right))
+        if left != right:
+            given = ", ".join(f"{name}: {_shown(array)}" for name, array in inputs.items())
+            reason = f", as {equation.because} needs" if equation.because else ""
+            raise ProgramError(
+                f"{equation.left} is {left} and {equation.right} is {right}, but they should be "
+                f"equal{reason}",
+                f"inputs: {given}",
+                "give inputs of sizes that agree",
+            )
+
+
+def fixed(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[int]]:
+    """
+    The manifest at sizes, and which dispatches are left.
+
+    Raises `ProgramError` for sizes that kernels cannot count.
+    """
+    buffers = [_buffer(buffer, sizes) for buffer in manifest.buffers]
+    dispatches = [_dispatch(dispatch, sizes) for dispatch in manifest.dispatches]
+    numbers = [n for n, each in enumerate(dispatches) if math.prod(each.workgroups)]
+    kept = tuple(dispatches[n] for n in numbers)
+    assigned = assign(buffers, kept)
+    made = replace(
+        manifest,
+        buffers=assigned.buffers,
+        dispatches=kept,
+        memory=assigned.needed or None,
+        equal=(),
+    )
+    return made, numbers
+
+
+def _numbers(given: tuple[Number, ...], sizes: Mapping[str, int], place: str) -> tuple[int, ...]:
+    return tuple(evaluate(size, sizes, place) for size in given)
+
+
+def _buffer(buffer: Buffer, sizes: Mapping[str, int]) -> Buffer:
+    place = f"buffer {buffer.name!r}"
+    made = replace(buffer, shape=_numbers(buffer.shape, sizes, place))
+    shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+    if any(size < 0 for size in made.sizes):
+        raise ProgramError(
+            f"{buffer} is {made} at {shown}: a size is negative", place, "give larger inputs"
+        )
+    if math.prod(made.sizes) > MAX_ELEMENTS:
+        raise ProgramError(
+            f"{buffer} has {math.prod(made.sizes)} elements at {shown}: kernels count up to "
+            f"{MAX_ELEMENTS}",
+            place,
+            "give smaller inputs, in several runs",
+        )
+    return made
+
+
+def _dispatch(dispatch: Dispatch, sizes: Mapping[str, int]) -> Dispatch:
+    place = f"dispatch of {dispatch.entry_point!r}"
+    x, y, z = _numbers(dispatch.grid, sizes, place)
+    push = tuple(
+        PushConstant(
+            each.offset,
+            each.type,
+            evaluate(each.value, sizes, place) if isinstance(each.value, str) else each.value,
+        )
+        for each in dispatch.push_constants
+    )
+    return replace(dispatch, grid=(max(x, 0), max(y, 0), max(z, 0)), push_constants=push)
