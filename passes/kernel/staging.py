@@ -38,6 +38,7 @@ from xdsl_spirv.passes.schedule.plan import (
     StagedTile,
     ceil_div,
 )
+from xdsl_spirv.passes.sizes import is_dynamic
 
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 
@@ -236,7 +237,14 @@ class StagedOperand:
         first, step = at
         inside = move.outer_inside
         walk = layout.walks[INNER]
-        if guarded:
+        exists: Condition = None
+        if guarded and is_dynamic(limit):
+            # Of no elements along K not even the first exists: the buffer's first stands for it.
+            k = b.plus(begin, b.plus(first, step))
+            exists = b.below(k, limit)
+            inside = b.both(inside, exists)
+            place = self._spot(INNER, k)
+        elif guarded:
             k = b.plus(begin, b.plus(first, step))
             k_inside = b.below(k, limit)
             inside = b.both(inside, k_inside)
@@ -252,7 +260,9 @@ class StagedOperand:
         if in_guards is not None:
             if not self.tile.fill:
                 inside = b.both(inside, in_guards)
-            offset = b.select(in_guards, offset, 0)
+            exists = b.both(exists, in_guards)
+        if exists is not None:
+            offset = b.select(exists, offset, 0)
         value = b.load(self.source, (offset,))
         if self.tile.prologue:
             value = computed(b, self.tile, value)
