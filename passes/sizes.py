@@ -320,7 +320,7 @@ def _listed(static: Iterable[int], dynamic: Iterable[SSAValue], dimension: int) 
 
 def _computed(op: LinalgStructuredOperation, value: SSAValue, dimension: int) -> int:
     """The size of a result: an input's dimension that the same loop walks, or else the output's."""
-    index = list(op.results).index(value)
+    index = next(n for n, result in enumerate(op.results) if result is value)
     maps = [each.data for each in op.get_indexing_maps()]
     walked = maps[len(op.inputs) + index].results[dimension]
     if isinstance(walked, AffineDimExpr) and not isinstance(op, linalg.ops.FillOp):

@@ -144,7 +144,7 @@ def _dispatch_all(
         dispatch(
             modules[launch.kernel],
             launch.entry_point,
-            launch.grid,
+            launch.workgroups,
             {(b.set, b.binding): buffers[b.buffer] for b in launch.bindings},
             spec_constants={c.id: c.value for c in launch.spec_constants},
             push_constants=push_constant_bytes(launch),

@@ -176,6 +176,12 @@ class Dispatch:
     once: bool = False
     """Whether it computes from weights alone: a device may run it when it loads the program."""
 
+    @property
+    def workgroups(self) -> tuple[int, int, int]:
+        """The grid, where all of it is known; raises `ProgramError` where it is not."""
+        x, y, z = (evaluate(count, {}, f"dispatch of {self.entry_point!r}") for count in self.grid)
+        return x, y, z
+
     def check(self, place: str) -> None:
         if any(isinstance(count, int) and count < 1 for count in self.grid):
             raise ProgramError(f"a grid of {list(self.grid)} is not positive", f"{place}.grid")

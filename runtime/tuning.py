@@ -195,7 +195,7 @@ class Search:
     def _wrong(self, program: Program, outputs: Mapping[str, bytearray]) -> str:
         """Why the results are not right; empty if they are."""
         results = {
-            b.name: np.frombuffer(outputs[b.name], dtype_of(b.type)).reshape(b.shape)
+            b.name: np.frombuffer(outputs[b.name], dtype_of(b.type)).reshape(b.sizes)
             for b in program.manifest.outputs
         }
         # Small integers have exact sums in every order, so one reference does for all candidates.
@@ -220,7 +220,7 @@ def random_inputs(program: Program) -> dict[str, Array]:
     """Integers from -2 to 2 in every input."""
     generator = np.random.default_rng(0)
     return {
-        buffer.name: generator.integers(-2, 3, buffer.shape).astype(dtype_of(buffer.type))
+        buffer.name: generator.integers(-2, 3, buffer.sizes).astype(dtype_of(buffer.type))
         for buffer in program.manifest.inputs
     }
 

@@ -14,12 +14,28 @@ import numpy as np
 
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import evaluate, is_name
 from xdsl_spirv.runtime.program import Buffer
 from xdsl_spirv.tools.output import write
 
 
+def dims_of(arguments: argparse.Namespace) -> dict[str, int]:
+    """`--dim NAME=SIZE`; raises `ProgramError` for anything else."""
+    found: dict[str, int] = {}
+    for text in getattr(arguments, "dims", ()):
+        name, _, size = text.rpartition("=")
+        if not name or not size.isdecimal():
+            raise ProgramError(f"--dim {text} is no dimension", "", "write --dim NAME=SIZE")
+        found[name] = int(size)
+    return found
+
+
 def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dict[str, Array]:
-    """The arrays of `--input`, checked, and random ones for the rest if asked for."""
+    """
+    The arrays of `--input`, checked, and random ones for the rest if asked for.
+
+    Random ones have the dynamic sizes that `--dim` names, or that other arrays have.
+    """
     expected = {buffer.name: buffer for buffer in buffers}
     wanted = ", ".join(f"{name}: {buffer}" for name, buffer in expected.items()) or "none"
     inputs: dict[str, Array] = {}
@@ -32,16 +48,29 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
         inputs[name] = expected[name].accept(read_array(path))
     if arguments.random is not None:
         generator = np.random.default_rng(arguments.random)
+        sizes = dims_of(arguments)
+        for name, array in inputs.items():
+            sizes |= {
+                str(size): given
+                for size, given in zip(expected[name].shape, array.shape, strict=True)
+                if is_name(size)
+            }
         for name, buffer in expected.items():
-            inputs.setdefault(name, _random(generator, buffer))
+            inputs.setdefault(name, _random(generator, buffer, sizes))
     return inputs
 
 
-def _random(generator: np.random.Generator, buffer: Buffer) -> Array:
+def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, int]) -> Array:
+    for size in filter(is_name, buffer.shape):
+        if size not in sizes:
+            raise ProgramError(
+                f"{buffer.name!r} is {buffer}: how large is {size}?", "", f"give --dim {size}=SIZE"
+            )
+    shape = tuple(evaluate(size, sizes, f"input {buffer.name!r}") for size in buffer.shape)
     dtype = dtype_of(buffer.type)
     if dtype.kind in "iu":
-        return generator.integers(-8 if dtype.kind == "i" else 0, 8, buffer.shape).astype(dtype)
-    return generator.uniform(-1, 1, buffer.shape).astype(dtype)
+        return generator.integers(-8 if dtype.kind == "i" else 0, 8, shape).astype(dtype)
+    return generator.uniform(-1, 1, shape).astype(dtype)
 
 
 def read_array(path: str) -> Array:

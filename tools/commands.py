@@ -97,10 +97,13 @@ def translate(arguments: argparse.Namespace) -> int:
 
 def interpret(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv interpret`."""
-    from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+    from xdsl.dialects.builtin import TensorType
 
     from xdsl_spirv.interpreter import interpret as run_module
+    from xdsl_spirv.passes.sizes import extents
+    from xdsl_spirv.runtime.expressions import written
     from xdsl_spirv.runtime.host import host_function
+    from xdsl_spirv.runtime.ties import names_of
     from xdsl_spirv.tools.arrays import read_inputs, write_results
     from xdsl_spirv.tools.debugging import LocatingParser, options_of, report, wants_lines
 
@@ -111,12 +114,14 @@ def interpret(arguments: argparse.Namespace) -> int:
 
         return interpret_kernel(module, arguments)
     function = host_function(module, arguments.function)
+    names = names_of(function)
     buffers: list[Buffer] = []
     for i, argument in enumerate(function.body.block.args):
         name, type = argument_name(argument, i), argument.type
-        if not isinstance(type, TensorType) or DYNAMIC_INDEX in type.get_shape():
-            raise ProgramError(f"{name!r} is of type {type}", "", "use tensors of static shape")
-        buffers.append(Buffer(name, "input", str(type.element_type), type.get_shape()))
+        if not isinstance(type, TensorType):
+            raise ProgramError(f"{name!r} is of type {type}", "", "use tensors")
+        shape = tuple(written(size, names.name) for size in extents(argument))
+        buffers.append(Buffer(name, "input", str(type.element_type), shape))
     inputs = read_inputs(arguments, buffers)
     missing = [b for b in buffers if b.name not in inputs]
     if missing:

@@ -135,7 +135,8 @@ def _dims(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=SIZE",
-        help="an open dimension of an ONNX file's inputs: its name, or INPUT.POSITION (repeat)",
+        help="an open dimension of an ONNX file's inputs: its name, or INPUT.POSITION; for a "
+        "compiled program, a dynamic size of random inputs (repeat)",
     )
 
 
@@ -271,6 +272,7 @@ def _interpret(command: argparse.ArgumentParser) -> None:
         "--function", help="host function (main, or the only one), or entry point of a binary"
     )
     command.add_argument("-p", "--passes", default="", help="run a pass pipeline first")
+    _dims(command)
     command.add_argument(
         "--subgroup-size",
         type=int,

@@ -31,7 +31,7 @@ from xdsl_spirv.runtime.model_check import (
     tolerance_of,
 )
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.tools.arrays import read_array, read_inputs, write_results
+from xdsl_spirv.tools.arrays import dims_of, read_array, read_inputs, write_results
 from xdsl_spirv.tools.running import execute
 
 REFERENCE = "reference"
@@ -39,17 +39,6 @@ REFERENCE = "reference"
 
 DEFAULT_TARGET = "lavapipe"
 """What a model is compiled for where neither a target nor a device says."""
-
-
-def dims_of(arguments: argparse.Namespace) -> dict[str, int]:
-    """`--dim NAME=SIZE`; raises `ProgramError` for anything else."""
-    found: dict[str, int] = {}
-    for text in arguments.dims:
-        name, _, size = text.rpartition("=")
-        if not name or not size.isdecimal() or int(size) < 1:
-            raise ProgramError(f"--dim {text} is no dimension", "", "write --dim NAME=SIZE")
-        found[name] = int(size)
-    return found
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits | None:

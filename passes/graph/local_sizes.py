@@ -45,7 +45,7 @@ def is_size(value: SSAValue) -> bool:
     op = value.owner
     if isinstance(op, arith.ConstantOp):
         return not isinstance(value.type, TensorType)
-    if not isinstance(op, NUMBERS):
+    if not isinstance(op, Operation) or not isinstance(op, NUMBERS):
         return False
     numbers = op.operands[1:] if isinstance(op, tensor.DimOp) else op.operands
     return all(map(is_size, numbers))

@@ -36,7 +36,7 @@ def work_of(program: Program) -> Work:
             Step(
                 kernel=dispatch.kernel,
                 entry_point=dispatch.entry_point,
-                grid=dispatch.grid,
+                grid=dispatch.workgroups,
                 bindings=tuple((b.set, b.binding, b.buffer) for b in dispatch.bindings),
                 constants=_constants(dispatch, kernels[dispatch.kernel]),
                 push=push_constant_bytes(dispatch),
