@@ -15,8 +15,9 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
 		|| sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1  \2/p' $(MAKEFILE_LIST)
 
-demo: $(STAMPS)/demo  ## a real layer of an OCR model, compiled for two devices, run and compared
+demo: $(STAMPS)/demo  ## layers and a whole model of real OCR, compiled, explained, run and compared
 	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/classifier.py
 
 test: lit pytest  ## all tests (lit, then pytest)
 
@@ -80,6 +81,7 @@ $(STAMPS)/lint: $(STAMPS)/dev
 $(STAMPS)/demo: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[validate]' onnx onnxruntime pillow
 	$(PIP) install --no-deps rapidocr-onnxruntime==1.4.4
+	$(PIP) install -e '.[onnx]' || echo "torch-mlir cannot be had here: the whole model is left out"
 	@mkdir -p $(STAMPS) && touch $@
 
 # The peer has an environment of its own, so that what is measured is what its users start.
