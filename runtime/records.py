@@ -96,6 +96,8 @@ def _decode_record(kind: type[Any], value: object, place: str) -> object:
     for name, field in fields.items():
         if name in given:
             decoded[name] = _decode(hints[name], given[name], f"{place}.{name}")
+        elif field.default is dataclasses.MISSING and type(None) in get_args(hints[name]):
+            decoded[name] = None
         elif field.default is dataclasses.MISSING:
             raise ProgramError(f"the field {name!r} is missing", place, "compile the program again")
     record = kind(**decoded)

@@ -96,7 +96,8 @@ def compile_to(
     kernels = {(d.kernel, d.entry_point) for d in manifest.dispatches}
     size = sum(len(code.binary) for code in program.code.values())
     paths = Counter(layer.path for layer in program.layers)
-    temporaries = sum(b.bytes for b in manifest.buffers if b.kind == "temporary")
+    known = [b for b in manifest.buffers if b.kind == "temporary" and not b.is_dynamic]
+    temporaries = sum(b.bytes for b in known)
     print(
         f"compiled for {target} in {seconds:.2f} s: {len(manifest.dispatches)} dispatches "
         f"({', '.join(f'{count} {path}' for path, count in paths.most_common())}) of "
