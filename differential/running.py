@@ -44,8 +44,10 @@ def buffers_of(kernel: Kernel) -> Buffers:
     return {i: each.array.copy() for i, each in enumerate(kernel.buffers) if f"@b{i} bind" in text}
 
 
-def interpret(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Buffers:
-    """What the buffers hold after a run on the interpreter."""
+def interpret(
+    kernel: Kernel, module: SPIRVModuleOp | None = None, subgroup_size: int | None = None
+) -> Buffers:
+    """What the buffers hold after a run on the interpreter, whatever the subgroups' size."""
     buffers = buffers_of(kernel)
     dispatch(
         module or module_of(kernel),
@@ -54,7 +56,7 @@ def interpret(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Buffers:
         {(0, i): array for i, array in buffers.items()},
         spec_constants=kernel.spec_constants,
         push_constants=kernel.push_constants,
-        options=Options(subgroup_size=kernel.machine.subgroup),
+        options=Options(subgroup_size=subgroup_size or kernel.machine.subgroup),
     )
     return buffers
 

@@ -39,6 +39,11 @@ def run(
     unit: Unit, function: Operation, arguments: Sequence[Any], workgroups: int | None = None
 ) -> None:
     """Run a function for the first workgroups of the unit's geometry, or for all."""
+    if unit.options.schedule is not None:
+        from xdsl_spirv.interpreter.schedule import run_scheduled
+
+        run_scheduled(unit, function, arguments, workgroups)
+        return
     with np.errstate(all="ignore"):
         code = compile_function(function, unit)
         geometry = unit.geometry

@@ -14,6 +14,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.debug import Debug
+    from xdsl_spirv.interpreter.schedule import Schedule
 
 Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
 """How binary32 becomes bfloat16 (BF-07)."""
@@ -70,8 +71,9 @@ class Options:
     `subgroup_size` is 1 to 128, a power of two; `bfloat16_rounding` is BF-07's, `component_mapping`
     CM-18's, `accumulation` CM-25's; `memory` bounds the workgroups that are in flight together,
     `max_steps` the blocks that a launch executes. `checks` says what to look for (docs/checks.md):
-    nothing, unless given. `debug` has breakpoints and a trace (debug.py). `print` takes what a
-    DebugPrintf prints in one invocation.
+    nothing, unless given. `debug` has breakpoints and a trace (debug.py). `schedule` runs
+    workgroups and parts of them in another order than lockstep (schedule.py), without checks and
+    debugger. `print` takes what a DebugPrintf prints in one invocation.
     """
 
     subgroup_size: int = 32
@@ -82,6 +84,7 @@ class Options:
     max_steps: int | None = None
     checks: Checks | None = None
     debug: Debug | None = None
+    schedule: Schedule | None = None
     print: Callable[[str], None] = _print
 
     def __post_init__(self) -> None:
@@ -91,4 +94,10 @@ class Options:
                 f"a subgroup of {size} invocations does not exist",
                 "Options.subgroup_size",
                 "use a power of two from 1 to 128",
+            )
+        if self.schedule is not None and (self.checks is not None or self.debug is not None):
+            raise InterpreterError(
+                "a schedule runs without checks and without breakpoints or a trace",
+                "Options.schedule",
+                "leave out one of them; the check `permute` runs several schedules by itself",
             )

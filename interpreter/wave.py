@@ -6,18 +6,22 @@ active lanes, where the workgroups lie in the grid, and the memory of the module
 
 Lanes execute in lockstep: each instruction is done for every active lane before the next begins. So
 whatever an invocation wrote before a barrier is in memory when any other invocation passes it, and
-barriers do nothing.
+barriers do nothing. A schedule (schedule.py) runs waves of a part of the invocations each.
 """
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.numbers import I32, Array
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.schedule import Part
 
 Triple: TypeAlias = tuple[int, int, int]
 
@@ -50,12 +54,14 @@ class Geometry:
 
 class Wave:
     """
-    The workgroups `first` to `last` (exclusive) of a launch, in the order of their linear index.
+    The workgroups `first` to `last` (exclusive) of a launch, in the order of their linear index; of
+    a wave made by `of` they are any, and `first` is the least.
 
     `mask` is None while all lanes are active. `partial` says that the region being executed has
     parted its lanes, so that a value which outlives its block must be merged with the older one.
     `existing` is the mask of all lanes that there are. `departures` counts divergent returns,
-    breaks and continues; `nobody` says that no lane is left in this region.
+    breaks and continues; `nobody` says that no lane is left in this region. `part` is what runs the
+    wave where a schedule does.
     """
 
     __slots__ = (
@@ -68,6 +74,7 @@ class Wave:
         "local_index",
         "mask",
         "nobody",
+        "part",
         "partial",
         "subgroups",
         "workgroup_ids",
@@ -75,16 +82,27 @@ class Wave:
     )
 
     def __init__(self, geometry: Geometry, first: int, last: int):
+        self._begin(geometry, np.arange(first, last, dtype=np.int64))
+
+    @classmethod
+    def of(cls, geometry: Geometry, numbers: Array) -> Wave:
+        """Workgroups by their linear indices, which ascend."""
+        wave = cls.__new__(cls)
+        wave._begin(geometry, numbers.astype(np.int64))
+        return wave
+
+    def _begin(self, geometry: Geometry, numbers: Array) -> None:
         self.geometry = geometry
-        self.first = first
-        self.workgroups = last - first
+        self.first = int(numbers[0]) if numbers.size else 0
+        self.workgroups = numbers.size
         self.subgroups = geometry.subgroups
         self.lanes = geometry.lanes
         self.partial = False
         self.nobody = False
         self.departures = 0
         self.globals: list[Any] = []
-        linear = np.arange(first, last, dtype=np.int64)[:, None, None]
+        self.part: Part | None = None
+        linear = numbers[:, None, None]
         gx, gy, _ = geometry.grid
         self.workgroup_ids = tuple(
             axis.astype(I32) for axis in (linear % gx, linear // gx % gy, linear // (gx * gy))
@@ -95,6 +113,21 @@ class Wave:
         if size != geometry.invocations:
             self.mask = self.local_index < geometry.invocations
         self.existing = self.mask
+
+    def subgroups_only(self, numbers: Array) -> Wave:
+        """A wave of some subgroups of each workgroup."""
+        wave = copy(self)
+        wave.subgroups = numbers.size
+        wave.local_index = self.local_index[:, numbers]
+        wave.mask = None if self.mask is None else self.mask[:, numbers]
+        wave.existing = wave.mask
+        return wave
+
+    def lanes_only(self, lanes: Array) -> Wave:
+        """A wave of some invocations of each workgroup, by a mask."""
+        wave = copy(self)
+        wave.mask = wave.existing = lanes
+        return wave
 
     @property
     def shape(self) -> Triple:
@@ -117,4 +150,4 @@ class Wave:
 
     def subgroup_ids(self) -> Array:
         """SubgroupId over (1, subgroup, 1)."""
-        return np.arange(self.subgroups, dtype=I32).reshape(1, -1, 1)
+        return self.local_index[:, :, :1] // I32.type(self.lanes)

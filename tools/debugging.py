@@ -20,6 +20,7 @@ from xdsl_spirv.interpreter.checks import Allowed, Checks
 from xdsl_spirv.interpreter.checks.places import LINES
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.schedule import Schedule
 from xdsl_spirv.passes.schedule.target import TARGET
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.targets import load
@@ -44,17 +45,23 @@ class LocatingParser(Parser):
 
 def wants_lines(arguments: argparse.Namespace) -> bool:
     """Whether source lines will be shown or asked for."""
-    given = (arguments.check, arguments.breaks, arguments.prints, arguments.trace)
+    given = (_names(arguments), arguments.breaks, arguments.prints, arguments.trace)
     return any(map(bool, given))
+
+
+def _names(arguments: argparse.Namespace) -> list[str]:
+    """The checks that are asked for."""
+    return [arguments.check] * bool(arguments.check) + ["permute"] * arguments.permute
 
 
 @contextmanager
 def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Options]:
     """The interpreter's options; a trace is open while they are used."""
-    checks = None
-    if arguments.check:
+    checks, names = None, ",".join(_names(arguments))
+    if names:
         allow = tuple(_allowed(text) for text in arguments.allow)
-        checks = Checks.of(arguments.check, allow=allow)
+        checks = Checks.of(names, allow=allow)
+    seed = arguments.schedule_seed
     breaks = [_break(at, arguments.invocation, _stop) for at in arguments.breaks]
     breaks += [_break(at, arguments.invocation, _print) for at in arguments.prints]
     trace = open(arguments.trace, "w") if arguments.trace else None
@@ -65,6 +72,7 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
             checks=checks,
             max_steps=arguments.max_steps,
             debug=debug,
+            schedule=None if seed is None else Schedule(seed),
         )
     finally:
         if trace is not None:

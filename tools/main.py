@@ -310,7 +310,19 @@ def _debugging(command: argparse.ArgumentParser) -> None:
         "--sanitize",
         metavar="NAMES",
         help="look for undefined behaviour: all, or some of rules, undefined, bounds, alignment, "
-        "overlap, barriers, races, choices, counters; exit 1 if any is found",
+        "overlap, barriers, races, permute, choices, counters; exit 1 if any is found",
+    )
+    command.add_argument(
+        "--permute",
+        action="store_true",
+        help="the check `permute` beside those of --check: run in several orders of invocations",
+    )
+    command.add_argument(
+        "--schedule-seed",
+        type=int,
+        metavar="N",
+        help="run workgroups, and parts of them from barrier to barrier, in the order of this "
+        "seed, without checks and debugging",
     )
     command.add_argument(
         "--allow",

@@ -19,6 +19,7 @@ CHECKS: dict[str, str] = {
     "overlap": "lanes or rows that write one address in one instruction with different values",
     "barriers": "barriers that not all invocations of their scope reach together",
     "races": "conflicting accesses that nothing orders",
+    "permute": "results that depend on the order in which invocations run",
     "choices": "results that depend on what the specifications leave to the implementation",
     "counters": "saturated, wrapped, infinite, NaN and subnormal results by instruction",
 }
@@ -178,6 +179,7 @@ class Checks:
     overlap: bool = False
     barriers: bool = False
     races: bool = False
+    permute: bool = False
     choices: bool = False
     counters: bool = False
     stop: bool = False

@@ -89,7 +89,7 @@ def subgroup_size(op: gpu.SubgroupSizeOp, unit: Unit) -> Function:
 @action(gpu.NumSubgroupsOp)
 def num_subgroups(op: gpu.NumSubgroupsOp, unit: Unit) -> Function:
     """NumSubgroups."""
-    return lambda wave: _uniform(wave.subgroups)
+    return lambda wave: _uniform(wave.geometry.subgroups)
 
 
 @action(gpu.BarrierOp)

@@ -1,26 +1,39 @@
 """
-Barriers do nothing.
+Barriers do nothing, unless a schedule runs parts of a workgroup one after the other.
 
 All active lanes of a workgroup finish an instruction before any begins the next (wave.py), and
 every store is in memory when it returns: so what a barrier would wait for has happened. A barrier
-in flow that is not uniform over its scope is undefined in SPIR-V.
+in flow that is not uniform over its scope is undefined in SPIR-V. A schedule (schedule.py) stops a
+part of a workgroup at a barrier over more than subgroups until the others have come to one.
 """
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
-
 from xdsl_spirv.dialects.spirv import barrier as ops
+from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
 
-@action(ops.ControlBarrierOp, ops.MemoryBarrierOp)
-def barrier(op: Operation, unit: Unit) -> Function:
-    """Nothing."""
+@action(ops.ControlBarrierOp)
+def control_barrier(op: ops.ControlBarrierOp, unit: Unit) -> Function:
+    """Let the workgroup's other parts come to a barrier."""
+    if unit.options.schedule is None or unit.scope(op.execution_scope) == Scope.Subgroup:
+        return nothing
 
     def call(wave: Wave) -> None:
-        return None
+        if wave.part is not None:
+            wave.part.pause(waits=True)
 
     return call
+
+
+@action(ops.MemoryBarrierOp)
+def memory_barrier(op: ops.MemoryBarrierOp, unit: Unit) -> Function:
+    """Every store is in memory when it returns."""
+    return nothing
+
+
+def nothing(wave: Wave) -> None:
+    """All have come already."""

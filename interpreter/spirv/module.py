@@ -174,7 +174,7 @@ BUILT_INS: dict[str, Callable[[Wave], Array]] = {
     "GlobalInvocationId": lambda wave: _all(_global_ids(wave)),
     "LocalInvocationIndex": lambda wave: wave.local_index,
     "SubgroupSize": lambda wave: _one(wave.lanes),
-    "NumSubgroups": lambda wave: _one(wave.subgroups),
+    "NumSubgroups": lambda wave: _one(wave.geometry.subgroups),
     "SubgroupId": lambda wave: wave.subgroup_ids(),
     "SubgroupLocalInvocationId": lambda wave: wave.lane_ids(),
     "SubgroupEqMask": _lane_bits(np.equal),
@@ -291,24 +291,30 @@ def run_entry(
     options: Options,
 ) -> None:
     """Run one entry point over all workgroups of a grid, with what the options' checks ask for."""
-    if options.checks is None or not options.checks.choices:
+    checks = options.checks
+    if checks is None or not (checks.choices or checks.permute):
         run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
         return
     from xdsl_spirv.interpreter.checks.choices import SAMPLE, Choices
+    from xdsl_spirv.interpreter.checks.permute import Permuted
 
-    choices = Choices(module, options)
-    before = {place: array.copy() for place, array in buffers.items()} if choices.any else {}
+    x, y, z = grid
+    choices = Choices(module, options) if checks.choices else None
+    again = choices is not None and choices.any
+    permuted = Permuted(module, options) if checks.permute else None
+    wanted = again or permuted is not None
+    before = {place: array.copy() for place, array in buffers.items()} if wanted else {}
     run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
-    if choices.any:
-        x, y, z = grid
-        choices.explore(
-            before,
-            buffers,
-            x * y * z,
-            lambda chosen, copies: run_workgroups(
-                module, entry, grid, copies, spec_values, push_constants, chosen, SAMPLE, buffers
-            ),
+
+    def sample(chosen: Options, copies: Buffers) -> Unit:
+        return run_workgroups(
+            module, entry, grid, copies, spec_values, push_constants, chosen, SAMPLE, buffers
         )
+
+    if permuted is not None:
+        permuted.explore(before, buffers if x * y * z <= SAMPLE else None, sample)
+    if choices is not None and again:
+        choices.explore(before, buffers, x * y * z, sample)
 
 
 def run_workgroups(

@@ -1,0 +1,217 @@
+"""
+Does a result depend on the order in which invocations run?
+
+A launch's first workgroups run again, unchecked, under several schedules (schedule.py), and what
+they leave in the buffers is compared with what lockstep leaves there. The legal interval of the
+difference is zero: each invocation does the same, so without a race every bit is the same.
+Only atomics may rightly give another result in another order, where the program looks at what they
+return or where they do not commute; the theorem that data-race-free programs depend on nothing else
+says when a difference is a bug.
+
+So where races are looked for as well, nothing runs unless one was found: then the difference is
+that finding's consequence, and stands with it. Where they are not, it is a finding of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import atomic
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
+from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, StoreOp
+from xdsl_spirv.dialects.spirv.structure import (
+    AddressOfOp,
+    GlobalVariableOp,
+    UntypedGlobalVariableOp,
+)
+from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.checks.report import CheckError, Finding
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.schedule import Schedule
+
+Place: TypeAlias = tuple[int, int]
+Run: TypeAlias = Callable[[Options, dict[Place, Array]], object]
+"""Run the first workgroups with some options over some buffers."""
+
+SEEDS = (1, 2, 3)
+"""The schedules that are tried."""
+SHOWN = 3
+"""How many elements a finding names."""
+ORDERED = ("races", "overlap", "barriers")
+"""Checks whose findings say that an order is missing."""
+COMMUTING = (
+    atomic.AtomicIAddOp,
+    atomic.AtomicISubOp,
+    atomic.AtomicSMinOp,
+    atomic.AtomicUMinOp,
+    atomic.AtomicSMaxOp,
+    atomic.AtomicUMaxOp,
+    atomic.AtomicAndOp,
+    atomic.AtomicOrOp,
+    atomic.AtomicXorOp,
+    atomic.AtomicIIncrementOp,
+    atomic.AtomicIDecrementOp,
+)
+"""Atomics whose order nobody sees unless their results are used."""
+
+
+class Permuted:
+    """Runs a module's first workgroups in other orders and says where results differ."""
+
+    def __init__(self, module: Operation, options: Options):
+        assert options.checks is not None
+        self.module = module
+        self.checks = options.checks
+        self.report = options.checks.report
+        self.known = len(self._causes())
+        self.plain = replace(options, checks=None, debug=None, print=lambda text: None)
+
+    def explore(
+        self,
+        buffers: Mapping[Place, Array],
+        results: Mapping[Place, Array] | None,
+        run: Run,
+    ) -> None:
+        """
+        Compare what schedules make of `buffers` with `results`, or with a run in lockstep if those
+        are not of the same workgroups.
+        """
+        causes = self._causes()[self.known :]
+        if not causes and (self.checks.races or depends_on_order(self.module)):
+            return
+
+        def outcome(options: Options) -> dict[Place, Array]:
+            copies = {place: array.copy() for place, array in buffers.items()}
+            run(options, copies)
+            return copies
+
+        own = outcome(self.plain) if results is None else results
+        for seed in SEEDS:
+            try:
+                other = outcome(replace(self.plain, schedule=Schedule(seed)))
+            except InterpreterError as error:
+                self._failed(error, seed, causes)
+                return
+            for place, array in own.items():
+                different = _bytes(array) != _bytes(other[place])
+                if different.any():
+                    self._tell(place, array, other[place], different, seed, causes)
+                    return
+
+    def _causes(self) -> list[Finding]:
+        """What was found that leaves an order open, intended or not."""
+        found = (*self.report.findings, *self.report.allowed)
+        return [finding for finding in found if finding.check in ORDERED]
+
+    def _tell(
+        self,
+        place: Place,
+        own: Array,
+        other: Array,
+        different: Array,
+        seed: int,
+        causes: list[Finding],
+    ) -> None:
+        elements = different.reshape(own.size, -1).any(axis=1)
+        numbers = np.flatnonzero(elements)
+        of = f"set {place[0]}, binding {place[1]}"
+        a, b = own.reshape(-1), other.reshape(-1)
+        values = [
+            f"element {n} of {of} is {a[n]} in lockstep, {b[n]} in schedule {seed}"
+            for n in numbers[:SHOWN]
+        ]
+        stores = stores_to(self.module, place)
+        lines = places.lines_of(self.module)
+        notes = [f"stored by {places.text_of(op)}{_line(lines.get(op, 0))}" for op in stores]
+        message = f"{len(numbers)} elements of {of} depend on the order in which invocations run"
+        self._add(message, values, notes, stores[0] if stores else None, causes)
+
+    def _failed(self, error: InterpreterError, seed: int, causes: list[Finding]) -> None:
+        """An order in which the program does not even run to its end."""
+        message = "the program fails in another order of invocations"
+        self._add(message, [f"schedule {seed}: {error}"], [], None, causes)
+
+    def _add(
+        self,
+        message: str,
+        values: list[str],
+        notes: list[str],
+        op: Operation | None,
+        causes: list[Finding],
+    ) -> None:
+        """A finding at a store, or what one that leaves an order open leads to."""
+        if causes:
+            causes[0].notes += [f"{message}:", *values, *notes]
+            return
+        if self.report.seen("permute", "SCHED-01", op):
+            return
+        finding = Finding(
+            "permute",
+            "SCHED-01",
+            self.module.name if op is None else op.name,
+            message,
+            "put a barrier between what one invocation writes and another one reads or writes; "
+            "the check `races` names the accesses",
+        )
+        if op is not None:
+            finding.function, finding.text = places.function_of(op), places.text_of(op)
+            finding.line = places.lines_of(self.module).get(op, 0)
+        finding.values, finding.notes = values, notes[1:]
+        if self.report.add(finding, op, self.checks.allow) and self.checks.stop:
+            raise CheckError(finding)
+
+
+def _line(number: int) -> str:
+    return f", line {number}" if number else ""
+
+
+def _bytes(array: Array) -> Array:
+    """(elements, bytes)."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
+
+
+def depends_on_order(module: Operation) -> bool:
+    """Whether a module has atomics whose order its results may rightly depend on."""
+    return any(_ordered(op) for op in module.walk() if isinstance(op, atomic.AtomicOperation))
+
+
+def _ordered(op: Operation) -> bool:
+    return not isinstance(op, COMMUTING) or any(result.first_use for result in op.results)
+
+
+STORES = (StoreOp, CooperativeMatrixStoreOp, CopyMemoryOp)
+"""What writes through its first operand; atomics do as well."""
+
+
+def stores_to(module: Operation, place: Place) -> list[Operation]:
+    """The instructions that write to the buffer at a (set, binding), where that can be seen."""
+    names = {
+        op.sym_name.data
+        for op in module.regions[0].block.ops
+        if isinstance(op, GlobalVariableOp | UntypedGlobalVariableOp)
+        and op.descriptor_set is not None
+        and op.binding is not None
+        and (op.descriptor_set.value.data, op.binding.value.data) == place
+    }
+    return [
+        op
+        for op in module.walk()
+        if isinstance(op, (*STORES, atomic.AtomicOperation)) and _base(op.operands[0]) in names
+    ]
+
+
+def _base(pointer: SSAValue) -> str | None:
+    """The variable that a pointer is into."""
+    owner = pointer.owner
+    while isinstance(owner, Operation) and owner.operands:
+        owner = owner.operands[0].owner
+    if not isinstance(owner, AddressOfOp):
+        return None
+    return owner.variable.string_value()
