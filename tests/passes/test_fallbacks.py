@@ -20,7 +20,7 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.differential import Kernel, disagreements, generate, interpret, running
+from xdsl_spirv.differential import Kernel, disagreements, generate, interpret
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.passes.spirv.fallback.to_vulkan12 import ToVulkan12Pass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
@@ -86,9 +86,7 @@ def lowered(kernel: Kernel, passes: str, version: float = 1.5) -> tuple[ModuleOp
 
 
 @pytest.mark.parametrize(("fallback", "seed"), cases())
-def test_the_kernel_computes_the_same(
-    fallback: Fallback, seed: int, spirv_val: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_kernel_computes_the_same(fallback: Fallback, seed: int, spirv_val: str):
     kernel = generate(seed, fallback.family)
     before, after = lowered(kernel, fallback.passes)
     triple = after.vce_triple
@@ -96,8 +94,7 @@ def test_the_kernel_computes_the_same(
     assert fallback.extension not in {e.data for e in triple.extensions}
     assert khronos.spirv_val(encode(after), "vulkan1.2") == ""
     expected = interpret(kernel, before)
-    monkeypatch.setattr(running, "SUBGROUP", fallback.subgroup_size)
-    found = disagreements(kernel, expected, interpret(kernel, after))
+    found = disagreements(kernel, expected, interpret(kernel, after, fallback.subgroup_size))
     assert not found, str(found[0])
 
 
