@@ -25,7 +25,7 @@ from typing import TypeAlias
 from xdsl.dialects import affine, arith, bufferization, linalg, memref, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -152,7 +152,8 @@ class Size(int):
 
     def __floordiv__(self, other: int) -> int:
         if isinstance(other, Size):
-            return int(self) // int(other)
+            exact = self._exactly(other)
+            return int(self) // int(other) if exact is None else exact
         if all(factor % other == 0 for _, factor in self.terms):
             return Size.of({atoms: factor // other for atoms, factor in self.terms})
         whole = {a: f for a, f in self.terms if f % other == 0}
@@ -168,8 +169,37 @@ class Size(int):
 
     def __mod__(self, other: int) -> int:
         """0 if it is 0 for all sizes, else another number."""
-        divides = not isinstance(other, Size) and self.content % other == 0
-        return 0 if divides else 1
+        if isinstance(other, Size):
+            return 0 if self._exactly(other) is not None else 1
+        return 0 if self.content % other == 0 else 1
+
+    def _exactly(self, other: Size) -> int | None:
+        """The quotient of a product of sizes that divides every term, if it is one."""
+        if self == other:
+            return 1
+        if len(other.terms) != 1:
+            return None
+        ((divisor, number),) = other.terms
+        terms: dict[Monomial, int] = {}
+        for atoms, factor in self.terms:
+            left = list(atoms)
+            for atom in divisor:
+                if atom not in left:
+                    return None
+                left.remove(atom)
+            if factor % number:
+                return None
+            terms[tuple(left)] = factor // number
+        return Size.of(terms)
+
+    def replaced(self, known: Mapping[Extent, int]) -> int:
+        """The same with other sizes in the place of some extents."""
+        total = 0
+        for atoms, factor in self.terms:
+            for atom in atoms:
+                factor = factor * _replaced(atom, known)
+            total = total + factor
+        return total
 
     def __rmod__(self, other: int) -> int:
         return 1
@@ -197,6 +227,13 @@ class Size(int):
         return "?"
 
     __repr__ = __str__
+
+
+def _replaced(atom: Atom, known: Mapping[Extent, int]) -> int:
+    if isinstance(atom, Extent):
+        return known.get(atom, Size.of({(atom,): 1}))
+    dividend = atom.dividend.replaced(known)
+    return dividend // atom.divisor
 
 
 def _value(atom: Atom) -> int:
@@ -289,6 +326,9 @@ def _found(value: SSAValue, dimension: int) -> int:
         case tensor.ExtractSliceOp() as op:
             if len(op.static_sizes.get_values()) == len(extents_type(value)):
                 return _listed(op.static_sizes.get_values(), op.sizes, dimension)
+        case tensor.ConcatOp() as op:
+            parts = [extent(each, dimension) for each in op.inputs]
+            return sum(parts) if dimension == op.dim.value.data else parts[0]
         case tensor.InsertSliceOp() as op:
             return extent(op.dest, dimension)
         case tensor.ExpandShapeOp() | memref.ExpandShapeOp() as op:
@@ -329,6 +369,59 @@ def _computed(op: LinalgStructuredOperation, value: SSAValue, dimension: int) ->
                 if expression == walked and isinstance(each.type, TensorType | MemRefType):
                     return extent(each, at)
     return extent(op.outputs[index], dimension)
+
+
+def loop_extents(op: LinalgStructuredOperation) -> list[int | None]:
+    """The sizes of an operation's loops; None where no operand's dimension is a loop alone."""
+    maps = [each.data for each in op.get_indexing_maps()]
+    found: list[int | None] = [None] * maps[0].num_dims
+    for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
+        if not isinstance(value.type, TensorType | MemRefType):
+            continue
+        for dimension, expression in enumerate(map.results):
+            if isinstance(expression, AffineDimExpr):
+                known = found[expression.position]
+                if known is None or is_dynamic(known):
+                    size = extent(value, dimension)
+                    if known is None or not is_dynamic(size):
+                        found[expression.position] = size
+    return found
+
+
+def tied_extents(ops: Iterable[Operation]) -> dict[Extent, int]:
+    """
+    Sizes that operations need to be equal to others: what each of them is in terms of the first.
+    """
+    known: dict[Extent, int] = {}
+
+    def plain(size: int) -> int:
+        while isinstance(size, Size) and any(each in known for each in size.extents):
+            size = size.replaced(known)
+        return size
+
+    for op in ops:
+        if not isinstance(op, LinalgStructuredOperation) or isinstance(op, linalg.ops.FillOp):
+            continue
+        sizes = loop_extents(op)
+        maps = [each.data for each in op.get_indexing_maps()]
+        for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
+            if not isinstance(value.type, TensorType | MemRefType):
+                continue
+            for dimension, expression in enumerate(map.results):
+                if not isinstance(expression, AffineDimExpr):
+                    continue
+                first, size = sizes[expression.position], plain(extent(value, dimension))
+                first = size if first is None else plain(first)
+                alone = isinstance(size, Size) and len(size.extents) == 1
+                if alone and size != first and size == _alone(size):
+                    each = size.extents[0]
+                    if not isinstance(first, Size) or each not in first.extents:
+                        known[each] = first
+    return {each: plain(size) for each, size in known.items()}
+
+
+def _alone(size: Size) -> int:
+    return Size.of({(size.extents[0],): 1})
 
 
 def _symbol(value: SSAValue, dimension: int) -> int:

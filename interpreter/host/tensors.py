@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -100,10 +101,13 @@ def cast(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
 @host(tensor.CollapseShapeOp, tensor.ExpandShapeOp, memref.CollapseShapeOp, memref.ExpandShapeOp)
 def reshape(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
     """The same elements in row-major order in another shape."""
-    type = op.results[0].type
-    assert isinstance(type, TensorType | MemRefType)
-    shape = list(type.get_shape())
-    return [operands[0].reshape([-1 if size < 0 else size for size in shape])]
+    if isinstance(op, tensor.ExpandShapeOp | memref.ExpandShapeOp):
+        shape, _ = _shaped(op.results[0].type, operands[1:])
+        return [operands[0].reshape(shape)]
+    assert isinstance(op, tensor.CollapseShapeOp | memref.CollapseShapeOp)
+    sizes = operands[0].shape
+    groups = [[each.value.data for each in group] for group in op.reassociation]
+    return [operands[0].reshape([prod(sizes[axis] for axis in group) for group in groups])]
 
 
 @host(tensor.ReshapeOp)

@@ -32,6 +32,7 @@ from xdsl_spirv.passes.kernel.loops_nests import (
     nests_of,
 )
 from xdsl_spirv.passes.kernel.loops_reader import results_of_operations
+from xdsl_spirv.passes.sizes import extents, loop_extents
 
 MOVES = (
     tensor.PadOp,
@@ -198,18 +199,15 @@ def _reduces(op: Operation) -> bool:
 
 
 def _count(value: SSAValue) -> int:
-    type = value.type
-    assert isinstance(type, TensorType)
-    return prod(type.get_shape())
+    return prod(extents(value))
 
 
 def _points(op: Operation) -> int:
     """How often a structured operation's body runs."""
     if isinstance(op, linalg.ops.GenericOp):
-        try:
-            return prod(op.get_static_loop_ranges())
-        except NotImplementedError:
-            pass
+        sizes = loop_extents(op)
+        if None not in sizes:
+            return prod(size for size in sizes if size is not None)
     return max(_count(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
 
 

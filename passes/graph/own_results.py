@@ -18,6 +18,8 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.passes.graph.pointwise import empty_like
+
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 """Operations whose result is their operand's elements in the same order."""
 
@@ -63,7 +65,7 @@ def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
     element = type.get_element_type()
     body = Block(arg_types=[element, element])
     body.add_op(linalg.ops.YieldOp(body.args[0]))
-    empty = tensor.EmptyOp([], type)
+    empty = empty_like(value, last)
     identity = AffineMapAttr(AffineMap.identity(rank))
     made = linalg.ops.GenericOp(
         [value],
@@ -73,5 +75,5 @@ def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
         [linalg.attrs.IteratorTypeAttr.parallel()] * rank,
         [type],
     )
-    Rewriter.insert_op([empty, made], InsertPoint.before(last))
+    Rewriter.insert_op(made, InsertPoint.before(last))
     return made.results[0]

@@ -149,13 +149,15 @@ class KernelBuilder:
         return 0 if b == 0 else self._once(arith.MuliOp, a, self.index(b))
 
     def divided(self, a: Index, b: int) -> Index:
-        if isinstance(a, int):
+        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(b)):
             return a // b
+        a = self.index(a)
         return a if b == 1 else self._once(arith.DivUIOp, a, self.index(b))
 
     def remainder(self, a: Index, b: int) -> Index:
-        if isinstance(a, int):
+        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(b)):
             return a % b
+        a = self.index(a)
         return 0 if b == 1 else self._once(arith.RemUIOp, a, self.index(b))
 
     def below(self, a: Index, limit: int) -> SSAValue:

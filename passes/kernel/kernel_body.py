@@ -155,25 +155,28 @@ class KernelBody:
     def _sizes_of(self, value: SSAValue) -> list[SSAValue]:
         """The dynamic sizes of a value, as those of arguments."""
         assert isinstance(value.type, TensorType)
-        found: list[SSAValue] = []
-        for dimension, size in enumerate(value.type.get_shape()):
-            if size != DYNAMIC_INDEX:
-                continue
-            size = extent(value, dimension)
-            extents = size.extents if isinstance(size, Size) else []
-            for each in extents:
-                if not isinstance(each.value, BlockArgument):
-                    owner = each.value.owner
-                    assert isinstance(owner, Operation)
-                    raise Unplaced(owner, "the size of its result is known only when it is done")
-            block = Block([end := gpu.ReturnOp([])])
-            values = {each.value: self._given(each.value) for each in extents}
-            found.append(SizeCode(block, end, values).value(size))
-            end.detach()
-            for op in list(block.ops):
-                op.detach()
-                self.ops.append(op)
-        return found
+        return [
+            self._number(extent(value, dimension))
+            for dimension, size in enumerate(value.type.get_shape())
+            if size == DYNAMIC_INDEX
+        ]
+
+    def _number(self, size: int) -> SSAValue:
+        """A size as the kernel computes it from those of its arguments."""
+        found = size.extents if isinstance(size, Size) else []
+        for each in found:
+            if not isinstance(each.value, BlockArgument):
+                owner = each.value.owner
+                assert isinstance(owner, Operation)
+                raise Unplaced(owner, "the size of its result is known only when it is done")
+        block = Block([end := gpu.ReturnOp([])])
+        values = {each.value: self._given(each.value) for each in found}
+        made = SizeCode(block, end, values).value(size)
+        end.detach()
+        for op in list(block.ops):
+            op.detach()
+            self.ops.append(op)
+        return made
 
     def _size(self, op: tensor.DimOp) -> None:
         """Where a body needs it, the size of an argument."""
@@ -191,7 +194,7 @@ class KernelBody:
         match op:
             case tensor.EmptyOp() | YieldOp():
                 pass
-            case _ if is_size_op(op) and _is_for_shapes(op):
+            case _ if is_size_op(op) and is_for_shapes(op):
                 pass
             case tensor.DimOp():
                 self._size(op)
@@ -283,10 +286,10 @@ class KernelBody:
         self.ops.append(root)
 
 
-def _is_for_shapes(op: Operation) -> bool:
+def is_for_shapes(op: Operation) -> bool:
     """Whether a size says how large tensors are, and nothing else."""
     uses = [use.operation for result in op.results for use in result.uses]
     return bool(uses) and all(
-        isinstance(user, tensor.EmptyOp) or (is_size_op(user) and _is_for_shapes(user))
+        isinstance(user, tensor.EmptyOp) or (is_size_op(user) and is_for_shapes(user))
         for user in uses
     )

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     MemRefType,
     TensorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
+
+from xdsl_spirv.passes.sizes import extents
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -169,11 +170,8 @@ class Result:
 
 
 def shaped(value: SSAValue, op: Operation) -> tuple[Shape, Attribute]:
-    """The static shape and the element type of a tensor or memref."""
+    """The shape and the element type of a tensor or memref."""
     type = value.type
     if not isinstance(type, TensorType | MemRefType):
         raise NotLoops(op, f"{type} is not a ranked tensor or memref")
-    shape = type.get_shape()
-    if DYNAMIC_INDEX in shape:
-        raise NotLoops(op, f"{type} has a dynamic shape: make it static")
-    return tuple(shape), type.element_type
+    return extents(value), type.element_type

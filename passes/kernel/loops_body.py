@@ -10,16 +10,25 @@ None of the copies is made: `loops-to-invocations` reads through them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects import arith, bufferization, linalg, memref, tensor
-from xdsl.dialects.builtin import MemRefType, StridedLayoutAttr, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    MemRefType,
+    StridedLayoutAttr,
+    TensorType,
+)
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
-from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
+from xdsl_spirv.passes.graph.local_sizes import is_size_op
+from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
 from xdsl_spirv.passes.schedule.contraction import pads_with_zeros
+from xdsl_spirv.passes.sizes import extents, is_dynamic, number
 
 
 class LoopsBody(KernelBody):
@@ -37,6 +46,8 @@ class LoopsBody(KernelBody):
 
     def _convert(self, op: Operation) -> None:
         match op:
+            case _ if is_size_op(op) and is_for_shapes(op):
+                pass
             case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
                 self._reshaped(op)
             case tensor.CastOp():
@@ -92,11 +103,13 @@ class LoopsBody(KernelBody):
         source = self._of(op.operands[0])
         type = buffer_type(op.results[0].type, _space(source))
         kind: type[Operation] = memref.CollapseShapeOp
+        sizes: list[SSAValue] = []
         properties: dict[str, Attribute] = {"reassociation": op.reassociation}
         if isinstance(op, tensor.ExpandShapeOp):
             kind = memref.ExpandShapeOp
             properties["static_output_shape"] = op.static_output_shape
-        made = kind.create(operands=[source], result_types=[type], properties=properties)
+            sizes = self._sizes_of(op.result)
+        made = kind.create(operands=[source, *sizes], result_types=[type], properties=properties)
         self.ops.append(made)
         self._define(op.results[0], made.results[0])
 
@@ -111,24 +124,40 @@ class LoopsBody(KernelBody):
         """Part of a buffer; `shape` without some of the dimensions of size 1."""
         source = memory.type
         assert isinstance(source, MemRefType)
-        known = source.get_strides()
-        steps = [step for step in known or () if step is not None]
+        steps = _strides(source)
         layout = source.layout
         start = layout.get_offset() if isinstance(layout, StridedLayoutAttr) else 0
-        start = (start or 0) + sum(o * s for o, s in zip(offsets, steps, strict=True))
+        for offset, step in zip(offsets, steps, strict=True):
+            unknown = start is None or (step is None and offset) or is_dynamic(offset)
+            start = None if unknown else start + offset * (step or 0)  # pyright: ignore
         kept = _kept(sizes, sizes if shape is None else shape)
+        taken = [steps[axis] for axis in kept]
         result = MemRefType(
             source.element_type,
-            [sizes[axis] for axis in kept],
-            StridedLayoutAttr([strides[axis] * steps[axis] for axis in kept], start),
+            [DYNAMIC_INDEX if is_dynamic(sizes[axis]) else sizes[axis] for axis in kept],
+            StridedLayoutAttr(
+                [
+                    None if step is None else strides[axis] * step
+                    for axis, step in zip(kept, taken, strict=True)
+                ],
+                start,
+            ),
             source.memory_space,
         )
-        view = memref.SubviewOp(memory, (), (), (), offsets, sizes, strides, result)
+        given = [self._numbers(each) for each in (offsets, sizes)]
+        fixed = [
+            [DYNAMIC_INDEX if is_dynamic(size) else size for size in each]
+            for each in (offsets, sizes)
+        ]
+        view = memref.SubviewOp(memory, *given, (), *fixed, strides, result)
         self.ops.append(view)
         return view.result
 
+    def _numbers(self, sizes: Sequence[int]) -> list[SSAValue]:
+        return [self._number(size) for size in sizes if is_dynamic(size)]
+
     def _extracted(self, op: tensor.ExtractSliceOp) -> None:
-        shape = op.result.type.get_shape()
+        shape = extents(op.result)
         part = self._subview(self._of(op.source), *_places(op), shape)
         self._define(op.result, part)
 
@@ -137,15 +166,13 @@ class LoopsBody(KernelBody):
         if not isinstance(op.dest.owner, tensor.EmptyOp):
             self._copy(self._of(op.dest), place)
         source = self._of(op.source)
-        assert isinstance(source.type, MemRefType)
-        self._copy(source, self._subview(place, *_places(op), source.type.get_shape()))
+        self._copy(source, self._subview(place, *_places(op), extents(op.source)))
 
     def _joined(self, op: tensor.ConcatOp) -> None:
         place, axis, start = self._place(op.result), op.dim.value.data, 0
         for value in op.inputs:
             source = self._of(value)
-            assert isinstance(source.type, MemRefType)
-            sizes = source.type.get_shape()
+            sizes = extents(value)
             offsets = [start if each == axis else 0 for each in range(len(sizes))]
             self._copy(source, self._subview(place, offsets, sizes, [1] * len(sizes)))
             start += sizes[axis]
@@ -160,8 +187,7 @@ class LoopsBody(KernelBody):
             self._scalar(value.owner)
         place, source = self._place(op.result), self._of(op.source)
         self.ops.append(linalg.ops.FillOp([self._of(value)], [place], []))
-        assert isinstance(source.type, MemRefType)
-        sizes = source.type.get_shape()
+        sizes = extents(op.source)
         low = [int(each) for each in op.static_low.get_values()]
         self._copy(source, self._subview(place, low, sizes, [1] * len(sizes)))
 
@@ -179,11 +205,29 @@ def _is_scalar(op: Operation) -> bool:
 
 def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
     """Offsets, sizes and strides."""
-    if op.offsets or op.sizes or op.strides:
-        raise Unplaced(op, "its offsets, sizes or strides are dynamic: make them static")
-    places = (op.static_offsets, op.static_sizes, op.static_strides)
-    offsets, sizes, strides = ([int(v) for v in each.get_values()] for each in places)
-    return offsets, sizes, strides
+    if op.strides:
+        raise Unplaced(op, "its strides are dynamic: make them static")
+    strides = [int(v) for v in op.static_strides.get_values()]
+    return _listed(op.static_offsets, op.offsets), _listed(op.static_sizes, op.sizes), strides
+
+
+def _listed(static: DenseArrayBase, dynamic: Sequence[SSAValue]) -> list[int]:
+    """Numbers, or what sizes of tensors make of them."""
+    left = iter(dynamic)
+    values = [int(v) for v in static.get_values()]
+    return [number(next(left)) if value == DYNAMIC_INDEX else value for value in values]
+
+
+def _strides(type: MemRefType) -> list[int | None]:
+    """The strides of a memref, None for those that dynamic sizes decide."""
+    known = type.get_strides()
+    if known is not None:
+        return list(known)
+    shape = type.get_shape()
+    return [
+        None if DYNAMIC_INDEX in shape[axis + 1 :] else prod(shape[axis + 1 :])
+        for axis in range(len(shape))
+    ]
 
 
 def _kept(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
@@ -208,7 +252,8 @@ def loops_name(dispatch: DispatchOp) -> str:
             kind = "reduction"
     type = dispatch.outputs[0].type
     assert isinstance(type, TensorType)
-    return "_".join((kind, "x".join(map(str, type.get_shape())))).removesuffix("_")
+    sizes = ("D" if size == DYNAMIC_INDEX else str(size) for size in type.get_shape())
+    return f"{kind}_{'x'.join(sizes)}".removesuffix("_")
 
 
 def captured_by(op: Operation) -> list[SSAValue]:

@@ -28,7 +28,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from xdsl_spirv.passes.graph.local_sizes import SizeCode
 from xdsl_spirv.passes.kernel.builder import INDEX, Condition, Index
+from xdsl_spirv.passes.sizes import Size, is_dynamic, surely_below
 
 
 @dataclass
@@ -64,6 +66,7 @@ class LoopsBuilder:
         self.splits: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.products: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.runs: dict[tuple[Index, ...], Run] = {}
+        self._sizes: dict[object, SSAValue] = {}
 
     # Places
 
@@ -129,7 +132,25 @@ class LoopsBuilder:
         return self.pure(attribute, (), lambda: arith.ConstantOp(attribute))
 
     def index(self, value: Index) -> SSAValue:
+        if isinstance(value, Size):
+            return self._size(value)
         return self.constant(IntegerAttr(value, INDEX)) if isinstance(value, int) else value
+
+    def _size(self, size: Size) -> SSAValue:
+        """A size that the launch gives, computed once, outside of everything."""
+
+        def make() -> SSAValue:
+            block = Block([end := gpu.ReturnOp([])])
+            value = SizeCode(block, end, known=self._sizes).value(size)
+            end.detach()
+            for op in list(block.ops):
+                op.detach()
+                self.add(op, 0)
+            return value
+
+        value = self.known(("size", size), 0, make)
+        self.multiples.setdefault(value, size.content)
+        return value
 
     def block_id(self) -> SSAValue:
         dimension = gpu.DimensionAttr(gpu.DimensionEnum.X)
@@ -171,13 +192,28 @@ class LoopsBuilder:
     def assume(self, value: Index, bound: int) -> Index:
         """The index, which is less than `bound` from here to the end of the scope."""
         if isinstance(value, SSAValue):
+            scope = self.scopes[max(self.depth_of(value), self.fenced(0))]
+            if is_dynamic(bound):
+                scope.known["below", value, bound] = True
+                return value
             known = self.bound(value)
             if known is None or known > bound:
-                self.scopes[max(self.depth_of(value), self.fenced(0))].bounds[value] = bound
+                scope.bounds[value] = bound
         return value
 
+    def _is_below(self, value: Index, limit: int) -> bool:
+        """Whether an index is known to be less than a size."""
+        if isinstance(value, int):
+            return value >= 0 and surely_below(value, limit)
+        bound = self.bound(value)
+        if bound is not None and surely_below(bound - 1, limit):
+            return True
+        return is_dynamic(limit) and any(
+            ("below", value, limit) in scope.known for scope in self.scopes
+        )
+
     def _bounded(self, value: Index, bound: int | None) -> Index:
-        if bound is not None and isinstance(value, SSAValue):
+        if bound is not None and not is_dynamic(bound) and isinstance(value, SSAValue):
             known = self.bound(value)
             if known is None or known > bound:
                 self.scopes[self.depth].bounds[value] = bound
@@ -196,6 +232,8 @@ class LoopsBuilder:
     def plus(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return a + b
+        # Beside an index, a size that the launch gives is an index too.
+        a, b = (self.index(x) if isinstance(x, Size) else x for x in (a, b))
         first, low = self.split(a) if isinstance(a, SSAValue) else (None, a)
         second, high = self.split(b) if isinstance(b, SSAValue) else (None, b)
         bounds = self.bound(a), self.bound(b)
@@ -222,6 +260,8 @@ class LoopsBuilder:
             return a * b
         if b in (0, 1):
             return a if b else 0
+        if isinstance(b, Size):
+            return self._scaled(a, b)
         base, number = self.split(a)
         result = self._once(arith.MuliOp, base, self.index(b))
         self.products[result] = (base, b)
@@ -233,7 +273,36 @@ class LoopsBuilder:
         total = self._plus_number(result, number * b)
         return self._bounded(total, (whole - 1) * b + 1 if whole is not None and b > 0 else None)
 
+    def _scaled(self, a: SSAValue, b: Size) -> SSAValue:
+        result = self._once(arith.MuliOp, a, self.index(b))
+        self.products[result] = (a, b)
+        self.multiples.setdefault(result, self.multiple(a) * b.content)
+        return result
+
+    def _divided_by_size(self, a: Index, b: Size) -> Index:
+        if a == 0 or self._is_below(a, b):
+            return 0
+        if isinstance(a, SSAValue) and (product := self.products.get(a)) is not None:
+            if product[1] % b == 0:
+                return self.times(product[0], product[1] // b)
+        return self._once(arith.DivUIOp, self.index(a), self.index(b))
+
+    def _remainder_by_size(self, a: Index, b: Size) -> Index:
+        if a == 0 or self._is_below(a, b):
+            return a
+        if isinstance(a, SSAValue) and (product := self.products.get(a)) is not None:
+            if product[1] % b == 0:
+                return 0
+        result = self._once(arith.RemUIOp, self.index(a), self.index(b))
+        self.multiples.setdefault(result, gcd(self.multiple(a), b.content))
+        self.assume(result, b)
+        return result
+
     def divided(self, a: Index, b: int) -> Index:
+        if isinstance(b, Size):
+            return self._divided_by_size(a, b)
+        if isinstance(a, Size):
+            return a // b
         if isinstance(a, int):
             return a // b
         if b == 1:
@@ -253,6 +322,9 @@ class LoopsBuilder:
         return self._bounded(result, None if bound is None else (bound - 1) // b + 1)
 
     def remainder(self, a: Index, b: int) -> Index:
+        if isinstance(b, Size):
+            return self._remainder_by_size(a, b)
+        a = self.index(a) if isinstance(a, Size) else a
         if isinstance(a, int):
             return a % b
         if b == 1 or self.multiple(a) % b == 0:
@@ -269,12 +341,13 @@ class LoopsBuilder:
 
     def below(self, a: Index, limit: int) -> Condition | bool:
         """a < limit, both without sign: a condition, or what is known before the program runs."""
-        if isinstance(a, int):
+        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(limit)):
             return 0 <= a < limit
-        bound = self.bound(a)
-        if bound is not None and bound <= limit:
+        if self._is_below(a, limit):
             return True
-        second = self.index(limit)
+        if isinstance(a, int) and not is_dynamic(a) and a < 0:
+            return False
+        a, second = self.index(a), self.index(limit)
         return self.pure("ult", (a, second), lambda: arith.CmpiOp(a, second, "ult"))
 
     def both(self, a: Condition | bool, b: Condition | bool) -> Condition | bool:
@@ -326,13 +399,12 @@ class LoopsBuilder:
         """The number of an element of a row-major shape."""
         pairs = [(i, s) for i, s in zip(indices, sizes, strict=True) if s != 1]
         total: Index = 0
-        stride = prod(size for _, size in pairs)
         position = 0
         while position < len(pairs):
             number, length = self._run(pairs[position:])
-            stride //= prod(size for _, size in pairs[position : position + length])
-            total = self.plus(total, self.times(number, stride))
             position += length
+            stride = prod(size for _, size in pairs[position:])
+            total = self.plus(total, self.times(number, stride))
         return total
 
     def _run(self, pairs: Sequence[tuple[Index, int]]) -> tuple[Index, int]:
@@ -381,7 +453,8 @@ class LoopsBuilder:
         """
         lower, upper, step = bounds
         most = self.bound(lower)
-        if most is not None and most <= min(step, upper) and upper <= step:
+        single = not is_dynamic(upper) and upper <= step
+        if single and most is not None and most <= min(step, upper):
             return body(lower, carried)
         block = Block(arg_types=[INDEX, *(value.type for value in carried)])
         scope = Scope(block)
@@ -389,7 +462,10 @@ class LoopsBuilder:
         self.scopes.append(scope)
         for argument in block.args:
             self.depths[argument] = self.depth
-        scope.bounds[block.args[0]] = upper
+        if is_dynamic(upper):
+            scope.known["below", block.args[0], upper] = True
+        else:
+            scope.bounds[block.args[0]] = upper
         self.multiples[block.args[0]] = gcd(self.multiple(lower), step)
         results = body(block.args[0], block.args[1:])
         block.add_op(scf.YieldOp(*results))

@@ -53,6 +53,7 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
 )
 from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
 from xdsl_spirv.passes.kernel.loops_reader import Reader
+from xdsl_spirv.passes.sizes import is_dynamic
 
 Point: TypeAlias = tuple[Index, ...]
 
@@ -320,7 +321,7 @@ class LoopsCode:
                 inner = (*point[:loop], index, *point[loop + 1 :])
                 return nest(position + 1, inner, carried)
 
-            if total > UNROLLED:
+            if is_dynamic(total) or total > UNROLLED:
                 return self.b.loop((0, loops.sizes[loop], 1), carried, step)
             for index in range(loops.sizes[loop]):
                 carried = step(index, carried)

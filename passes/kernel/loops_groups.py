@@ -35,6 +35,7 @@ from xdsl_spirv.passes.kernel.loops_arrays import Loops
 from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
 from xdsl_spirv.passes.kernel.loops_code import LoopsCode, Point
 from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
+from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
 UNROLLED = 16
@@ -204,12 +205,12 @@ class Lanes:
         width = self.elements if total % self.elements == 0 else 1
         stride = self.size * width
         first = b.times(self.lane, width)
-        steps = -(-total // stride)
+        steps = ceil_div(total, stride)
 
         def neighbours(number: Index) -> list[Index]:
             return [b.plus(number, i) for i in range(width)]
 
-        if steps * width <= UNROLLED:
+        if not is_dynamic(steps) and steps * width <= UNROLLED:
             for k in range(steps):
                 number = b.plus(first, k * stride)
                 inside = b.below(number, total)

@@ -33,6 +33,7 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     Unwritten,
 )
 from xdsl_spirv.passes.kernel.loops_code import LoopsCode
+from xdsl_spirv.passes.sizes import surely_below
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def _parts(array: Array, place: Place) -> Iterator[tuple[Array, Place]]:
 def _disjoint(a: tuple[Shape, Shape, Shape], b: tuple[Shape, Shape, Shape]) -> bool:
     """Whether two boxes certainly share no element."""
     for (o1, n1, s1), (o2, n2, s2) in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True):
-        if o1 + (n1 - 1) * s1 < o2 or o2 + (n2 - 1) * s2 < o1:
+        if surely_below(o1 + (n1 - 1) * s1, o2) or surely_below(o2 + (n2 - 1) * s2, o1):
             return True
     return False
 

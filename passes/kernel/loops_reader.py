@@ -15,12 +15,13 @@ from xdsl.dialects import arith, bufferization, linalg, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
+    IndexType,
     MemRefType,
     TensorType,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.traits import IsTerminator
 
@@ -43,6 +44,7 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     Unwritten,
     shaped,
 )
+from xdsl_spirv.passes.sizes import Size, is_dynamic, number, tied_extents
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Reader:
 
     def __init__(self, block: Block):
         self.block = block
+        self.tied = tied_extents(block.ops)
         self.arrays: dict[SSAValue, Array] = {}
         self.views: dict[SSAValue, _View] = {}
         self.written: dict[SSAValue, None] = {}
@@ -80,13 +83,22 @@ class Reader:
             ):
                 raise NotLoops(op, "there is no lowering to loops for this operation")
 
+    def shaped(self, value: SSAValue, op: Operation) -> tuple[Shape, Attribute]:
+        """The shape and the element type of a tensor or memref, equal sizes called alike."""
+        shape, element = shaped(value, op)
+        return tuple(self.size(size) for size in shape), element
+
+    def size(self, size: int) -> int:
+        """A size in terms of those that stand for all that are equal."""
+        return size.replaced(self.tied) if isinstance(size, Size) else size
+
     def array(self, value: SSAValue, op: Operation) -> Array:
         """What a tensor or a buffer holds at this point."""
         view = self.views.get(value)
         if view is not None:
             return view.read(self.array(view.source, op))
         if value not in self.arrays:
-            shape, element = shaped(value, op)
+            shape, element = self.shaped(value, op)
             self.arrays[value] = Stored(shape, element, value)
         return self.arrays[value]
 
@@ -107,7 +119,7 @@ class Reader:
             return
         if view.source not in self.views and view.source not in self.arrays:
             # Nobody has read it: what a kernel writes is new memory.
-            shape, element = shaped(view.source, op)
+            shape, element = self.shaped(view.source, op)
             self.arrays[view.source] = Unwritten(shape, element, op)
         self.write(view.source, view.write(self.array(view.source, op), array), op)
 
@@ -174,7 +186,7 @@ def _loops(
     reduction: list[bool],
 ) -> None:
     """Loops over operands; each output becomes what they compute."""
-    shapes = [_shape_or_scalar(value, op) for value in (*inputs, *outputs)]
+    shapes = [_shape_or_scalar(reader, value, op) for value in (*inputs, *outputs)]
     sizes = _sizes(maps, shapes, op)
     taken: list[Array | SSAValue] = [
         reader.array(v, op) if isinstance(v.type, TensorType | MemRefType) else v for v in inputs
@@ -190,14 +202,14 @@ def _loops(
         _captured(reader, op, body),
     )
     loops.inverse = [_inverse(loops, map) for map in loops.output_maps]
-    for number, value in enumerate(outputs):
-        shape, element = shaped(value, op)
-        reader.define(op, number, Computed(shape, element, loops, number))
+    for at, value in enumerate(outputs):
+        shape, element = reader.shaped(value, op)
+        reader.define(op, at, Computed(shape, element, loops, at))
 
 
-def _shape_or_scalar(value: SSAValue, op: Operation) -> Shape:
+def _shape_or_scalar(reader: Reader, value: SSAValue, op: Operation) -> Shape:
     if isinstance(value.type, TensorType | MemRefType):
-        return shaped(value, op)[0]
+        return reader.shaped(value, op)[0]
     return ()
 
 
@@ -207,7 +219,9 @@ def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) ->
     for map, shape in zip(maps, shapes, strict=True):
         for expr, size in zip(map.results, shape, strict=True):
             if isinstance(expr, AffineDimExpr):
-                sizes.setdefault(expr.position, size)
+                known = sizes.setdefault(expr.position, size)
+                if is_dynamic(known) and not is_dynamic(size):
+                    sizes[expr.position] = size
     count = maps[0].num_dims
     missing = [loop for loop in range(count) if loop not in sizes]
     if missing:
@@ -247,7 +261,7 @@ def _captured(reader: Reader, op: Operation, body: Block) -> dict[SSAValue, Arra
 
 def _reduce(reader: Reader, op: Operation) -> None:
     assert isinstance(op, linalg.ops.ReduceOp)
-    shape, _ = shaped(op.input, op)
+    shape, _ = reader.shaped(op.input, op)
     dims = [int(axis) for axis in op.dimensions.get_values()]
     rank = len(shape)
     kept = tuple(AffineDimExpr(axis) for axis in range(rank) if axis not in dims)
@@ -258,7 +272,7 @@ def _reduce(reader: Reader, op: Operation) -> None:
 
 def _fill(reader: Reader, op: Operation) -> None:
     value, output = op.operands
-    shape, element = shaped(output, op)
+    shape, element = reader.shaped(output, op)
     if value.type != element:
         raise NotLoops(op, f"it fills {element} with a {value.type}: convert the value first")
     reader.define(op, 0, Filled(shape, element, value))
@@ -266,7 +280,7 @@ def _fill(reader: Reader, op: Operation) -> None:
 
 def _copy(reader: Reader, op: Operation) -> None:
     source, target = op.operands[0], op.operands[1]
-    array, (shape, element) = reader.array(source, op), shaped(target, op)
+    array, (shape, element) = reader.array(source, op), reader.shaped(target, op)
     if array.element != element or array.shape != shape:
         raise NotLoops(op, f"it copies {source.type} to {target.type}")
     reader.define(op, 0, array)
@@ -280,7 +294,7 @@ def _memref_copy(reader: Reader, op: Operation) -> None:
 def _transpose(reader: Reader, op: Operation) -> None:
     assert isinstance(op, linalg.ops.TransposeOp)
     permutation = tuple(int(axis) for axis in op.permutation.get_values())
-    shape, element = shaped(op.operands[1], op)
+    shape, element = reader.shaped(op.operands[1], op)
     source = reader.array(op.operands[0], op)
     reader.define(op, 0, Transposed(shape, element, source, permutation))
 
@@ -288,7 +302,7 @@ def _transpose(reader: Reader, op: Operation) -> None:
 def _broadcast(reader: Reader, op: Operation) -> None:
     assert isinstance(op, linalg.ops.BroadcastOp)
     new = {int(axis) for axis in op.dimensions.get_values()}
-    shape, element = shaped(op.operands[1], op)
+    shape, element = reader.shaped(op.operands[1], op)
     old = iter(range(len(shape)))
     permutation = tuple(-1 if axis in new else next(old) for axis in range(len(shape)))
     source = reader.array(op.operands[0], op)
@@ -303,14 +317,14 @@ def _nothing(reader: Reader, op: Operation) -> None:
 
 
 def _empty(reader: Reader, op: Operation) -> None:
-    shape, element = shaped(op.results[0], op)
+    shape, element = reader.shaped(op.results[0], op)
     reader.arrays[op.results[0]] = Unwritten(shape, element, op)
 
 
 def _constant(reader: Reader, op: Operation) -> None:
     assert isinstance(op, arith.ConstantOp)
     if isinstance(op.result.type, TensorType | MemRefType):
-        shape, element = shaped(op.result, op)
+        shape, element = reader.shaped(op.result, op)
         if not isinstance(op.value, DenseIntOrFPElementsAttr):
             raise NotLoops(op, f"the constant {op.value} is not a tensor of numbers")
         reader.arrays[op.result] = Literal(shape, element, op.value, op)
@@ -321,7 +335,7 @@ def _load(reader: Reader, op: Operation) -> None:
 
 
 def _splat(reader: Reader, op: Operation) -> None:
-    shape, element = shaped(op.results[0], op)
+    shape, element = reader.shaped(op.results[0], op)
     reader.arrays[op.results[0]] = Filled(shape, element, op.operands[0])
 
 
@@ -334,8 +348,8 @@ def _same(reader: Reader, op: Operation) -> None:
 
 def _reshape(reader: Reader, op: Operation) -> None:
     source, result = op.operands[0], op.results[0]
-    shape, element = shaped(result, op)
-    old, _ = shaped(source, op)
+    shape, element = reader.shaped(result, op)
+    old, _ = reader.shaped(source, op)
     if isinstance(result.type, MemRefType):
         reader.views[result] = _View(
             source,
@@ -353,12 +367,32 @@ def _static(op: Any, name: str) -> Shape:
     return values
 
 
+def _places(reader: Reader, op: Any) -> tuple[Shape, Shape, Shape]:
+    """Offsets, sizes and strides of a slice: numbers, or what sizes of tensors make of them."""
+    return (
+        _numbers(reader, op, "offsets"),
+        _numbers(reader, op, "sizes"),
+        _static(op, "static_strides"),
+    )
+
+
+def _numbers(reader: Reader, op: Any, name: str) -> Shape:
+    dynamic = iter(getattr(op, name))
+    found: list[int] = []
+    for value in getattr(op, f"static_{name}").get_values():
+        given = value == DYNAMIC_INDEX
+        found.append(reader.size(number(next(dynamic)) if given else int(value)))
+    for size in found:
+        for each in size.extents if isinstance(size, Size) else ():
+            if isinstance(each.value.type, IndexType):
+                raise NotLoops(op, f"its {name} are known only when it runs: make them static")
+    return tuple(found)
+
+
 def _slice(reader: Reader, op: Operation) -> None:
     source, result = op.operands[0], op.results[0]
-    offsets, sizes, strides = (
-        _static(op, f"static_{name}") for name in ("offsets", "sizes", "strides")
-    )
-    shape, element = shaped(result, op)
+    offsets, sizes, strides = _places(reader, op)
+    shape, element = reader.shaped(result, op)
 
     def read(array: Array) -> Array:
         part = Sliced(sizes, element, array, offsets, strides)
@@ -375,9 +409,7 @@ def _slice(reader: Reader, op: Operation) -> None:
 
 
 def _insert_slice(reader: Reader, op: Operation) -> None:
-    offsets, sizes, strides = (
-        _static(op, f"static_{name}") for name in ("offsets", "sizes", "strides")
-    )
+    offsets, sizes, strides = _places(reader, op)
     part, base = (reader.array(value, op) for value in op.operands[:2])
     if part.shape != sizes:
         part = Reshaped(sizes, part.element, part)
@@ -388,7 +420,7 @@ def _insert_slice(reader: Reader, op: Operation) -> None:
 def _concat(reader: Reader, op: Operation) -> None:
     assert isinstance(op, tensor.ConcatOp)
     axis = op.dim.value.data
-    shape, element = shaped(op.result, op)
+    shape, element = reader.shaped(op.result, op)
     result: Array = Unwritten(shape, element, op)
     start = 0
     for value in op.operands:
@@ -406,7 +438,7 @@ def _pad(reader: Reader, op: Operation) -> None:
     last = block.last_op
     if last is None or any(arg.first_use for arg in block.args) or len(list(block.ops)) > 1:
         raise NotLoops(op, "its value depends on the place: only one value can surround a tensor")
-    shape, element = shaped(op.result, op)
+    shape, element = reader.shaped(op.result, op)
     source = reader.array(op.source, op)
     if min((*low, *high), default=0) < 0:
         raise NotLoops(op, "a padding is negative")
@@ -415,7 +447,7 @@ def _pad(reader: Reader, op: Operation) -> None:
 
 def _padded_view(reader: Reader, op: Operation) -> None:
     assert isinstance(op, PaddedViewOp)
-    shape, element = shaped(op.result, op)
+    shape, element = reader.shaped(op.result, op)
     low = tuple(int(v) for v in op.low.get_values())
 
     def write(array: Array, new: Array) -> Array:
@@ -456,6 +488,8 @@ HANDLERS: dict[type[Operation], Callable[[Reader, Operation], None]] = {
     PaddedViewOp: _padded_view,
     tensor.ExtractOp: _load,
     memref.LoadOp: _load,
+    tensor.DimOp: _nothing,
+    memref.DimOp: _nothing,
     YieldOp: _nothing,
 }
 """By exact type; any other structured operation is `structured`."""

@@ -35,6 +35,7 @@ from xdsl_spirv.passes.kernel.loops_reader import results_of_collective
 from xdsl_spirv.passes.kernel.loops_vectors import use_vectors
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.target import target_of
+from xdsl_spirv.passes.sizes import is_dynamic
 from xdsl_spirv.targets import Target
 
 PASS = "loops-to-invocations"
@@ -179,7 +180,7 @@ class _Distribution:
     ) -> None:
         """body(i) for each i below `total`, in turns among `count` that have numbers."""
         b = self.b
-        if total <= count:
+        if not is_dynamic(total) and total <= count:
             below = b.below(number, total)
 
             def once() -> None:

@@ -66,12 +66,12 @@ def _widest(schedules: list[LoopsAttr]) -> LoopsAttr:
 def _choose(nest: Nest, target: Target) -> LoopsAttr:
     reductions = reductions_of(nest)
     columns = columns_of(nest)
-    rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
+    rows = int(prod(size for axis, size in enumerate(nest.shape) if axis not in columns))
     alone = min(WORKGROUP, target.max_invocations)
     busy = BUSY * target.compute_units
     longest = max(
         (
-            prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
+            int(prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes))
             for loops, _ in reductions
         ),
         default=1,
