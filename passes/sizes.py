@@ -324,8 +324,9 @@ def _found(value: SSAValue, dimension: int) -> int:
         case bufferization.ToBufferOp() | bufferization.ToTensorOp() as op:
             return extent(op.operands[0], dimension)
         case tensor.ExtractSliceOp() as op:
-            if len(op.static_sizes.get_values()) == len(extents_type(value)):
-                return _listed(op.static_sizes.get_values(), op.sizes, dimension)
+            static = [int(size) for size in op.static_sizes.get_values()]
+            kept = _kept(static, extents_type(value))
+            return _listed(static, op.sizes, kept[dimension])
         case tensor.ConcatOp() as op:
             parts = [extent(each, dimension) for each in op.inputs]
             return sum(parts) if dimension == op.dim.value.data else parts[0]
@@ -343,6 +344,15 @@ def _found(value: SSAValue, dimension: int) -> int:
         case _:
             pass
     return _symbol(value, dimension)
+
+
+def _kept(sizes: list[int], shape: tuple[int, ...]) -> list[int]:
+    """The dimensions that are left when some of size 1 are dropped to give `shape`."""
+    kept: list[int] = []
+    for axis, size in enumerate(sizes):
+        if len(kept) < len(shape) and size == shape[len(kept)]:
+            kept.append(axis)
+    return kept
 
 
 def extents_type(value: SSAValue) -> tuple[int, ...]:

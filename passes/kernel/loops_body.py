@@ -235,7 +235,8 @@ def _kept(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
     kept: list[int] = []
     left = list(shape)
     for axis, size in enumerate(sizes):
-        if left and size == left[0]:
+        alike = left and is_dynamic(size) and is_dynamic(left[0])
+        if left and (alike or size == left[0]):
             kept.append(axis)
             del left[0]
     assert not left
