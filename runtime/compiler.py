@@ -64,6 +64,10 @@ OUTLINING = OutlineDispatchesPass.name
 """Before it every dispatch has its schedule, and still computes on tensors."""
 
 Observer = Callable[[str, ModuleOp], None]
+
+QUANTIZED = "linalg-quantized-to-contraction"
+"""Comes before the last folding: the sums of weights that it asks for are known then."""
+
 DISTRIBUTION = "xdsl-spirv"
 
 
@@ -159,7 +163,7 @@ def compile_module(
     ctx = context()
     module = source if isinstance(source, ModuleOp) else parse(source, ctx)
     name = host_function(module, function).sym_name.data
-    values = prepare(module, name, weights or {}, ctx)
+    values = prepare(module, name, weights or {}, ctx, target)
     names = names_of(host_function(module, name))
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
@@ -204,13 +208,16 @@ def compile_module(
 
 
 def prepare(
-    module: ModuleOp, name: str, weights: Mapping[str, Array], ctx: Context
+    module: ModuleOp, name: str, weights: Mapping[str, Array], ctx: Context, target: str
 ) -> dict[str, Array]:
     """Constants out of a host function, what can be computed now computed; returns the weights."""
     host = host_function(module, name)
     values = _named(host, weights) | lift_constants(host, ctx)
     for before in BEFORE:
         UNIVERSE.all_passes[before]()().apply(ctx, module)
+    values = fold(module, name, values, ctx)
+    mark_weights(host, values)
+    _run(QUANTIZED, target, module, ctx)
     values = fold(module, name, values, ctx)
     mark_weights(host, values)
     return values
@@ -246,6 +253,12 @@ def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
             f"layers: {', '.join(names) or 'none'}",
             "name one of them, or use wildcards",
         )
+
+
+def _run(name: str, target: str, module: ModuleOp, ctx: Context) -> None:
+    """Apply a pass that is told the target."""
+    chosen = UNIVERSE.all_passes[name]().from_spec(ArgSpec(name, {"target": (target,)}))
+    chosen.apply(ctx, module)
 
 
 def _named(host: FuncOp, weights: Mapping[str, Array]) -> dict[str, Array]:

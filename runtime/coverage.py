@@ -39,7 +39,7 @@ def refused_layers(
     passes = list(linalg_to_spirv(target))
     cut = next(i for i, each in enumerate(passes) if isinstance(each, FormDispatchesPass)) + 1
     try:
-        prepare(module, function, weights, ctx)
+        prepare(module, function, weights, ctx, target)
         for each in passes[:cut]:
             each.apply(ctx, module)
     except REFUSALS:

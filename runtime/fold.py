@@ -164,16 +164,22 @@ class _Folder:
         op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
 
     def materialize(self) -> None:
-        """Give every known value that something unknown reads a constant or a weight."""
-        folded = set(self.made)
-        for op in self.made:
+        """
+        Give every known value that something unknown reads a constant or a weight.
+
+        What an operation reads that stays one counts as read, too.
+        """
+        folded = dict.fromkeys(self.made)
+        for op in reversed(self.made):
             for result in op.results:
                 if all(use.operation in folded for use in result.uses):
                     continue
                 replacement = self._replacement(op, result)
-                if replacement is not None:
-                    result.replace_all_uses_with(replacement)
-                    self.known[replacement] = self.known[result]
+                if replacement is None:
+                    folded.pop(op, None)
+                    continue
+                result.replace_all_uses_with(replacement)
+                self.known[replacement] = self.known[result]
         for op in reversed(self.made):
             if all(not result.uses for result in op.results):
                 Rewriter.erase_op(op)
@@ -187,7 +193,8 @@ class _Folder:
         return self._weight(op, result, array)
 
     def _grows(self, op: Operation, array: Array) -> bool:
-        given = [self.known[v].size for v in op.operands if isinstance(v.type, TensorType)]
+        read = op.inputs if isinstance(op, LinalgStructuredOperation) else op.operands
+        given = [self.known[v].size for v in read if isinstance(v.type, TensorType)]
         largest = max(given, default=1)
         return array.size > SMALL and array.size > GROWTH * largest
 
@@ -212,7 +219,7 @@ class _Folder:
         while name in self.values:
             number += 1
             name = f"{base}.folded{number}"
-        self.values[name] = np.ascontiguousarray(array)
+        self.values[name] = np.asarray(array, order="C")
         argument = block.insert_arg(result.type, len(block.args))
         argument.name_hint = "folded"
         outputs = list(self.function.function_type.outputs)

@@ -189,4 +189,4 @@ def _quantizes(path: str | os.PathLike[str] | bytes) -> bool:
     onnx: Any = import_module("onnx")
     model = onnx.load_from_string(path) if isinstance(path, bytes) else onnx.load(os.fspath(path))
     kinds = {node.op_type for node in model.graph.node}
-    return any("Quantize" in k or "QLinear" in k or k.endswith("Integer") for k in kinds)
+    return any("quantize" in k.lower() or "QLinear" in k or k.endswith("Integer") for k in kinds)

@@ -44,6 +44,7 @@ from xdsl_spirv.passes.graph.known_tensors import constant_of, erase_dead, known
 from xdsl_spirv.passes.graph.signs import OtherSigns
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 from xdsl_spirv.passes.schedule.body import NotAContraction, clone_into, factors_of
+from xdsl_spirv.passes.schedule.cost import is_weight
 from xdsl_spirv.passes.schedule.factors import own_map
 from xdsl_spirv.passes.schedule.target import load_target
 from xdsl_spirv.targets import Target
@@ -167,7 +168,8 @@ class _Quantized:
             self.b = changed.with_other_sign()
 
     def _is_known(self, each: Shifted) -> bool:
-        return known_tensor(self.values[each.input]) is not None
+        value = self.values[each.input]
+        return is_weight(value) or known_tensor(value) is not None
 
     def is_possible(self) -> bool:
         """Whether zero points are the same for all terms of a sum, and all shapes static."""

@@ -106,3 +106,38 @@ def test_quantized_weights_stay_bytes():
     assert list(values) == ["w"]
     assert "linalg.generic" in names(module)
     assert run(module, values).tolist() == list(range(8))
+
+
+BIAS = """
+func.func @main(%x: tensor<64x128xf32>, %s: tensor<128xf32>) -> tensor<64x128xf32> {
+  %b = tensor.empty() : tensor<128xf32>
+  %w = linalg.mul ins(%s, %s : tensor<128xf32>, tensor<128xf32>)
+                  outs(%b : tensor<128xf32>) -> tensor<128xf32>
+  %e = tensor.empty() : tensor<64x128xf32>
+  %t = linalg.broadcast ins(%w : tensor<128xf32>) outs(%e : tensor<64x128xf32>) dimensions = [0]
+  %r = linalg.add ins(%x, %t : tensor<64x128xf32>, tensor<64x128xf32>)
+                  outs(%e : tensor<64x128xf32>) -> tensor<64x128xf32>
+  func.return %r : tensor<64x128xf32>
+}
+"""
+
+
+def test_a_broadcast_stays_and_what_it_reads_is_folded():
+    x = np.random.default_rng(1).standard_normal((64, 128)).astype(np.float32)
+    scale = np.arange(128, dtype=np.float32)
+    module, values = folded(BIAS, {"s": scale})
+    assert [array.shape for array in values.values()] == [(128,)]
+    assert np.array_equal(run(module, {"x": x} | values), x + scale * scale)
+
+
+def test_a_folded_scalar_keeps_its_rank():
+    text = """
+func.func @main(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
+  %e = tensor.empty() : tensor<f32>
+  %m = linalg.mul ins(%y, %y : tensor<f32>, tensor<f32>) outs(%e : tensor<f32>) -> tensor<f32>
+  %r = linalg.add ins(%x, %m : tensor<f32>, tensor<f32>) outs(%e : tensor<f32>) -> tensor<f32>
+  func.return %r : tensor<f32>
+}
+"""
+    _, values = folded(text, {"y": np.full((), 3, np.float32)})
+    assert [(array.shape, float(array)) for array in values.values()] == [((), 9.0)]
