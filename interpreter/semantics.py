@@ -90,6 +90,7 @@ _FAMILIES = (
     "spirv.vendor",
     "spirv.tensor_arm",
     "host.linalg",
+    "host.attention",
     "host.packing",
     "host.tensors",
     "host.launches",

@@ -10,9 +10,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.passes.graph.form_attention import FormAttentionPass
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.pack_operands import PackOperandsPass
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
+from xdsl_spirv.passes.kernel.attention_to_cooperative_matrix import (
+    AttentionToCooperativeMatrixPass,
+)
 from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
     ContractionToCooperativeMatrixPass,
 )
@@ -33,10 +37,12 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
     return (
         QuantizedContractionsPass(target=target),
         LinalgToContractionPass(),
+        FormAttentionPass(target=target),
         FormDispatchesPass(),
         AssignSchedulePass(target),
         PackOperandsPass(),
         OutlineDispatchesPass(),
+        AttentionToCooperativeMatrixPass(),
         ContractionToCooperativeMatrixPass(),
         ContractionToDotPass(),
         ContractionToFMAPass(),

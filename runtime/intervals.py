@@ -22,15 +22,18 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
 from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.interpreter.numbers import DType, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.passes.graph.form_attention import FormAttentionPass
 from xdsl_spirv.passes.graph.pointwise import body_ops, generalized, is_permutation
 from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
+from xdsl_spirv.runtime.attention_intervals import attention_interval
 from xdsl_spirv.runtime.check import contraction_bound
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -45,6 +48,7 @@ class Intervals:
 
     def __post_init__(self) -> None:
         LinalgToContractionPass().apply(Context(), self.module)
+        FormAttentionPass().apply(Context(), self.module)
         for op in list(self.module.walk()):
             if op.parent is not None and not isinstance(op.parent_op(), LinalgStructuredOperation):
                 generalized(op)
@@ -69,6 +73,11 @@ class Intervals:
 
     def _results(self, op: Operation, env: dict[SSAValue, Interval]) -> list[Interval]:
         operands = [env[value] for value in op.operands]
+        if isinstance(op, DispatchOp):
+            return self._dispatch(op, operands)
+        if isinstance(op, AttentionOp):
+            assert op.result is not None
+            return [attention_interval(op, operands, _dtype(op.result.type))]
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, linalg.ops.FillOp):
             contraction = _contraction(op)
             if contraction is not None:
@@ -80,6 +89,13 @@ class Intervals:
             raise ProgramError(f"no error bound is known for {op.name}", place(op))
         around = {value: each.low for value, each in env.items()} if op.regions else {}
         return self._moved(op, operands, around)
+
+    def _dispatch(self, op: DispatchOp, operands: Sequence[Interval]) -> list[Interval]:
+        env: dict[SSAValue, Interval] = dict(zip(op.body.block.args, operands, strict=True))
+        for each in op.body.block.ops:
+            if not isinstance(each, YieldOp):
+                env |= zip(each.results, self._results(each, env), strict=True)
+        return [env[value] for value in op.yielded]
 
     def _moved(
         self, op: Operation, operands: Sequence[Interval], around: dict[SSAValue, Array]

@@ -4,6 +4,7 @@ How contractions are to be computed, and what stands between `linalg` and `spirv
 
 from xdsl.ir import Dialect
 
+from xdsl_spirv.dialects.schedule.attention import FOR_ATTENTION, AttentionAttr, AttentionOp
 from xdsl_spirv.dialects.schedule.attributes import (
     SCHEDULE,
     ContractionAttr,
@@ -27,7 +28,10 @@ from xdsl_spirv.dialects.schedule.operations import (
 from xdsl_spirv.dialects.schedule.window import WindowAttr
 
 __all__ = [
+    "FOR_ATTENTION",
     "SCHEDULE",
+    "AttentionAttr",
+    "AttentionOp",
     "CollectiveOp",
     "ContractionAttr",
     "DirectAttr",
@@ -50,6 +54,7 @@ __all__ = [
 Schedule = Dialect(
     "schedule",
     [
+        AttentionOp,
         CollectiveOp,
         DispatchOp,
         ElementPtrOp,
@@ -59,5 +64,14 @@ Schedule = Dialect(
         PaddedViewOp,
         YieldOp,
     ],
-    [StagedAttr, DirectAttr, PackingAttr, InstructionAttr, ContractionAttr, LoopsAttr, WindowAttr],
+    [
+        AttentionAttr,
+        StagedAttr,
+        DirectAttr,
+        PackingAttr,
+        InstructionAttr,
+        ContractionAttr,
+        LoopsAttr,
+        WindowAttr,
+    ],
 )

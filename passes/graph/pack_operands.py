@@ -12,17 +12,21 @@ Where the operand is a weight the packing depends on nothing that changes from r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
+    FOR_ATTENTION,
     SCHEDULE,
+    AttentionAttr,
+    AttentionOp,
     ContractionAttr,
     DirectAttr,
     DispatchOp,
@@ -32,6 +36,7 @@ from xdsl_spirv.dialects.schedule import (
     YieldOp,
 )
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     NotAContraction,
@@ -42,6 +47,9 @@ from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import packing_for, plan
 from xdsl_spirv.passes.schedule.target import target_of
 
+Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool], SSAValue]
+"""What is packed, how, and whether for an attention -> the result of the dispatch that does it."""
+
 
 @dataclass(frozen=True)
 class PackOperandsPass(ModulePass):
@@ -50,9 +58,14 @@ class PackOperandsPass(ModulePass):
     name = "pack-operands"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        packed: dict[tuple[SSAValue, PackingAttr], SSAValue] = {}
+        packed: Packed = {}
         for root in [each for each in op.walk() if SCHEDULE in each.attributes]:
             schedule = root.attributes[SCHEDULE]
+            if isinstance(root, AttentionOp) and isinstance(schedule, AttentionAttr):
+                self._pack_attention(
+                    AttentionPlan(root, schedule, target_of(op, self.name)), packed
+                )
+                continue
             if not isinstance(schedule, ContractionAttr):
                 continue
             paths = (schedule.a, schedule.b)
@@ -68,45 +81,79 @@ class PackOperandsPass(ModulePass):
                 if isinstance(path, DirectAttr):
                     self._pack(contraction, schedule, number, packed)
 
+    def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:
+        """Queries, keys and values, each as the schedule says."""
+        op = plan.op
+        try:
+            check_attention(plan)
+        except ScheduleDoesNotFit as error:
+            refuse(self.name, op, str(error))
+        for number, name in enumerate("qkv"):
+            value = op.operands[number]
+            if plan.path(name) != "direct" or isinstance(value.owner, PackedViewOp):
+                continue
+            view = self._view(op, value, plan.packing(name), packed)
+            op.operands[number] = view
+            _drop_argument(op, value)
+
     def _pack(
         self,
         contraction: Contraction,
         schedule: ContractionAttr,
         number: int,
-        packed: dict[tuple[SSAValue, PackingAttr], SSAValue],
+        packed: Packed,
     ) -> None:
         root = contraction.op
         value = (contraction.a, contraction.b)[number]
         if packing_of(value) is not None:
             return
         packing = packing_for(contraction, schedule, number)
+        view = self._view(root, value, packing, packed)
+        root.operands = [view if each is value else each for each in root.operands]
+        _drop_argument(root, value)
+
+    def _view(
+        self,
+        root: Operation,
+        value: SSAValue,
+        packing: PackingAttr,
+        packed: Packed,
+    ) -> SSAValue:
+        """What stands for an operand of `root` that comes into its dispatch packed."""
         dispatch = root.parent_op()
         if not isinstance(dispatch, DispatchOp):
             refuse(self.name, root, "it is in no schedule.dispatch: run form-dispatches first")
         if not isinstance(value, BlockArgument):
             refuse(self.name, root, "an operand that is read directly comes from outside")
-        source = _packed(dispatch, value, packing, packed)
+        source = _packed(dispatch, value, packing, packed, isinstance(root, AttentionOp))
         block = dispatch.body.block
         argument = block.insert_arg(source.type, len(block.args))
         argument.name_hint = f"{value.name_hint or 'operand'}_packed"
         dispatch.operands = [*dispatch.operands, source]
         view = PackedViewOp(argument, packing, value.type)
         block.insert_ops_before([view], root)
-        root.operands = [view.result if each is value else each for each in root.operands]
-        if value.first_use is None:
-            dispatch.operands = [v for n, v in enumerate(dispatch.operands) if n != value.index]
-            block.erase_arg(value)
+        return view.result
+
+
+def _drop_argument(root: Operation, value: SSAValue) -> None:
+    """Take an argument that nobody reads any more out of the dispatch."""
+    dispatch = root.parent_op()
+    assert isinstance(dispatch, DispatchOp)
+    if isinstance(value, BlockArgument) and value.first_use is None:
+        dispatch.operands = [v for n, v in enumerate(dispatch.operands) if n != value.index]
+        dispatch.body.block.erase_arg(value)
 
 
 def _packed(
     dispatch: DispatchOp,
     value: BlockArgument,
     packing: PackingAttr,
-    packed: dict[tuple[SSAValue, PackingAttr], SSAValue],
+    packed: Packed,
+    for_attention: bool,
 ) -> SSAValue:
     """What the host passes for `value`, packed: by a dispatch that is there, or a new one."""
     source = dispatch.inputs[value.index]
-    known = packed.get((source, packing))
+    known = packed.get((source, packing, for_attention))
     if known is not None:
         return known
     assert isa(source.type, TensorType)
@@ -116,12 +163,14 @@ def _packed(
     empty = tensor.EmptyOp((), type)
     pack = PackOp(block.args[0], empty.tensor, packing)
     assert pack.result is not None
+    if for_attention:
+        pack.attributes[FOR_ATTENTION] = UnitAttr()
     block.add_ops([empty, pack, YieldOp(pack.result)])
     made = DispatchOp([source], [type], Region(block))
     made.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
     made.location = dispatch.location
     _insert_early(made, source)
-    packed[source, packing] = made.outputs[0]
+    packed[source, packing, for_attention] = made.outputs[0]
     return made.outputs[0]
 
 

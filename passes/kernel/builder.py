@@ -210,18 +210,19 @@ class KernelBuilder:
 
     def loop(
         self,
-        upper: int,
+        upper: Index,
         step: int,
         carried: Sequence[SSAValue],
         body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
         name: str | None = None,
+        lower: Index = 0,
     ) -> Sequence[SSAValue]:
         """
-        `for i in range(0, upper, step)`: body(i, carried) gives the next carried values.
+        `for i in range(lower, upper, step)`: body(i, carried) gives the next carried values.
 
-        A single trip is emitted without a loop.
+        A single trip from 0 is emitted without a loop.
         """
-        if not is_dynamic(upper) and upper <= step:
+        if not is_dynamic(upper) and lower == 0 and upper <= step:
             return body(0, carried)
         outer = self.block
         block = Block(arg_types=[INDEX, *(value.type for value in carried)])
@@ -231,10 +232,30 @@ class KernelBuilder:
             results = body(block.args[0], block.args[1:])
         self.block.add_op(scf.YieldOp(*results))
         self.block = outer
-        bounds = (self.index(0), self.index(upper), self.index(step))
+        bounds = (self.index(lower), self.index(upper), self.index(step))
         loop = scf.ForOp(*bounds, list(carried), block)
         self.block.add_op(loop)
         return loop.results
+
+    def either(
+        self,
+        condition: SSAValue,
+        then: Callable[[], Sequence[SSAValue]],
+        otherwise: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        """`condition ? then() : otherwise`, values of the same types."""
+        outer = self.block
+        regions: list[Region] = []
+        for make in (then, lambda: otherwise):
+            self.block = Block()
+            with self._known.scope():
+                results = make()
+            self.block.add_op(scf.YieldOp(*results))
+            regions.append(Region(self.block))
+        self.block = outer
+        branch = scf.IfOp(condition, [value.type for value in otherwise], *regions)
+        self.block.add_op(branch)
+        return branch.results
 
     def when(
         self,

@@ -20,7 +20,15 @@ from xdsl.dialects import gpu, linalg
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, ContractionAttr, PackOp, WindowAttr
+from xdsl_spirv.dialects.schedule import (
+    FOR_ATTENTION,
+    SCHEDULE,
+    AttentionOp,
+    CollectiveOp,
+    ContractionAttr,
+    PackOp,
+    WindowAttr,
+)
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
 from xdsl_spirv.passes.kernel.result import Place
@@ -58,7 +66,8 @@ def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: 
     """Write out the body of each kernel whose schedule names the instruction."""
     collectives = [c for c in module.walk() if isinstance(c, CollectiveOp)]
     for collective in collectives:
-        if SCHEDULE in collective.attributes or isinstance(collective.body.block.last_op, PackOp):
+        last = collective.body.block.last_op
+        if SCHEDULE in collective.attributes or isinstance(last, PackOp | AttentionOp):
             continue
         root = scheduled_root(collective)
         if root is None:
@@ -72,11 +81,15 @@ def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: 
             _lower(pass_name, module, collective, root, schedule, core)
 
 
-def lower_packs(pass_name: str, module: ModuleOp) -> None:
-    """Write out the body of each kernel that packs an operand into fragments."""
+def lower_packs(pass_name: str, module: ModuleOp, for_attention: bool = False) -> None:
+    """
+    Write out the body of each kernel that packs an operand into fragments.
+
+    What is packed for an attention is lowered with it, as which element lies where is decided anew.
+    """
     for collective in [c for c in module.walk() if isinstance(c, CollectiveOp)]:
         op = collective.body.block.last_op
-        if isinstance(op, PackOp):
+        if isinstance(op, PackOp) and (FOR_ATTENTION in op.attributes) == for_attention:
             made = plan_packing(op.source, op.packing, target_of(module, pass_name))
             source, destination = op.source, op.destination
             builder, after = builder_in_place_of(collective)

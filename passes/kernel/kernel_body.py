@@ -23,6 +23,7 @@ from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
+    AttentionOp,
     CollectiveOp,
     DispatchOp,
     PackedViewOp,
@@ -206,9 +207,13 @@ class KernelBody:
                 self._fill(self._of(op.input), op.result)
             case PackOp(result=result) if result is not None:
                 place = self._place(result)
-                self.ops.append(PackOp(self._of(op.source), place, op.packing))
+                made = PackOp(self._of(op.source), place, op.packing)
+                made.attributes.update(op.attributes)
+                self.ops.append(made)
             case PackedViewOp():
                 self._packed(op)
+            case AttentionOp(result=result) if result is not None:
+                self._attention(op, self._place(result))
             case tensor.PadOp() if padding_of(op) is not None:
                 self._padded(op)
             case LinalgStructuredOperation():
@@ -242,6 +247,14 @@ class KernelBody:
         view = PackedViewOp(source, op.packing, buffer_type(op.result.type, STORAGE_BUFFER))
         self.ops.append(view)
         self._memory[op.result] = view.result
+
+    def _attention(self, op: AttentionOp, place: SSAValue) -> None:
+        made = AttentionOp.create(
+            operands=[*(self._of(value) for value, _ in op.inputs), place],
+            properties=op.properties,
+            attributes=op.attributes,
+        )
+        self.ops.append(made)
 
     def _outputs(self, op: LinalgStructuredOperation) -> list[SSAValue]:
         """The results' memory, with the elements that the operation updates already in it."""

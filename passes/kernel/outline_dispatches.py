@@ -35,6 +35,8 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
+    AttentionAttr,
+    AttentionOp,
     ContractionAttr,
     DispatchOp,
     LoopsAttr,
@@ -46,6 +48,7 @@ from xdsl_spirv.passes.graph.local_sizes import SizeCode
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
 from xdsl_spirv.passes.kernel.loops_body import LoopsBody, loops_name
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.packing import plan_packing
@@ -78,6 +81,9 @@ class OutlineDispatchesPass(ModulePass):
                 shape = _Shape(packing.grid, (packing.invocations, 1, 1))
                 _launch(dispatch, KernelBody(dispatch, None), _pack_name(pack), shape, kernels)
                 continue
+            if (attention := _attention(dispatch)) is not None:
+                self._outline_attention(dispatch, attention, target, kernels)
+                continue
             loops = dispatch.attributes.get(SCHEDULE)
             if isinstance(loops, LoopsAttr):
                 self._outline_loops(dispatch, loops, kernels)
@@ -106,6 +112,24 @@ class OutlineDispatchesPass(ModulePass):
                 )
             )
 
+    def _outline_attention(
+        self, dispatch: DispatchOp, op: AttentionOp, target: Target, kernels: _Kernels
+    ) -> None:
+        schedule = op.attributes.get(SCHEDULE)
+        if not isinstance(schedule, AttentionAttr):
+            refuse(self.name, op, "it has no #schedule.attention: run assign-schedule")
+        made = AttentionPlan(op, schedule, target)
+        try:
+            check_attention(made)
+            body = KernelBody(dispatch, None)
+        except ScheduleDoesNotFit as error:
+            refuse(self.name, op, str(error))
+        except Unplaced as error:
+            refuse(self.name, error.op, str(error))
+        sizes = "x".join(map(str, (op.batch, *op.extents)))
+        shape = _Shape(made.grid, (made.invocations, 1, 1))
+        _launch(dispatch, body, f"attention_{sizes}", shape, kernels)
+
     def _outline_loops(self, dispatch: DispatchOp, loops: LoopsAttr, kernels: _Kernels) -> None:
         try:
             body = LoopsBody(dispatch, loops)
@@ -131,6 +155,11 @@ class OutlineDispatchesPass(ModulePass):
 def _pack(dispatch: DispatchOp) -> PackOp | None:
     """What a dispatch packs into fragments, if that is what it does."""
     return next((op for op in dispatch.body.block.ops if isinstance(op, PackOp)), None)
+
+
+def _attention(dispatch: DispatchOp) -> AttentionOp | None:
+    """The attention that a dispatch computes, if that is what it does."""
+    return next((op for op in dispatch.body.block.ops if isinstance(op, AttentionOp)), None)
 
 
 def _pack_name(pack: PackOp) -> str:

@@ -21,6 +21,8 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
+    AttentionAttr,
+    AttentionOp,
     ContractionAttr,
     DirectAttr,
     DispatchOp,
@@ -31,6 +33,11 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.attention import (
+    AttentionPlan,
+    check_attention,
+    choose_attention,
+)
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     NotAContraction,
@@ -94,9 +101,24 @@ class AssignSchedulePass(ModulePass):
                 continue
             self._assign(contraction, target)
         for each in op.walk():
+            if isinstance(each, AttentionOp):
+                self._assign_attention(each, target)
+        for each in op.walk():
             if isinstance(each, DispatchOp) and SCHEDULE not in each.attributes:
                 if not any(map(_needs_none, each.body.walk())):
                     each.attributes[SCHEDULE] = choose_loops(each, target, self.name)
+
+    def _assign_attention(self, op: AttentionOp, target: Target) -> None:
+        given = op.attributes.get(SCHEDULE)
+        try:
+            if given is None:
+                op.attributes[SCHEDULE] = choose_attention(op, target)
+            elif isinstance(given, AttentionAttr):
+                check_attention(AttentionPlan(op, given, target))
+            else:
+                refuse(self.name, op, f"its schedule {given} is not a #schedule.attention")
+        except ScheduleDoesNotFit as error:
+            refuse(self.name, op, str(error))
 
     def _assign(self, contraction: Contraction, target: Target) -> None:
         op = contraction.op

@@ -87,6 +87,7 @@ GROUP: tuple[type[Operation], ...] = (
     group.GroupNonUniformSMaxOp,
     group.GroupNonUniformUMaxOp,
     group.GroupNonUniformFMaxOp,
+    group.GroupNonUniformAnyOp,
 )
 
 
@@ -347,6 +348,7 @@ HANDLERS: dict[type[Operation], Convert] = {
     memref.StoreOp: store,
     FlatViewOp: flat_view,
     ElementPtrOp: element_ptr,
+    ControlBarrierOp: same,
     **dict.fromkeys(GROUP, same),
     **dict.fromkeys(ON_MATRICES, same),
     CooperativeMatrixLoadOp: same,

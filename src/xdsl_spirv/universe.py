@@ -29,6 +29,10 @@ DIALECTS = {
 PASSES: dict[str, str] = {
     "own-results": "passes.graph.own_results:OwnResultsPass",
     "unroll-host-loops": "passes.graph.unroll_host_loops:UnrollHostLoopsPass",
+    "attention-to-cooperative-matrix": (
+        "passes.kernel.attention_to_cooperative_matrix:AttentionToCooperativeMatrixPass"
+    ),
+    "form-attention": "passes.graph.form_attention:FormAttentionPass",
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
     "form-dispatches": "passes.graph.form_dispatches:FormDispatchesPass",
     "linalg-quantized-to-contraction": (

@@ -1,0 +1,262 @@
+"""
+Fused attention on a Vulkan device, in GPU time, beside PyTorch on the same device in the same run.
+
+    python benchmarks/attention.py --target nvidia-h200 -o benchmarks/results/h200-attention.json
+
+Each case is compiled (by the default schedule, and by every one of `--schedules`), run on random
+data, compared with a reference, and timed: the device warms up for 150 ms, then the median of
+single runs is taken from GPU timestamps (burst, not sustained). `pack_ms` is what bringing queries,
+keys and values into fragments takes, `ms` the attention itself; `tflops` counts the attention
+alone, `tflops_with_packing` both. A causal case is counted as if nothing were masked, half of which
+is work. PyTorch is `scaled_dot_product_attention`, timed by events.
+
+The reference is the formula in binary64 (or binary32 on PyTorch's device). The bound is that of
+docs/numerics.md for the fused kernel: scores in f32, powers rounded to 16 bits, sums in f32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
+from xdsl_spirv.runtime.attention_workloads import AttentionWorkload
+from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
+from xdsl_spirv.runtime.vulkan import open_isolated
+
+torch: Any
+try:
+    import torch
+
+    CUDA = torch.cuda.is_available()
+except ImportError:
+    torch = None
+    CUDA = False
+
+WARM_UP = 0.15
+"""Seconds before each timing."""
+
+U = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23}
+"""The largest relative error of a rounding, truncation included."""
+
+
+def name_of(case: AttentionWorkload) -> str:
+    sizes = f"{case.batch}x{case.heads}x{case.m}x{case.n} head {case.d}"
+    mask = "" if case.mask == "none" else f" {case.mask}"
+    return f"attention {sizes} {case.type}{mask}"
+
+
+def cases() -> list[AttentionWorkload]:
+    found: list[AttentionWorkload] = []
+    for type in ("f16", "bf16"):
+        for head in (64, 128):
+            plain = AttentionWorkload(4, 16, 2048, 2048, head, head, type, out=type)
+            found += [plain, replace(plain, mask="causal")]
+    odd = AttentionWorkload(4, 16, 2000, 2039, 64, 64)
+    return [*found, odd, AttentionWorkload(1, 12, 256, 256, 64, 64)]
+
+
+def small() -> list[AttentionWorkload]:
+    """What a software driver does in seconds, to try the script on."""
+    plain = AttentionWorkload(1, 2, 64, 64, 16, 16)
+    return [plain, replace(plain, mask="causal"), replace(plain, m=50, n=45, mask="scores")]
+
+
+def compiled(case: AttentionWorkload, target: str, schedule: str | None) -> Any:
+    """The program; `schedule` is put on its attention."""
+    ctx: Context = context()
+    module = parse_text(case.text(), name_of(case), ctx)
+    passes = Universe.get_multiverse().all_passes
+    spec = f"linalg-to-contraction,form-attention{{target={target}}}"
+    PassPipeline.parse_spec(passes, spec).apply(ctx, module)
+    found = [op for op in module.walk() if isinstance(op, AttentionOp)]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} attentions were found")
+    if schedule is not None:
+        found[0].attributes[SCHEDULE] = Parser(ctx, schedule).parse_attribute()
+    return compile_module(module, target)
+
+
+def reference(case: AttentionWorkload, inputs: dict[str, Any]) -> tuple[Any, Any, float]:
+    """The result, the same with |v|, and the largest error of a score."""
+    if CUDA:
+        torch.backends.cuda.matmul.allow_tf32 = False
+        wide = {name: torch.from_numpy(x.astype(np.float32)).cuda() for name, x in inputs.items()}
+        module: Any = torch
+    else:
+        wide = {name: x.astype(np.float64) for name, x in inputs.items()}
+        module = np
+    q, k, v = wide["q"], wide["k"], wide["v"]
+    exact: list[Any] = []
+    absolute: list[Any] = []
+    for batch in range(case.batch):
+        scores = module.matmul(q[batch], k[batch].swapaxes(1, 2)) * case.scale
+        if "mask" in wide:
+            scores = scores + wide["mask"][batch]
+        if case.mask == "causal":
+            ones = module.ones((case.m, case.n), dtype=bool)
+            hidden = module.triu(ones, case.causal_offset + 1)
+            if CUDA:
+                scores = scores.masked_fill(hidden.cuda(), -float("inf"))
+            else:
+                scores = np.where(hidden, -np.inf, scores)
+        p = _softmax(scores)
+        exact.append(_numpy(module.matmul(p, v[batch])))
+        absolute.append(_numpy(module.matmul(p, abs(v[batch]))))
+    longest = [float(_numpy((x * x).sum(-1)).max()) ** 0.5 for x in (q, k)]
+    error = (case.d + 2) * U["f32"] * case.scale * longest[0] * longest[1]
+    return np.stack(exact), np.stack(absolute), error
+
+
+def _softmax(scores: Any) -> Any:
+    if CUDA:
+        return torch.softmax(scores, -1)
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _numpy(value: Any) -> Any:
+    return value.double().cpu().numpy() if CUDA else value
+
+
+def within(case: AttentionWorkload, found: Any, inputs: dict[str, Any]) -> tuple[bool, float]:
+    """Whether every element is, and the largest error as a part of what is allowed."""
+    exact, absolute, off = reference(case, inputs)
+    relative = np.expm1(2 * off) + U[case.type] + 2 * (case.n + 16) * U["f32"]
+    if CUDA:
+        relative += np.expm1(2 * off) + 2 * (case.n + 16) * U["f32"]
+    allowed = relative * absolute + U[case.out] * np.abs(exact) + 2.0**-24
+    error = np.abs(found.astype(np.float64) - exact)
+    same = np.isnan(found) & np.isnan(exact)
+    share = np.where(same, 0.0, error / allowed)
+    worst = float(np.where(np.isnan(share), np.inf, share).max())
+    return worst <= 1.0, worst
+
+
+def torch_ms(case: AttentionWorkload, inputs: dict[str, Any]) -> float | None:
+    """PyTorch's own kernel for the same, by its events; None where it has none."""
+    if not CUDA:
+        return None
+    kind = {"f16": torch.float16, "bf16": torch.bfloat16}[case.type]
+    q, k, v, *mask = (
+        torch.from_numpy(x.astype(np.float32)).cuda().to(kind) for x in inputs.values()
+    )
+    given = {"attn_mask": mask[0]} if mask else {"is_causal": case.mask == "causal"}
+
+    def run() -> Any:
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return attend(q, k, v, scale=case.scale, **given)
+
+    run()
+    end = time.monotonic() + WARM_UP
+    while time.monotonic() < end:
+        run()
+        torch.cuda.synchronize()
+    times: list[float] = []
+    for _ in range(25):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return statistics.median(times)
+
+
+def measure(
+    device: Any, case: AttentionWorkload, target: str, schedule: str | None, inputs: Any
+) -> dict[str, Any]:
+    record: dict[str, Any] = {"case": name_of(case), "schedule": schedule or "default"}
+    try:
+        begin = time.perf_counter()
+        program = compiled(case, target, schedule)
+        record["compile_s"] = round(time.perf_counter() - begin, 3)
+        (result,) = device.execute(program, inputs).values()
+        record["ok"], share = within(case, result, inputs)
+        record["share_of_bound"] = round(share, 4)
+        *packs, last = device.times(program, 15, WARM_UP)
+    except Exception as error:
+        record["error"] = f"{type(error).__name__}: {error}"[:300]
+        return record
+    pack = sum(each.median for each in packs)
+    record["pack_ms"] = round(pack / 1e6, 5)
+    record["ms"] = round(last.median / 1e6, 5)
+    record["best_ms"] = round(min(last.nanoseconds) / 1e6, 5)
+    record["tflops"] = round(case.flops / last.median / 1e3, 2)
+    record["tflops_with_packing"] = round(case.flops / (last.median + pack) / 1e3, 2)
+    return record
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="nvidia-h200")
+    parser.add_argument("--device", default="vulkan")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--small", action="store_true", help="small cases only")
+    parser.add_argument("--schedules", type=Path, help='JSON: ["#schedule.attention<...>", ...]')
+    parser.add_argument("--seconds", type=float, default=540, help="begin nothing after this")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args(arguments)
+    schedules: list[str | None] = [None]
+    if options.schedules:
+        schedules += json.loads(options.schedules.read_text())
+    chosen = [
+        case for case in (small if options.small else cases)() if options.only in name_of(case)
+    ]
+    begin = time.monotonic()
+    records: list[dict[str, Any]] = []
+    device = open_isolated(options.device)
+    name = device.info.name if hasattr(device, "info") else options.device
+    for case in chosen:
+        inputs = case.inputs(np.random.default_rng(1))
+        peer = torch_ms(case, inputs)
+        for schedule in schedules:
+            if time.monotonic() - begin > options.seconds:
+                break
+            record = measure(device, case, options.target, schedule, inputs)
+            if peer is not None:
+                record["torch_ms"] = round(peer, 5)
+                record["torch_tflops"] = round(case.flops / peer / 1e9, 2)
+            records.append(record)
+            print(json.dumps(record), flush=True)
+            if "error" in record:
+                device.close()
+                device = open_isolated(options.device)
+        _write(options.output, options.target, name, records)
+    return 0 if all(record.get("ok") for record in records) else 1
+
+
+def _write(path: Path | None, target: str, device: str, records: Iterable[Any]) -> None:
+    if path is None:
+        return
+    document = {
+        "what": (__doc__ or "").strip().splitlines()[0],
+        "date": datetime.date.today().isoformat(),
+        "target": target,
+        "device": device,
+        "torch": getattr(torch, "__version__", None),
+        "records": list(records),
+    }
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        json.dump(document, file, indent=1)
+    Path(file.name).replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

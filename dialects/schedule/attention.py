@@ -1,0 +1,308 @@
+"""
+Scaled dot-product attention as one operation, and how it is to be computed, as data in the IR.
+
+Scores, softmax and values are three loops nests of which the first two make a matrix that nobody
+else reads; as one operation it need never exist. What it means is written once, here, in the
+operation's docstring; the interpreter, the error bound and the lowering follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    Float32Type,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    opt_result_def,
+    prop_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.schedule.attributes import InstructionAttr
+
+Shaped = TensorType | MemRefType
+
+FOR_ATTENTION = "for_attention"
+"""The attribute of a `schedule.pack` whose result an attention reads."""
+
+PATHS = ("rows", "direct")
+"""Where a subgroup reads fragments: from the operand as it lies, or packed into fragments."""
+
+RESCALE = ("always", "seldom")
+
+LOOPS = ("m", "n", "d", "e")
+"""The loops after those of the batch: queries, keys, the head of queries and keys, of values."""
+
+
+@irdl_attr_definition
+class AttentionAttr(ParametrizedAttribute):
+    """
+    The schedule of an attention.
+
+    A workgroup computes `query_tile` rows of the result, each of its `subgroups` as many of them;
+    keys are taken `key_tile` at a time. `q`, `k` and `v` say where fragments come from: `rows`, by
+    cooperative loads from the operand as it lies, or `direct`, packed. With `rescale = seldom` a
+    row's maximum is replaced, and what was summed so far rescaled, only when scores exceed it by
+    more than a few powers of two; with `always` for each tile of keys.
+
+        #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
+          instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
+    """
+
+    name = "schedule.attention"
+    query_tile: IntAttr
+    key_tile: IntAttr
+    subgroups: IntAttr
+    instruction: InstructionAttr
+    q: StringAttr
+    k: StringAttr
+    v: StringAttr
+    rescale: StringAttr
+
+    def __init__(
+        self,
+        query_tile: int,
+        key_tile: int,
+        subgroups: int,
+        instruction: InstructionAttr,
+        paths: tuple[str, str, str] = ("direct", "direct", "direct"),
+        rescale: str = "seldom",
+    ):
+        super().__init__(
+            IntAttr(query_tile),
+            IntAttr(key_tile),
+            IntAttr(subgroups),
+            instruction,
+            *map(StringAttr, paths),
+            StringAttr(rescale),
+        )
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """Of the queries, keys and values."""
+        return self.q.data, self.k.data, self.v.data
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result that a subgroup computes."""
+        return self.query_tile.data // self.subgroups.data
+
+    @property
+    def strips(self) -> int:
+        """The same in fragments."""
+        return self.rows // self.instruction.sizes[0]
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        names = ("query_tile", "key_tile", "subgroups", "instruction", "q", "k", "v", "rescale")
+        found: dict[str, Attribute] = dict.fromkeys(("q", "k", "v"), StringAttr("direct"))
+        found["rescale"] = StringAttr("seldom")
+        start = parser.pos
+
+        def parse_field() -> None:
+            at = parser.pos
+            key = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            if key in names[:3]:
+                found[key] = IntAttr(parser.parse_integer(allow_boolean=False))
+            elif key == "instruction":
+                found[key] = InstructionAttr.parse_bare(parser)
+            elif key in names:
+                found[key] = StringAttr(parser.parse_identifier())
+            else:
+                parser.raise_error(f"{key!r} is not one of {', '.join(names)}", at, parser.pos)
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
+        missing = [name for name in names if name not in found]
+        if missing:
+            parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
+        return [found[name] for name in names]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(
+                f"query_tile = {self.query_tile.data}, key_tile = {self.key_tile.data}, "
+                f"subgroups = {self.subgroups.data}, instruction = "
+            )
+            self.instruction.print_bare(printer)
+            q, k, v = self.paths
+            printer.print_string(f", q = {q}, k = {k}, v = {v}, rescale = {self.rescale.data}")
+
+    def verify(self) -> None:
+        for name in ("query_tile", "key_tile", "subgroups"):
+            value: IntAttr = getattr(self, name)
+            if value.data < 1:
+                raise VerifyException(f"{name} is {value.data}, must be at least 1")
+        for name, value in zip("qkv", self.paths, strict=True):
+            if value not in PATHS:
+                raise VerifyException(f"{name} is {value}, not one of {', '.join(PATHS)}")
+        if self.rescale.data not in RESCALE:
+            raise VerifyException(
+                f"rescale is {self.rescale.data}, not one of {', '.join(RESCALE)}"
+            )
+        if self.instruction.kind.data != "coopmat":
+            raise VerifyException("the instruction of an attention is a coopmat")
+        m, n, k = self.instruction.sizes
+        unit = m * self.subgroups.data
+        if self.query_tile.data % unit:
+            raise VerifyException(
+                f"query_tile = {self.query_tile.data} is not a multiple of {unit} (subgroups x "
+                f"instruction): {max(unit, self.query_tile.data // unit * unit)} would be"
+            )
+        for size in (n, k):
+            if self.key_tile.data % size:
+                raise VerifyException(
+                    f"key_tile = {self.key_tile.data} is not a multiple of the instruction's {size}"
+                )
+
+
+@irdl_op_definition
+class AttentionOp(IRDLOperation):
+    """
+    out[b, m, e] = sum over n of p[b, m, n] * v[b, n, e], where p = softmax over n of
+
+        s[b, m, n] = scale * (sum over d of q[b, m, d] * k[b, n, d]) + mask[b, m, n]
+
+    `loops` are the sizes of the batch's loops, then of m, n, d and e; `maps` lead from them to the
+    dimensions of q, k, v, the result and, if there is one, the mask. With `causal = c` the scores
+    with n > m + c are -inf. The softmax of a row of which every score is -inf is NaN, as the
+    formula has it; with `nan_to_zero` every p that is NaN is 0.
+
+    Scores and softmax are f32 at least; p is rounded to v's element type before it multiplies. On
+    memrefs there is no result.
+    """
+
+    name = "schedule.attention"
+    query = operand_def(Shaped)
+    key = operand_def(Shaped)
+    value = operand_def(Shaped)
+    mask = opt_operand_def(Shaped)
+    out = operand_def(Shaped)
+    loops = prop_def(DenseArrayBase.constr(i64))
+    maps = prop_def(ArrayAttr[AffineMapAttr])
+    scale = prop_def(FloatAttr[Float32Type])
+    causal = opt_prop_def(IntegerAttr)
+    nan_to_zero = opt_prop_def(UnitAttr)
+    result = opt_result_def(TensorType)
+
+    assembly_format = (
+        "$query `,` $key `,` $value (`mask` $mask^)? `into` $out `loops` `=` $loops `maps` `=` "
+        "$maps `scale` `=` $scale (`causal` `=` $causal^)? (`nan_to_zero` $nan_to_zero^)? "
+        "attr-dict `:` type($query) `,` type($key) `,` type($value) (`,` type($mask)^)? `into` "
+        "type($out) (`->` type($result)^)?"
+    )
+
+    def __init__(
+        self,
+        operands: tuple[SSAValue, SSAValue, SSAValue, SSAValue | None],
+        out: SSAValue,
+        loops: Sequence[int],
+        maps: Sequence[AffineMap],
+        scale: float,
+        causal: int | None = None,
+        nan_to_zero: bool = False,
+    ):
+        """`operands` are the queries, keys, values and the mask."""
+        query, key, value, mask = operands
+        tensor = isinstance(out.type, TensorType)
+        super().__init__(
+            operands=[query, key, value, [] if mask is None else [mask], out],
+            properties={
+                "loops": DenseArrayBase.from_list(i64, list(loops)),
+                "maps": ArrayAttr(map(AffineMapAttr, maps)),
+                "scale": FloatAttr(scale, Float32Type()),
+                "causal": None if causal is None else IntegerAttr(causal, i64),
+                "nan_to_zero": UnitAttr() if nan_to_zero else None,
+            },
+            result_types=[[out.type] if tensor else []],
+        )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of all loops."""
+        return tuple(self.loops.get_values())
+
+    @property
+    def batch(self) -> int:
+        """How many matrices of scores there are."""
+        return prod(self.sizes[: -len(LOOPS)])
+
+    @property
+    def extents(self) -> tuple[int, int, int, int]:
+        """Queries, keys, elements of a query or key, of a value."""
+        m, n, d, e = self.sizes[-len(LOOPS) :]
+        return m, n, d, e
+
+    @property
+    def offset(self) -> int | None:
+        """`causal`'s number."""
+        return None if self.causal is None else self.causal.value.data
+
+    @property
+    def inputs(self) -> list[tuple[SSAValue, AffineMap]]:
+        """Queries, keys, values and perhaps the mask, each with its map."""
+        values = [self.query, self.key, self.value, *([self.mask] if self.mask else [])]
+        maps = [each.data for each in self.maps]
+        return list(zip(values, [*maps[:3], *maps[4:]], strict=True))
+
+    @property
+    def result_map(self) -> AffineMap:
+        return self.maps.data[3].data
+
+    def verify_(self) -> None:
+        if len(self.sizes) < len(LOOPS) or any(size < 1 for size in self.sizes):
+            raise VerifyException(f"loops are those of a batch, {', '.join(LOOPS)}, all positive")
+        if len(self.maps) != (5 if self.mask else 4):
+            raise VerifyException("maps are those of q, k, v, the result and the mask if any")
+        if (self.result is not None) != isinstance(self.out.type, TensorType):
+            raise VerifyException("it has a result if it writes a tensor, and only then")
+        batch = len(self.sizes) - len(LOOPS)
+        m, n, d, e = range(batch, batch + len(LOOPS))
+        foreign = ({n, e}, {m, e}, {m, d}, {n, d}, {d, e})
+        names = ("q", "k", "v", "the result", "the mask")
+        values = (self.query, self.key, self.value, self.out, self.mask)
+        for name, value, map, never in zip(names, values, self.maps, foreign, strict=False):
+            assert value is not None
+            _check_map(name, value.type, map.data, self.sizes, never)
+
+
+def _check_map(
+    name: str, type: Attribute, map: AffineMap, sizes: Sequence[int], never: set[int]
+) -> None:
+    assert isinstance(type, TensorType | MemRefType)
+    shape = type.get_shape()
+    if DYNAMIC_INDEX in shape:
+        raise VerifyException(f"{name} has the dynamic shape of {type}")
+    if map.num_dims != len(sizes) or len(map.results) != len(shape):
+        raise VerifyException(f"{map} does not lead from {len(sizes)} loops to {type}")
+    used = {loop for loop, yes in enumerate(map.used_dims_bit_vector()) if yes}
+    if used & never:
+        loops = ", ".join(LOOPS[loop - len(sizes) + len(LOOPS)] for loop in sorted(never))
+        raise VerifyException(f"{name} cannot depend on {loops}: {map}")
+    last = map.eval([size - 1 for size in sizes], [])
+    if any(index >= size for index, size in zip(last, shape, strict=True)):
+        raise VerifyException(f"{map} leads outside {type} in {name}")

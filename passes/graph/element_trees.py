@@ -1,0 +1,364 @@
+"""
+What an element of a tensor is computed from, as a tree: recognition by meaning, not by spelling.
+
+Front ends write one formula in many ways: with or without reshapes between its parts, one operation
+to a `linalg.generic` or several, broadcasts spelled out or not. Here an element is an expression of
+elements of other tensors, found by walking back through whatever computes element by element, moves
+elements, or reduces along one loop. Where an element stands is a place: for each dimension the
+pieces of loops that make up its index. Reshapes cut pieces or join them, so that no division is
+ever needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+
+from xdsl_spirv.passes.graph.pointwise import (
+    SCALAR_DIALECTS,
+    body_ops,
+    is_permutation,
+    is_pointwise,
+    is_static,
+    moves_only,
+    sizes,
+)
+
+MOST_NODES = 400
+"""A formula longer than that is no part of a pattern."""
+
+
+class NotTraced(ValueError):
+    """An element has no form as a tree."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """(`loop` // `divisor`) % `size`: a whole loop, or what a reshape cut from it."""
+
+    loop: str
+    divisor: int
+    size: int
+
+
+Index: TypeAlias = tuple[Piece, ...]
+"""An index put together of pieces, outermost first; 0 if there are none."""
+
+Place: TypeAlias = tuple[Index, ...]
+"""An index for each dimension."""
+
+
+def whole(loop: str, size: int) -> Index:
+    """The index that a loop counts."""
+    return joined([Piece(loop, 1, size)])
+
+
+def joined(pieces: Sequence[Piece]) -> Index:
+    """Pieces without those of one place, and with neighbours that were one piece made one."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if piece.size == 1:
+            continue
+        if found and found[-1].loop == piece.loop:
+            last = found[-1]
+            if last.divisor == piece.divisor * piece.size:
+                found[-1] = Piece(piece.loop, piece.divisor, piece.size * last.size)
+                continue
+        found.append(piece)
+    return tuple(found)
+
+
+def cut(index: Index, shape: Sequence[int]) -> list[Index]:
+    """An index of as many places as `shape` has, taken apart into one for each of its sizes."""
+    rest = list(index)
+    found: list[Index] = []
+    for size in reversed(shape):
+        taken: list[Piece] = []
+        while size > 1:
+            if not rest:
+                raise NotTraced("a constant index is reshaped")
+            last = rest.pop()
+            if last.size > size:
+                if last.size % size:
+                    raise NotTraced("a reshape cuts a loop unevenly")
+                rest.append(Piece(last.loop, last.divisor * size, last.size // size))
+                last = Piece(last.loop, last.divisor, size)
+            if size % last.size:
+                raise NotTraced("a reshape cuts a loop unevenly")
+            taken.insert(0, last)
+            size //= last.size
+        found.insert(0, joined(taken))
+    return found
+
+
+@dataclass(frozen=True)
+class Node:
+    """
+    An element: `element` of a tensor (`detail` is the tensor and the place), a `number`, the
+    `index` of a loop, a `reduction` of its child (`detail` is the operation's name and where it
+    starts), or what an operation of a body makes of its children.
+
+    `value` is the tensor whose element it is, if it is one, and `place` where.
+    """
+
+    kind: str
+    detail: Any
+    children: tuple[Node, ...] = ()
+    value: SSAValue | None = field(default=None, compare=False)
+    place: Place = field(default=(), compare=False)
+
+
+RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp)
+
+Reshape: TypeAlias = tensor.CollapseShapeOp | tensor.ExpandShapeOp
+
+
+def _groups(op: Reshape) -> list[list[int]]:
+    return [[int(i.value.data) for i in group] for group in op.reassociation]
+
+
+def before_reshape(op: Reshape, place: Place) -> Place:
+    """Where an element of the result is in the operand."""
+    collapses = isinstance(op, tensor.CollapseShapeOp)
+    return _regrouped(place, _groups(op), sizes(op.operands[0].type) if collapses else None)
+
+
+def after_reshape(op: Reshape, place: Place) -> Place:
+    """Where an element of the operand is in the result."""
+    expands = isinstance(op, tensor.ExpandShapeOp)
+    return _regrouped(place, _groups(op), sizes(op.results[0].type) if expands else None)
+
+
+def _regrouped(place: Place, groups: list[list[int]], shape: Sequence[int] | None) -> Place:
+    """Each index cut into its group's sizes of `shape`, or, without one, the groups' joined."""
+    if shape is None:
+        return tuple(joined([p for axis in group for p in place[axis]]) for group in groups)
+    found: list[Index] = []
+    for index, group in zip(place, groups, strict=True):
+        found += cut(index, [shape[axis] for axis in group])
+    return tuple(found)
+
+
+def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
+    """The place that a map leads to."""
+    found: list[Index] = []
+    for expression in map.results:
+        match expression:
+            case AffineDimExpr(position=position) if loops[position] is not None:
+                found.append(loops[position] or ())
+            case AffineConstantExpr(value=0):
+                found.append(())
+            case _:
+                raise NotTraced(f"an operand is read at {expression}")
+    return tuple(found)
+
+
+def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
+    """What the loops are where a map leads to a place; None for those that it leaves open."""
+    loops: list[Index | None] = [None] * map.num_dims
+    for expression, index in zip(map.results, place, strict=True):
+        if isinstance(expression, AffineDimExpr):
+            loops[expression.position] = index
+    return loops
+
+
+def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
+    """The tensor behind what only moves elements, and the place there."""
+    while isinstance(owner := value.owner, Operation):
+        if isinstance(owner, RESHAPES):
+            value, place = owner.operands[0], before_reshape(owner, place)
+        elif _moves(owner):
+            read, write = (each.data for each in owner.get_indexing_maps())
+            value, place = owner.inputs[0], through(read, loops_at(write, place))
+        else:
+            break
+    return value, place
+
+
+def _moves(op: Operation) -> bool:
+    """Whether it yields its one input: a transposition or a broadcast of a tensor."""
+    if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or not moves_only(op):
+        return False
+    last = op.body.block.last_op
+    assert last is not None
+    one = len(op.inputs) == 1 and isinstance(op.inputs[0].type, TensorType)
+    return one and last.operands[0] is op.body.block.args[0]
+
+
+class Trees:
+    """
+    Trees of elements, in which reductions run along `reduced`, one loop of a known name.
+
+    `visited` are the operations that were walked through.
+    """
+
+    def __init__(self, reduced: Index):
+        self.reduced = reduced
+        self.visited: set[Operation] = set()
+        self._known: dict[tuple[SSAValue, Place], Node] = {}
+        self._count = 0
+
+    def element(self, value: SSAValue, place: Place) -> Node:
+        """The element of a tensor at a place."""
+        key = value, place
+        if key not in self._known:
+            found = self._element(value, place)
+            self._known[key] = replace(found, value=value, place=place)
+        return self._known[key]
+
+    def _node(self, kind: str, detail: Any, children: Sequence[Node] = ()) -> Node:
+        self._count += 1
+        if self._count > MOST_NODES:
+            raise NotTraced("the formula is too long")
+        return Node(kind, detail, tuple(children))
+
+    def _element(self, value: SSAValue, place: Place) -> Node:
+        owner = value.owner
+        number = number_of(value)
+        if number is not None:
+            return self._node("number", number)
+        if isinstance(owner, RESHAPES):
+            self.visited.add(owner)
+            return self.element(owner.operands[0], before_reshape(owner, place))
+        if isinstance(owner, linalg.ops.GenericOp) and _is_formula(owner):
+            self.visited.add(owner)
+            *_, write = owner.get_indexing_maps()
+            loops = loops_at(write.data, place)
+            if all(str(each.data) == "parallel" for each in owner.get_iterator_types()):
+                return self._body(owner, loops)
+            return self._reduction(owner, loops, place)
+        return self._node("element", (value, place))
+
+    def _inputs(self, op: linalg.ops.GenericOp, loops: Sequence[Index | None]) -> list[Node]:
+        maps = op.get_indexing_maps()
+        return [
+            self.element(value, through(map.data, loops))
+            if isinstance(value.type, TensorType)
+            else self._scalar(value)
+            for value, map in zip(op.inputs, maps, strict=False)
+        ]
+
+    def _scalar(self, value: SSAValue) -> Node:
+        number = number_of(value)
+        if number is None:
+            raise NotTraced("a scalar is not known")
+        return self._node("number", number)
+
+    def _body(self, op: linalg.ops.GenericOp, loops: Sequence[Index | None]) -> Node:
+        block = op.body.block
+        known: dict[SSAValue, Node] = dict(zip(block.args, self._inputs(op, loops), strict=False))
+        for each in body_ops(block):
+            known[each.results[0]] = self._operation(each, known, loops)
+        last = block.last_op
+        assert last is not None
+        value = last.operands[0]
+        return known[value] if value in known else self._scalar(value)
+
+    def _operation(
+        self, op: Operation, known: dict[SSAValue, Node], loops: Sequence[Index | None]
+    ) -> Node:
+        if isinstance(op, linalg.ops.IndexOp):
+            return self._node("index", loops[op.dim.value.data])
+        if isinstance(op, arith.ConstantOp):
+            return self._scalar(op.result)
+        children = [known[v] if v in known else self._scalar(v) for v in op.operands]
+        detail = tuple(
+            (name, value) for name, value in sorted(op.properties.items()) if name != "fastmath"
+        )
+        return self._node(op.name, detail, children)
+
+    def _reduction(self, op: linalg.ops.GenericOp, loops: list[Index | None], place: Place) -> Node:
+        """`out = out . f(inputs)` along one loop: a reduction of f, wherever in it out stands."""
+        kinds = [str(each.data) for each in op.get_iterator_types()]
+        block = op.body.block
+        last = block.last_op
+        assert last is not None
+        combined = last.operands[0].owner
+        if kinds.count("reduction") != 1 or not isinstance(combined, Operation):
+            raise NotTraced("not a reduction along one loop")
+        if any(piece.loop == each.loop for i in place for piece in i for each in self.reduced):
+            raise NotTraced("a reduction inside a reduction")
+        if _steps(op, kinds.index("reduction")) != _size(self.reduced):
+            raise NotTraced("a reduction along another loop")
+        loops[kinds.index("reduction")] = self.reduced
+        out = block.args[-1]
+        others = [value for value in combined.operands if value is not out]
+        start = number_of(op.outputs[0])
+        if len(combined.operands) != 2 or len(others) != 1 or start is None:
+            raise NotTraced("not a reduction from a known number")
+        known: dict[SSAValue, Node] = dict(zip(block.args, self._inputs(op, loops), strict=False))
+        for each in body_ops(block):
+            if each is not combined:
+                known[each.results[0]] = self._operation(each, known, loops)
+        return self._node("reduction", (combined.name, start), [known[others[0]]])
+
+
+def _steps(op: linalg.ops.GenericOp, loop: int) -> int | None:
+    """How often a loop runs, from an input that names it."""
+    for value, map in zip(op.inputs, op.get_indexing_maps(), strict=False):
+        for axis, expression in enumerate(map.data.results):
+            if isinstance(expression, AffineDimExpr) and expression.position == loop:
+                return sizes(value.type)[axis]
+    return None
+
+
+def _size(index: Index) -> int:
+    size = 1
+    for piece in index:
+        size *= piece.size
+    return size
+
+
+def _is_formula(op: linalg.ops.GenericOp) -> bool:
+    """Whether its one result's elements are each computed by arithmetic, or by one reduction."""
+    if len(op.outputs) != 1 or len(op.results) != 1:
+        return False
+    if not all(is_static(value.type) for value in op.operands):
+        return False
+    parallel = all(str(each.data) == "parallel" for each in op.get_iterator_types())
+    *_, write = op.get_indexing_maps()
+    read = op.body.block.args[-1].first_use is not None
+    if parallel and (not is_permutation(write.data) or read):
+        return False
+    if not parallel and len(op.inputs) != 1:
+        return False
+    return all(
+        isinstance(each, linalg.ops.YieldOp | linalg.ops.IndexOp)
+        or (each.name.split(".")[0] in SCALAR_DIALECTS and not each.regions)
+        for each in op.body.block.ops
+    )
+
+
+def number_of(value: SSAValue) -> float | int | None:
+    """The number that a scalar or every element of a tensor is, if that is known."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return None
+    match owner:
+        case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
+            return _plain(next(dense.iter_attrs())) if dense.is_splat() else None
+        case arith.ConstantOp():
+            return _plain(owner.value)
+        case linalg.ops.FillOp():
+            return number_of(owner.inputs[0])
+        case tensor.SplatOp():
+            return number_of(owner.input)
+        case _:
+            return None
+
+
+def _plain(attribute: Attribute) -> float | int | None:
+    if isinstance(attribute, FloatAttr | IntegerAttr):
+        return attribute.value.data
+    return None

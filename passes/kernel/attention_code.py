@@ -1,0 +1,554 @@
+"""
+The code of an attention's kernel: scores, softmax and values, one tile of keys after the other.
+
+A subgroup goes through the keys with its own rows of queries. For each row it carries the greatest
+score m so far, the sum of the powers exp(s - m), and the result times that sum. When m grows, both
+are multiplied by exp(m_before - m). Sums stay spread over the components of a fragment until the
+end: only the maximum needs a whole row at once, and it only has to be near enough that no power
+leaves the range of f16. So with `rescale = seldom` a vote of the subgroup decides whether rows are
+looked at at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import inf, log2
+
+from xdsl.dialects import arith, gpu, math
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, FloatAttr, MemRefType, f16, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.spirv import arithmetic, conversion
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixMulAddOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.kernel.attention_operands import (
+    COLUMN_MAJOR,
+    ROW_MAJOR,
+    at_walk,
+    fragments_of,
+    stride_of,
+)
+from xdsl_spirv.passes.kernel.attention_scratch import Scratch
+from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.staging import WORKGROUP
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.plan import ceil_div
+
+LOWEST = -3.4028234663852886e38
+"""The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
+
+EXCESS = 8.0
+"""Powers of two that a score may exceed its row's maximum by: f16 holds 2^15, times head sums."""
+
+LOG2_E = log2(2.718281828459045)
+
+Fragment = SSAValue
+
+
+@dataclass
+class State:
+    """What the loop over keys carries: for each strip its maxima, sums, and part of the result."""
+
+    maxima: list[Fragment]
+    sums: list[Fragment]
+    results: list[list[Fragment]]
+
+    def flat(self) -> list[SSAValue]:
+        return [*self.maxima, *self.sums, *(each for row in self.results for each in row)]
+
+    @classmethod
+    def of(cls, values: Sequence[SSAValue], strips: int) -> State:
+        rest = list(values[2 * strips :])
+        columns = len(rest) // strips
+        results = [rest[i * columns : (i + 1) * columns] for i in range(strips)]
+        return cls(list(values[:strips]), list(values[strips : 2 * strips]), results)
+
+
+class AttentionCode:
+    """Writes the body of the kernel."""
+
+    def __init__(self, b: KernelBuilder, plan: AttentionPlan):
+        self.b, self.plan = b, plan
+        schedule = plan.schedule
+        self.m, self.n, self.k = schedule.instruction.sizes
+        self.strips, self.keys = schedule.strips, schedule.key_tile.data
+        self.accumulator = self._type(
+            self.m, self.n, f32, CooperativeMatrixUse.MatrixAccumulatorKHR
+        )
+        self.carrier = self._type(self.m, self.n, f16, CooperativeMatrixUse.MatrixAccumulatorKHR)
+        self.left = self._type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
+        tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
+        self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if plan.op.batch > 1 else 0
+        many = schedule.subgroups.data > 1
+        subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if many else 0
+        self.lane = b.at_top(gpu.LaneIdOp(), "lane")
+        self.row = b.plus(b.times(tile, schedule.query_tile.data), b.times(subgroup, schedule.rows))
+        self.scratch = Scratch(b, plan, subgroup, self.lane, self.accumulator)
+        # In units of the exponent of two where nothing is added to scores, so that one multiply-add
+        # makes the exponent of a raw score; else scores are scaled first.
+        scale = plan.op.scale.value.data
+        self.raw = plan.op.mask is None and scale > 0
+        self.unit = scale * LOG2_E if self.raw else LOG2_E
+        mask = plan.op.mask
+        self.mask = None
+        if mask is not None:
+            assert isinstance(mask.type, MemRefType)
+            self.mask = b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
+
+    def _type(
+        self, rows: int, columns: int, element: Attribute, use: CooperativeMatrixUse
+    ) -> CooperativeMatrixType:
+        return CooperativeMatrixType(rows, columns, element, Scope.Subgroup, use)
+
+    # Scalars and fragments
+
+    def number(self, value: float) -> SSAValue:
+        return self.b.constant(FloatAttr(value, f32))
+
+    def splat(self, value: float) -> Fragment:
+        """The number in every component."""
+        return self.b.at_top(ConstantOp(FloatAttr(value, f32), self.accumulator))
+
+    def parts(self, fragment: Fragment) -> list[SSAValue]:
+        """An invocation's components."""
+        count = range(self.plan.components)
+        return [self.b.add(CompositeExtractOp(fragment, [i])) for i in count]
+
+    def put(self, values: Sequence[SSAValue], fragment: Fragment) -> Fragment:
+        """The fragment with other components."""
+        for i, value in enumerate(values):
+            fragment = self.b.add(CompositeInsertOp(value, fragment, [i]))
+        return fragment
+
+    def both(self, kind: type[Operation], a: Fragment, b: Fragment) -> Fragment:
+        """An operation on every component."""
+        made = kind.create(operands=[a, b], result_types=[a.type])
+        return self.b.add(made)
+
+    def greater(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.b.add(arith.MaxnumfOp(a, b))
+
+    def power(self, exponent: SSAValue) -> SSAValue:
+        return self.b.add(math.Exp2Op(exponent))
+
+    # The walk over keys
+
+    def write(self) -> None:
+        """The whole body."""
+        b, plan = self.b, self.plan
+        self._count()
+        self.q = self._queries()
+        self.source_k = fragments_of(b, plan, "k", self.batch, self.lane)
+        self.source_v = fragments_of(b, plan, "v", self.batch, self.lane)
+
+        def lowest(number: Index) -> None:
+            for strip in range(self.strips):
+                at = b.plus(self.scratch.at_rows, b.plus(number, strip * self.m))
+                b.store(self.number(LOWEST), self.scratch.maxima, (at,))
+
+        self.scratch.each_row(lowest)
+        zero, low = self.splat(0.0), self.splat(LOWEST)
+        count = self.strips
+        state = State([low] * count, [zero] * count, [[zero] * plan.columns for _ in range(count)])
+        self._finish(self._walk(state))
+
+    def _walk(self, state: State) -> State:
+        """All tiles of keys: those that every row sees whole, then those at an edge."""
+        _, keys, _, _ = self.plan.op.extents
+        whole = keys // self.keys * self.keys
+        if self.plan.op.offset is None:
+            if whole:
+                state = self._tiles(0, whole, state, masked=False)
+            if whole < keys:
+                state = self._tile(whole, state, masked=True)
+            return state
+        b = self.b
+        seen = b.times(b.divided(self._seen(0), self.keys), self.keys)
+        seen = b.select(b.below(seen, whole), seen, whole)
+        last = b.plus(self._seen(self.plan.schedule.rows - 1), self.keys - 1)
+        end = b.times(b.divided(last, self.keys), self.keys)
+        most = ceil_div(keys, self.keys) * self.keys
+        end = b.select(b.below(end, most), end, most)
+        state = self._tiles(0, seen, state, masked=False)
+        return self._tiles(seen, end, state, masked=True)
+
+    def _seen(self, row: int) -> Index:
+        """How many keys a row of the subgroup may see, were there enough."""
+        b, offset = self.b, self.plan.op.offset
+        assert offset is not None
+        beyond = row + offset + 1
+        if beyond >= 0:
+            return b.plus(self.row, beyond)
+        none = b.below(self.row, -beyond)
+        return b.select(none, 0, b.plus(self.row, beyond))
+
+    def _tiles(self, lower: Index, upper: Index, state: State, masked: bool) -> State:
+        def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return self._tile(key, State.of(carried, self.strips), masked).flat()
+
+        found = self.b.loop(upper, self.keys, state.flat(), step, "key", lower)
+        return State.of(found, self.strips)
+
+    def _tile(self, key: Index, state: State, masked: bool) -> State:
+        scores = self._scores(key)
+        if not self.raw:
+            scores = self._scaled(scores, key)
+        if masked:
+            scores = [
+                [self._masked(each, strip, j, key) for j, each in enumerate(row)]
+                for strip, row in enumerate(scores)
+            ]
+        state = self._rescaled(scores, state)
+        self._powers(scores, state)
+        self._values(key, state)
+        return state
+
+    # Products
+
+    def _queries(self) -> list[list[Fragment]]:
+        """The subgroup's rows, which stay in registers."""
+        source = fragments_of(self.b, self.plan, "q", self.batch, self.lane)
+        first = self.b.divided(self.row, self.m)
+        return [
+            [source.load(self.b.plus(first, strip), step) for step in range(self.plan.steps)]
+            for strip in range(self.strips)
+        ]
+
+    def _multiplied(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
+        return self.b.add(CooperativeMatrixMulAddOp(left, right, total))
+
+    def _scores(self, key: Index) -> list[list[Fragment]]:
+        first = self.b.divided(key, self.n)
+        zero = self.splat(0.0)
+        scores = [[zero] * self.plan.key_fragments for _ in range(self.strips)]
+        for j in range(self.plan.key_fragments):
+            for step in range(self.plan.steps):
+                right = self.source_k.load(self.b.plus(first, j), step)
+                for strip, row in enumerate(scores):
+                    row[j] = self._multiplied(self.q[strip][step], right, row[j])
+        return scores
+
+    def _values(self, key: Index, state: State) -> None:
+        """The probabilities times values, added to what there is."""
+        first = self.b.divided(key, self.k)
+        for step in range(self.keys // self.k):
+            lefts = [
+                self.scratch.load(
+                    self.scratch.probabilities,
+                    self.scratch.probability(strip, step * self.k),
+                    self.left,
+                    self.plan.probability_row,
+                    ROW_MAJOR,
+                )
+                for strip in range(self.strips)
+            ]
+            for column in range(self.plan.columns):
+                right = self.source_v.load(column, self.b.plus(first, step))
+                for strip, left in enumerate(lefts):
+                    row = state.results[strip]
+                    row[column] = self._multiplied(left, right, row[column])
+
+    # Scores
+
+    def _count(self) -> None:
+        """Where in a fragment each component stands: its column, and how far right of its row."""
+        if not self.plan.counts:
+            return
+        b = self.b
+        size, invocations = max(self.m, self.n), self.plan.invocations
+        memory = b.allocate(MemRefType(f32, [size], memory_space=WORKGROUP), "indices")
+        thread = b.thread_id()
+        for first in range(0, size, invocations):
+            number = b.plus(thread, first)
+            inside = b.below(thread, size - first) if size - first < invocations else None
+            b.when(inside, lambda number=number: self._write_index(memory, number))
+        b.barrier()
+        columns = self.scratch.load(memory, 0, self.accumulator, 0, ROW_MAJOR)
+        self.columns = columns
+        if self.plan.op.offset is not None:
+            rows = self.scratch.load(memory, 0, self.accumulator, 0, COLUMN_MAJOR)
+            self.beyond = self.both(arithmetic.FSubOp, columns, rows)
+
+    def _write_index(self, memory: SSAValue, number: Index) -> None:
+        self.b.store(self._float(number), memory, (number,))
+
+    def _float(self, number: Index) -> SSAValue:
+        """An index, or a difference of two, as f32."""
+        if isinstance(number, int):
+            return self.number(float(number))
+        integer = self.b.add(arith.IndexCastOp(number, i32))
+        return self.b.add(arith.SIToFPOp(integer, f32))
+
+    def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
+        """-inf where a key is no key, or comes after what the row may see."""
+        b, plan = self.b, self.plan
+        _, keys, _, _ = plan.op.extents
+        first = b.plus(key, j * self.n)
+        values = self.parts(fragment)
+        least = self.number(-inf)
+        if plan.ragged and not (isinstance(first, int) and first + self.n <= keys):
+            left = self._float(keys - first) if isinstance(first, int) else self._left(keys, first)
+            values = [
+                b.add(arith.SelectOp(b.add(arith.CmpfOp(column, left, "olt")), value, least))
+                for column, value in zip(self.parts(self.columns), values, strict=True)
+            ]
+        if plan.op.offset is not None:
+            # key + column > row + offset, as column - row > what is uniform.
+            limit = self._difference(b.plus(self.row, strip * self.m + plan.op.offset), first)
+            values = [
+                b.add(arith.SelectOp(b.add(arith.CmpfOp(beyond, limit, "ogt")), least, value))
+                for beyond, value in zip(self.parts(self.beyond), values, strict=True)
+            ]
+        return self.put(values, fragment)
+
+    def _left(self, keys: int, first: Index) -> SSAValue:
+        return self._difference(keys, first)
+
+    def _difference(self, a: Index, b: Index) -> SSAValue:
+        """Of two indices, as f32; it may be negative."""
+        one, other = self.b.index(a), self.b.index(b)
+        return self._float(self.b.add(arith.SubiOp(one, other)))
+
+    def _scaled(self, scores: list[list[Fragment]], key: Index) -> list[list[Fragment]]:
+        """Scores times the scale, plus the mask."""
+        scale = self.splat(self.plan.op.scale.value.data)
+        found: list[list[Fragment]] = []
+        for strip, row in enumerate(scores):
+            found.append([])
+            for j, each in enumerate(row):
+                value = self.both(arithmetic.FMulOp, each, scale)
+                if self.mask is not None:
+                    mask = self._mask(strip, self.b.plus(key, j * self.n))
+                    value = self.both(arithmetic.FAddOp, value, mask)
+                found[-1].append(value)
+        return found
+
+    def _mask(self, strip: int, key: Index) -> Fragment:
+        """The mask's fragment, as f32; -inf outside of it."""
+        b, layout = self.b, self.plan.layout("mask")
+        assert self.mask is not None
+        assert isinstance(self.mask.type, MemRefType)
+        element = self.mask.type.element_type
+        start = b.plus(at_walk(b, layout, 0, self.batch), layout.start)
+        row = b.plus(self.row, strip * self.m)
+        if self.plan.mask_in_fragments:
+            at = b.plus(at_walk(b, layout, 1, row), at_walk(b, layout, 2, key))
+            pointer = b.pointer(self.mask, (b.plus(start, at),))
+            type = self.accumulator if isinstance(element, Float32Type) else self.carrier
+            stride = b.i32(stride_of(layout, 1))
+            loaded = b.add(CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, type))
+            return loaded if type is self.accumulator else self._converted(loaded, self.accumulator)
+
+        def element_at(i: Index, j: Index, place: Index) -> None:
+            rows, keys, _, _ = self.plan.op.extents
+            r, c = b.plus(row, i), b.plus(key, j)
+            inside = b.both(b.below(r, rows), b.below(c, keys))
+            assert inside is not None
+            at = b.plus(
+                at_walk(b, layout, 1, b.select(inside, r, 0)),
+                at_walk(b, layout, 2, b.select(inside, c, 0)),
+            )
+            value = b.load(self.mask, (b.plus(start, at),))  # pyright: ignore[reportArgumentType]
+            if not isinstance(element, Float32Type):
+                value = b.add(arith.ExtFOp(value, f32))
+            b.store(b.select(inside, value, self.number(-inf)), self.scratch.exchange, (place,))
+
+        self.scratch.barrier()
+        self.scratch.each_element(element_at)
+        self.scratch.barrier()
+        return self.scratch.spread()
+
+    def _converted(self, fragment: Fragment, type: CooperativeMatrixType) -> Fragment:
+        made = conversion.FConvertOp.create(operands=[fragment], result_types=[type])
+        return self.b.add(made)
+
+    # Softmax
+
+    def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
+        """For each strip, component by component, the greatest of its fragments."""
+        found: list[list[SSAValue]] = []
+        for row in scores:
+            each = [self.parts(fragment) for fragment in row]
+            found.append([reduce(self.greater, values) for values in zip(*each, strict=True)])
+        return found
+
+    def _rescaled(self, scores: list[list[Fragment]], state: State) -> State:
+        """The state with maxima that hold for these scores."""
+        greatest = self._greatest(scores)
+
+        def new() -> Sequence[SSAValue]:
+            return self._with_maxima(greatest, scores, state).flat()
+
+        if self.plan.schedule.rescale.data == "always":
+            return State.of(new(), self.strips)
+        found = self.b.either(self._exceeds(greatest, state), new, state.flat())
+        # What was read of the last tile's probabilities lies before what is written now.
+        self.scratch.barrier()
+        return State.of(found, self.strips)
+
+    def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
+        """Whether any row of the subgroup needs another maximum."""
+        b = self.b
+        unit = self.number(self.unit)
+        excess: list[SSAValue] = []
+        for values, maxima in zip(greatest, state.maxima, strict=True):
+            for value, maximum in zip(values, self.parts(maxima), strict=True):
+                scaled = b.add(arith.MulfOp(value, unit)) if self.raw else value
+                excess.append(b.add(arith.SubfOp(scaled, maximum)))
+        limit = self.number(EXCESS if self.raw else EXCESS / LOG2_E)
+        over = b.add(arith.CmpfOp(reduce(self.greater, excess), limit, "ogt"))
+        return b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
+
+    def _with_maxima(
+        self, greatest: list[list[SSAValue]], scores: list[list[Fragment]], state: State
+    ) -> State:
+        b, scratch = self.b, self.scratch
+        unit = self.number(self.unit)
+
+        def replace(value: SSAValue, at: Index) -> None:
+            if self.raw:
+                value = b.add(arith.MulfOp(value, unit))
+            before = b.load(scratch.maxima, (at,))
+            now = self.greater(before, value)
+            lost = b.add(arith.SubfOp(before, now))
+            if not self.raw:
+                lost = b.add(arith.MulfOp(lost, unit))
+            b.store(now, scratch.maxima, (at,))
+            b.store(self.power(lost), scratch.factors, (at,))
+
+        found = State([], [], [])
+        for strip, values in enumerate(greatest):
+            scratch.reduced(strip, self.put(values, scores[strip][0]), self.greater, replace)
+            found.maxima.append(scratch.of_rows(scratch.maxima, strip))
+            factor = scratch.of_rows(scratch.factors, strip)
+            found.sums.append(self.both(arithmetic.FMulOp, state.sums[strip], factor))
+            row = state.results[strip]
+            found.results.append([self.both(arithmetic.FMulOp, each, factor) for each in row])
+        return found
+
+    def _powers(self, scores: list[list[Fragment]], state: State) -> None:
+        """exp(score - maximum), added to the sums, and rounded into Workgroup memory."""
+        for strip, row in enumerate(scores):
+            maxima = self.parts(state.maxima[strip])
+            for j, fragment in enumerate(row):
+                pairs = zip(self.parts(fragment), maxima, strict=True)
+                values = [self.power(self._exponent(score, top)) for score, top in pairs]
+                powers = self.put(values, fragment)
+                state.sums[strip] = self.both(arithmetic.FAddOp, state.sums[strip], powers)
+                self.scratch.store(
+                    self.scratch.probabilities,
+                    self.scratch.probability(strip, j * self.n),
+                    self._carried(values, powers),
+                    self.plan.probability_row,
+                    ROW_MAJOR,
+                )
+        self.scratch.barrier()
+
+    def _exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
+        b, unit = self.b, self.number(self.unit)
+        if self.raw:
+            return b.add(math.FmaOp(score, unit, b.add(arith.NegfOp(maximum))))
+        return b.add(arith.MulfOp(b.add(arith.SubfOp(score, maximum)), unit))
+
+    def _carried(self, values: Sequence[SSAValue], powers: Fragment) -> Fragment:
+        """Powers in 16 bits: those of bf16 as the bits of f16, of which there are accumulators."""
+        if not isinstance(self.plan.element, BFloat16Type):
+            return self._converted(powers, self.carrier)
+        b = self.b
+        narrow = [b.add(arith.TruncFOp(value, self.plan.element)) for value in values]
+        bits = [b.add(conversion.BitcastOp(value, f16)) for value in narrow]
+        none = b.at_top(ConstantOp(FloatAttr(0.0, f16), self.carrier))
+        return self.put(bits, none)
+
+    # The result
+
+    def _finish(self, state: State) -> None:
+        """The results divided by the sums, to where they belong."""
+        b, scratch, plan = self.b, self.scratch, self.plan
+        guarded = plan.op.nan_to_zero is not None
+
+        def invert(total: SSAValue, at: Index) -> None:
+            value = b.add(arith.DivfOp(self.number(1.0), total))
+            if guarded:
+                # NaN marks a row without a sum.
+                some = b.add(arith.CmpfOp(total, self.number(0.0), "ogt"))
+                value = b.select(some, value, self.number(float("nan")))
+            b.store(value, scratch.factors, (at,))
+
+        def add(x: SSAValue, y: SSAValue) -> SSAValue:
+            return b.add(arith.AddfOp(x, y))
+
+        store = self._storer()
+        for strip in range(self.strips):
+            scratch.barrier()
+            scratch.reduced(strip, state.sums[strip], add, invert)
+            factor = scratch.of_rows(scratch.factors, strip)
+            for column, each in enumerate(state.results[strip]):
+                value = self.both(arithmetic.FMulOp, each, factor)
+                if guarded:
+                    value = self._without_nan(value, factor)
+                store(strip, column, value)
+
+    def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
+        b, zero = self.b, self.number(0.0)
+        found = [
+            b.add(arith.SelectOp(b.add(arith.CmpfOp(f, f, "uno")), zero, v))
+            for v, f in zip(self.parts(value), self.parts(factor), strict=True)
+        ]
+        return self.put(found, value)
+
+    def _storer(self) -> Callable[[int, int, Fragment], None]:
+        """store(strip, column, fragment): whole fragments, or element by element."""
+        b, plan = self.b, self.plan
+        out = plan.op.out
+        assert isinstance(out.type, MemRefType)
+        element = out.type.element_type
+        memory = b.at_top(FlatViewOp(out, element), "result_elements")
+        layout = plan.layout("result")
+        start = b.plus(at_walk(b, layout, 0, self.batch), layout.start)
+
+        def place(row: Index, column: Index) -> Index:
+            at = b.plus(at_walk(b, layout, 1, row), at_walk(b, layout, 2, column))
+            return b.plus(start, at)
+
+        def directly(strip: int, column: int, value: Fragment) -> None:
+            if not isinstance(element, Float32Type):
+                value = self._converted(value, self.carrier)
+            pointer = b.pointer(memory, (place(b.plus(self.row, strip * self.m), column * self.n),))
+            stride = b.i32(stride_of(layout, 1) or plan.op.extents[3])
+            b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
+
+        def by_elements(strip: int, column: int, value: Fragment) -> None:
+            rows, _, _, width = plan.op.extents
+            self.scratch.barrier()
+            self.scratch.collect(value)
+            self.scratch.barrier()
+
+            def store(i: Index, j: Index, at: Index) -> None:
+                r = b.plus(b.plus(self.row, strip * self.m), i)
+                c = b.plus(j, column * self.n)
+                inside = b.below(r, rows) if rows % plan.schedule.query_tile.data else None
+                if width % self.n:
+                    inside = b.both(inside, b.below(c, width))
+                b.when(inside, lambda: store_one(r, c, at))
+
+            def store_one(r: Index, c: Index, at: Index) -> None:
+                number = b.load(self.scratch.exchange, (at,))
+                if not isinstance(element, Float32Type):
+                    number = b.add(arith.TruncFOp(number, element))  # pyright: ignore
+                b.store(number, memory, (place(r, c),))
+
+            self.scratch.each_element(store)
+
+        return directly if plan.stored_in_fragments else by_elements

@@ -1,0 +1,108 @@
+"""
+Fragments of an attention's operands: from where an operand lies, or packed.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout
+from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.packed import Share, fragment_type
+from xdsl_spirv.passes.kernel.walk import spot
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.layout import Layout
+
+ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
+COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
+
+
+class Fragments(Protocol):
+    """Where the fragments of q, k or v come from."""
+
+    def load(self, outer: Index, inner: int | Index) -> SSAValue:
+        """The fragment of these numbers along M or N, and along K, of the product."""
+        ...
+
+
+def fragments_of(
+    b: KernelBuilder, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
+) -> Fragments:
+    """What the schedule says of q, k or v."""
+    value = plan.value(name)
+    assert value is not None
+    if plan.path(name) == "rows":
+        return RowFragments(b, plan, name, value, batch)
+    owner = value.owner
+    assert isinstance(owner, PackedViewOp)
+    return PackedFragments(b, plan, name, owner.source, batch, lane)
+
+
+class PackedFragments:
+    """One wide load for each invocation."""
+
+    def __init__(
+        self,
+        b: KernelBuilder,
+        plan: AttentionPlan,
+        name: str,
+        memory: SSAValue,
+        batch: Index,
+        lane: SSAValue,
+    ):
+        tile = plan.packed_tile(name)
+        self.b, self.unit = b, tile.subgroup_size
+        self.share = Share(b, memory, tile, lane)
+        _, inner_count, outer_count, _ = tile.packing.shape
+        self.step = outer_count * self.unit
+        self.start = b.times(batch, inner_count * self.step)
+
+    def load(self, outer: Index, inner: Index) -> SSAValue:
+        b = self.b
+        at = b.plus(b.times(outer, self.unit), b.times(inner, self.step))
+        return self.share.load(b.plus(self.start, at))
+
+
+class RowFragments:
+    """Cooperative loads from the operand."""
+
+    def __init__(
+        self, b: KernelBuilder, plan: AttentionPlan, name: str, memory: SSAValue, batch: Index
+    ):
+        self.b = b
+        self.layout = plan.layout(name)
+        element = plan.element
+        packed = plan.packed_tile(name)
+        self.type = fragment_type(packed)
+        self.sizes = packed.packing.fragment_sizes
+        self.memory = b.at_top(FlatViewOp(memory, element), f"{name}_elements")
+        self.start = b.plus(at_walk(b, self.layout, 0, batch), self.layout.start)
+        by_inner = plan.by_inner(name)
+        self.stride = stride_of(self.layout, 1 if by_inner else 2)
+        # A's rows lie along M, B's along K.
+        self.kind = ROW_MAJOR if by_inner == (name == "q") else COLUMN_MAJOR
+
+    def load(self, outer: Index, inner: Index) -> SSAValue:
+        b = self.b
+        first, second = self.sizes
+        at = b.plus(
+            at_walk(b, self.layout, 1, b.times(outer, first)),
+            at_walk(b, self.layout, 2, b.times(inner, second)),
+        )
+        pointer = b.pointer(self.memory, (b.plus(self.start, at),))
+        return b.add(CooperativeMatrixLoadOp(pointer, b.i32(self.stride), self.kind, self.type))
+
+
+def at_walk(b: KernelBuilder, layout: Layout, walk: int, number: Index) -> Index:
+    """What a walk adds to an address."""
+    return spot(b, layout.walks[walk], number, 0).base
+
+
+def stride_of(layout: Layout, walk: int) -> int:
+    """Elements from one to the next along a walk of one axis; 0 if it stands still."""
+    axes = layout.walks[walk]
+    return axes[0].stride if axes else 0

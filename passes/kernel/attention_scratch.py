@@ -1,0 +1,166 @@
+"""
+A subgroup's piece of Workgroup memory, through which rows of fragments become known.
+
+Which invocation holds which element of a fragment is the device's own affair. What is to be done
+with a row as a whole goes through memory: a fragment is stored, each of the first invocations takes
+a row, and what it finds is loaded as a fragment again, with stride 0, so that every component gets
+its row's number. No invocation of another subgroup is involved, so barriers are the subgroup's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import Attribute, MemRefType, f16, f32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixLayout,
+    MemoryAccess,
+    MemorySemantics,
+    Scope,
+)
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.kernel.attention_operands import COLUMN_MAJOR, ROW_MAJOR
+from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.staging import WORKGROUP
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+
+NON_PRIVATE = MemoryAccess.NonPrivatePointer
+
+SEMANTICS = (
+    MemorySemantics.AcquireRelease
+    | MemorySemantics.WorkgroupMemory
+    | MemorySemantics.MakeAvailable
+    | MemorySemantics.MakeVisible
+)
+
+
+class Scratch:
+    """
+    What a subgroup exchanges: one fragment of f32, two numbers for each of its rows, probabilities.
+    """
+
+    def __init__(
+        self,
+        b: KernelBuilder,
+        plan: AttentionPlan,
+        subgroup: Index,
+        lane: SSAValue,
+        accumulator: CooperativeMatrixType,
+    ):
+        self.b, self.plan, self.lane = b, plan, lane
+        self.accumulator = accumulator
+        self.m, self.n, _ = plan.schedule.instruction.sizes
+        subgroups, rows = plan.schedule.subgroups.data, plan.schedule.rows
+        self.exchange = self._memory("exchange", [subgroups, self.m * self.n], f32)
+        self.maxima = self._memory("maxima", [subgroups, rows], f32)
+        self.factors = self._memory("factors", [subgroups, rows], f32)
+        row = plan.probability_row
+        self.probabilities = self._memory("probabilities", [subgroups, rows * row], f16)
+        self.at_exchange = b.times(subgroup, self.m * self.n)
+        self.at_rows = b.times(subgroup, rows)
+        self.at_probabilities = b.times(subgroup, rows * row)
+
+    def _memory(self, name: str, shape: list[int], element: Attribute) -> SSAValue:
+        b = self.b
+        made = b.allocate(MemRefType(element, shape, memory_space=WORKGROUP), name)
+        return b.at_top(FlatViewOp(made, element), f"{name}_elements")
+
+    def barrier(self) -> None:
+        """The subgroup's invocations see what each of them has written."""
+        self.b.block.add_op(ControlBarrierOp(Scope.Subgroup, Scope.Subgroup, SEMANTICS))
+
+    def store(
+        self,
+        memory: SSAValue,
+        at: Index,
+        fragment: SSAValue,
+        stride: int,
+        layout: CooperativeMatrixLayout,
+    ) -> None:
+        b = self.b
+        pointer = b.pointer(memory, (at,))
+        b.block.add_op(
+            CooperativeMatrixStoreOp(pointer, fragment, b.i32(stride), layout, NON_PRIVATE)
+        )
+
+    def load(
+        self,
+        memory: SSAValue,
+        at: Index,
+        type: CooperativeMatrixType,
+        stride: int,
+        layout: CooperativeMatrixLayout,
+    ) -> SSAValue:
+        b = self.b
+        pointer = b.pointer(memory, (at,))
+        return b.add(CooperativeMatrixLoadOp(pointer, b.i32(stride), layout, type, NON_PRIVATE))
+
+    def of_rows(self, memory: SSAValue, strip: int) -> SSAValue:
+        """A number of each row of a strip, in every component of its row."""
+        at = self.b.plus(self.at_rows, strip * self.m)
+        return self.load(memory, at, self.accumulator, 0, COLUMN_MAJOR)
+
+    def reduced(
+        self,
+        strip: int,
+        fragment: SSAValue,
+        combine: Callable[[SSAValue, SSAValue], SSAValue],
+        then: Callable[[SSAValue, Index], None],
+    ) -> None:
+        """
+        then(what combines a row of the fragment, the row's number among the subgroup's), by one
+        invocation for each row; all see what it writes.
+        """
+        b = self.b
+        self.store(self.exchange, self.at_exchange, fragment, self.m, COLUMN_MAJOR)
+        self.barrier()
+
+        def row(number: Index) -> None:
+            at = b.plus(self.at_exchange, number)
+            total = b.load(self.exchange, (at,))
+            for column in range(1, self.n):
+                total = combine(total, b.load(self.exchange, (b.plus(at, column * self.m),)))
+            then(total, b.plus(self.at_rows, b.plus(number, strip * self.m)))
+
+        self.each_row(row)
+        self.barrier()
+
+    def each_row(self, body: Callable[[Index], None]) -> None:
+        """body(row) for each row of a fragment, by one invocation."""
+        b, lanes = self.b, self.plan.target.subgroup_size
+        for first in range(0, self.m, lanes):
+            number = b.plus(self.lane, first)
+            inside = b.below(self.lane, self.m - first) if self.m - first < lanes else None
+            b.when(inside, lambda number=number: body(number))
+
+    def each_element(self, body: Callable[[Index, Index, Index], None]) -> None:
+        """body(row, column, place in `exchange`) for each element of a fragment, row by row."""
+        b, lanes = self.b, self.plan.target.subgroup_size
+        for first in range(0, self.m * self.n, lanes):
+            number = b.plus(self.lane, first)
+            body(
+                b.divided(number, self.n),
+                b.remainder(number, self.n),
+                b.plus(self.at_exchange, number),
+            )
+
+    def spread(self) -> SSAValue:
+        """What lies in `exchange` row by row, as a fragment."""
+        return self.load(self.exchange, self.at_exchange, self.accumulator, self.n, ROW_MAJOR)
+
+    def collect(self, fragment: SSAValue) -> None:
+        """A fragment into `exchange`, row by row."""
+        self.store(self.exchange, self.at_exchange, fragment, self.n, ROW_MAJOR)
+
+    def probability(self, strip: int, column: int) -> Index:
+        """Where a strip's probabilities of the tile's key `column` begin."""
+        at = strip * self.m * self.plan.probability_row + column
+        return self.b.plus(self.at_probabilities, at)

@@ -1,0 +1,56 @@
+"""
+Scheduled attentions by cooperative matrices, in one kernel.
+
+    schedule.collective {            scf.for %key = ... {
+      schedule.attention ...    ->     scores: MulAdd; maximum, powers; values: MulAdd
+    }                                }
+
+See `attention_code` for the algorithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionAttr, AttentionOp, CollectiveOp
+from xdsl_spirv.passes.kernel.attention_code import AttentionCode
+from xdsl_spirv.passes.kernel.collective import builder_in_place_of, lower_packs
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.target import target_of
+from xdsl_spirv.targets import Target
+
+
+@dataclass(frozen=True)
+class AttentionToCooperativeMatrixPass(ModulePass):
+    """Writes out every kernel that computes an attention, and those that pack its operands."""
+
+    name = "attention-to-cooperative-matrix"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lower_packs(self.name, op, for_attention=True)
+        for collective in [c for c in op.walk() if isinstance(c, CollectiveOp)]:
+            attention = collective.body.block.last_op
+            if isinstance(attention, AttentionOp):
+                _lower(self.name, collective, attention, target_of(op, self.name))
+
+
+def _lower(name: str, collective: CollectiveOp, op: AttentionOp, target: Target) -> None:
+    schedule = op.attributes.get(SCHEDULE)
+    if not isinstance(schedule, AttentionAttr):
+        refuse(name, op, "it has no #schedule.attention: run assign-schedule")
+    plan = AttentionPlan(op, schedule, target)
+    try:
+        check_attention(plan)
+    except ScheduleDoesNotFit as error:
+        refuse(name, op, str(error))
+    builder, after = builder_in_place_of(collective)
+    AttentionCode(builder, plan).write()
+    builder.finish()
+    collective.erase()
+    builder.entry.add_ops(after)
