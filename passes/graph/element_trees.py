@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
@@ -30,7 +31,6 @@ from xdsl_spirv.passes.graph.pointwise import (
     body_ops,
     is_permutation,
     is_pointwise,
-    is_static,
     moves_only,
     sizes,
 )
@@ -324,7 +324,7 @@ def _is_formula(op: linalg.ops.GenericOp) -> bool:
     """Whether its one result's elements are each computed by arithmetic, or by one reduction."""
     if len(op.outputs) != 1 or len(op.results) != 1:
         return False
-    if not all(is_static(value.type) for value in op.operands):
+    if not all(_is_static(value.type) for value in op.operands):
         return False
     parallel = all(str(each.data) == "parallel" for each in op.get_iterator_types())
     *_, write = op.get_indexing_maps()
@@ -362,3 +362,9 @@ def _plain(attribute: Attribute) -> float | int | None:
     if isinstance(attribute, FloatAttr | IntegerAttr):
         return attribute.value.data
     return None
+
+
+def _is_static(type: Attribute) -> bool:
+    """Whether a tensor's shape is known, and not empty; a scalar has none."""
+    shape = type.get_shape() if isinstance(type, TensorType) else ()
+    return DYNAMIC_INDEX not in shape and 0 not in shape

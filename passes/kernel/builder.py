@@ -222,7 +222,8 @@ class KernelBuilder:
 
         A single trip from 0 is emitted without a loop.
         """
-        if not is_dynamic(upper) and lower == 0 and upper <= step:
+        fixed = isinstance(upper, int) and not is_dynamic(upper)
+        if fixed and lower == 0 and upper <= step:
             return body(0, carried)
         outer = self.block
         block = Block(arg_types=[INDEX, *(value.type for value in carried)])
