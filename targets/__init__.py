@@ -119,6 +119,8 @@ class Target:
     """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
     even_fragments: bool
     """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
+    keep_loops: bool
+    """Whether loops are marked as not to be unrolled: where the driver's compiler pays for it."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
 
@@ -298,6 +300,7 @@ def _target(fields: _Fields) -> Target:
         ),
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
+        keep_loops=fields.flag("keep_loops", default=False),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
     )

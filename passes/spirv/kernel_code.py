@@ -34,7 +34,7 @@ from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, mark_sizes
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, StorageClass
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, LoopControl, StorageClass
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import (
@@ -85,8 +85,15 @@ class KernelCode:
     `interface` the names of the global variables that the function uses.
     """
 
-    def __init__(self, name: str, globals: Globals, handlers: Mapping[type[Operation], Convert]):
+    def __init__(
+        self,
+        name: str,
+        globals: Globals,
+        handlers: Mapping[type[Operation], Convert],
+        loop_control: LoopControl = LoopControl.None_,
+    ):
         self.name = name
+        self.loop_control = loop_control
         self.globals = globals
         self.handlers = handlers
         self.entry = Block()

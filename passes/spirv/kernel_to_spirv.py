@@ -9,8 +9,8 @@ Every gpu.module becomes a spirv.module of the Vulkan memory model.
     spirv.ExecutionMode @f "LocalSize", 128, 1, 1
 
 Argument number i is descriptor set 0, binding i. Dynamic sizes of arguments, which `memref.dim`
-asks for, are push constants: `@f_sizes` says which. Version, capabilities and extensions are left
-to `spirv-update-vce`.
+asks for, are push constants: `@f_sizes` says which. Loops are marked DontUnroll where the target
+says `keep_loops`. Version, capabilities and extensions are left to `spirv-update-vce`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.spirv.enums import ExecutionMode, ExecutionModel
+from xdsl_spirv.dialects.spirv.enums import ExecutionMode, ExecutionModel, LoopControl
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.target import TARGET, target_of
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Globals, KernelCode
 from xdsl_spirv.passes.spirv.kernel_operations import HANDLERS
 
@@ -39,11 +40,16 @@ class KernelToSPIRVPass(ModulePass):
     name = PASS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        control = LoopControl.None_
+        if TARGET in op.attributes and target_of(op, self.name).keep_loops:
+            control = LoopControl.DontUnroll
         for module in [each for each in op.body.block.ops if isinstance(each, gpu.ModuleOp)]:
-            Rewriter.replace_op(module, convert_module(module), [])
+            Rewriter.replace_op(module, convert_module(module, control), [])
 
 
-def convert_module(module: gpu.ModuleOp) -> SPIRVModuleOp:
+def convert_module(
+    module: gpu.ModuleOp, loop_control: LoopControl = LoopControl.None_
+) -> SPIRVModuleOp:
     """The spirv.module, of the same name, of a gpu.module's kernels."""
     globals = Globals()
     functions: list[Operation] = []
@@ -51,7 +57,7 @@ def convert_module(module: gpu.ModuleOp) -> SPIRVModuleOp:
     for kernel in module.body.block.ops:
         if not isinstance(kernel, gpu.FuncOp) or kernel.kernel is None:
             refuse(PASS, kernel, "a gpu.module may hold kernels only")
-        function, entry = _kernel(kernel, globals)
+        function, entry = _kernel(kernel, globals, loop_control)
         functions.append(function)
         entries += entry
     return SPIRVModuleOp(
@@ -59,12 +65,14 @@ def convert_module(module: gpu.ModuleOp) -> SPIRVModuleOp:
     )
 
 
-def _kernel(kernel: gpu.FuncOp, globals: Globals) -> tuple[FuncOp, list[Operation]]:
+def _kernel(
+    kernel: gpu.FuncOp, globals: Globals, loop_control: LoopControl
+) -> tuple[FuncOp, list[Operation]]:
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:
         refuse(PASS, kernel, "the workgroup size is not known: add gpu.known_block_size")
-    code = KernelCode(name, globals, HANDLERS)
+    code = KernelCode(name, globals, HANDLERS, loop_control)
     block = kernel.body.blocks[0]
     for number, argument in enumerate(block.args):
         code.argument(number, argument, kernel)

@@ -1,4 +1,9 @@
 // RUN: xdsl-opt %s -p 'kernel-to-spirv' | filecheck %s
+// A target may ask that loops stay loops.
+// RUN: sed '1i builtin.module attributes {schedule.target = "lavapipe"} {' %s > %t.mlir
+// RUN: echo '}' >> %t.mlir
+// RUN: xdsl-opt %t.mlir -p 'kernel-to-spirv' | filecheck %s --check-prefix=KEPT
+// KEPT: spirv.mlir.loop control(DontUnroll) -> f16 {
 // RUN: xdsl-opt %s -p 'kernel-to-spirv,spirv-update-vce' | filecheck %s --check-prefix=VCE
 // Arguments become storage buffers at set 0, bindings in order; those only read are NonWritable; an
 // argument that is viewed as vectors is an array of them.
