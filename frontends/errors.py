@@ -10,7 +10,7 @@ class FrontendError(Exception):
     A model file is broken, incomplete, or holds what no importer takes.
 
     `cause` says what is wrong, `place` where (the file, a node, an input), `remedy` what to do.
-    `kind` sorts the causes for those who count them; `operator` is that of the node at fault.
+    `kind` sorts the causes for those who count them; `operator` and `node` are those at fault.
     """
 
     def __init__(
@@ -20,12 +20,14 @@ class FrontendError(Exception):
         remedy: str = "",
         kind: str = "refused",
         operator: str | None = None,
+        node: str | None = None,
     ):
         self.cause = cause
         self.place = place
         self.remedy = remedy
         self.kind = kind
         self.operator = operator
+        self.node = node
         super().__init__(cause)
 
     def __str__(self) -> str:

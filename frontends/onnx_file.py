@@ -29,6 +29,14 @@ ELEMENT_TYPES = {
     "BFLOAT16": "bf16",
     "FLOAT8E4M3FN": "f8E4M3FN",
     "FLOAT8E5M2": "f8E5M2",
+    "FLOAT8E4M3FNUZ": "f8E4M3FNUZ",
+    "FLOAT8E5M2FNUZ": "f8E5M2FNUZ",
+    "FLOAT8E8M0": "f8E8M0FNU",
+    "FLOAT4E2M1": "f4E2M1FN",
+    "INT4": "i4",
+    "UINT4": "ui4",
+    "INT2": "i2",
+    "UINT2": "ui2",
 }
 """ONNX's element types that a buffer can have, and MLIR's names for them."""
 
@@ -133,14 +141,15 @@ def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
         model.graph.input.remove(inputs[name])
 
 
-def is_function(operator: str) -> bool:
-    """Whether ONNX defines an operator by other operators."""
+def function_domain(operator: str) -> str | None:
+    """The domain in which ONNX defines an operator by other operators; None if it does not."""
     defs = import_module("onnx.defs")
-    try:
-        schema = defs.get_schema(operator)
-    except defs.SchemaError:
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
+    for domain in ("", "ai.onnx.preview", "ai.onnx.preview.training"):
+        if defs.has(operator, domain):
+            schema = defs.get_schema(operator, domain)
+            if schema.has_function or schema.has_context_dependent_function:
+                return domain
+    return None
 
 
 def dimension_name(value: Any, position: int) -> str:

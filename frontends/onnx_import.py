@@ -11,6 +11,8 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,27 @@ from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
 LIFT = 1024
 """Bytes from which an initializer becomes an argument. Smaller ones are mostly shapes, axes and
 scales, which torch-mlir has to see."""
+
+
+@dataclass
+class Lowered:
+    """
+    What torch-mlir made of a model: text and arrays, which any process can make a model of.
+
+    `interface` and `locations` are as the worker writes them (`torch_mlir_worker`).
+    """
+
+    text: str
+    interface: dict[str, Any]
+    locations: list[str]
+    weights: Mapping[str, Array]
+    inputs: list[Value]
+
+    def model(self) -> ImportedModel:
+        """Parse it; raises `FrontendError` for what xDSL cannot read."""
+        module = parse_linalg(self.text)
+        locate(module, self.locations)
+        return _assembled(module, self.interface, self.inputs, self.weights)
 
 
 def import_onnx(
@@ -57,6 +80,31 @@ def import_onnx(
     Raises `FrontendError` for a file that is none, for open dimensions, and for what torch-mlir
     refuses, naming the node.
     """
+    with ExitStack() as stack:
+        return lower_onnx(
+            model,
+            dims,
+            shapes=shapes,
+            constants=constants,
+            dynamic=dynamic,
+            simplify=simplify,
+            worker=worker or stack.enter_context(TorchMLIR(timeout)),
+            find_crashes=find_crashes,
+        ).model()
+
+
+def lower_onnx(
+    model: str | os.PathLike[str] | Any,
+    dims: Mapping[str, int] | None = None,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    dynamic: bool = False,
+    simplify: bool = True,
+    worker: TorchMLIR,
+    find_crashes: bool = True,
+) -> Lowered:
+    """The first half of `import_onnx`: everything that needs onnx and torch-mlir."""
     if isinstance(model, str | os.PathLike):
         proto = onnx_file.read_model(model)
     else:
@@ -68,10 +116,7 @@ def import_onnx(
         onnx_file.refuse_open_dimensions(proto)
     inputs = [value_of(value) for value in onnx_file.inputs_of(proto)]
     onnx_file.name_nodes(proto)
-    if worker is not None:
-        return _imported(proto, inputs, simplify, worker, find_crashes)
-    with TorchMLIR(timeout) as own:
-        return _imported(proto, inputs, simplify, own, find_crashes)
+    return _lowered(proto, inputs, simplify, worker, find_crashes)
 
 
 def value_of(value: Any) -> Value:
@@ -90,23 +135,35 @@ def _with_node(error: FrontendError, proto: Any, worker: TorchMLIR) -> FrontendE
 
 def _work(job: dict[str, Any], folder: Path, worker: TorchMLIR) -> None:
     """Run a job, once more for each operator that torch-mlir lacks and ONNX defines by others."""
-    expand: list[str] = []
+    expand: list[tuple[str, str]] = []
     first: FrontendError | None = None
     while True:
         try:
             return worker.run(job | {"expand": expand}, folder)
         except FrontendError as error:
             first = first or error
-            name = error.operator
-            if name is None or name in expand or not onnx_file.is_function(name):
+            found = _function_at_fault(error, folder)
+            if found is None or found in expand:
                 raise first from None
-            expand.append(name)
-            (folder / "error.json").unlink(missing_ok=True)
+            expand.append(found)
+            for name in ("error.json", "signal"):
+                (folder / name).unlink(missing_ok=True)
 
 
-def _imported(
+def _function_at_fault(error: FrontendError, folder: Path) -> tuple[str, str] | None:
+    """Domain and name of the operator that an error is about, if ONNX defines it by others."""
+    operator = error.operator
+    path = folder / "interface.json"
+    if error.node is not None and path.exists():
+        nodes = json.loads(path.read_text())["nodes"]
+        operator = next((kind for name, kind, *_ in nodes if name == error.node), operator)
+    domain = onnx_file.function_domain(operator) if operator is not None else None
+    return None if operator is None or domain is None else (domain, operator)
+
+
+def _lowered(
     proto: Any, inputs: list[Value], simplify: bool, worker: TorchMLIR, find_crashes: bool
-) -> ImportedModel:
+) -> Lowered:
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-onnx-") as name:
         folder = Path(name, "out")
         path = Path(name, "model.onnx")
@@ -117,11 +174,13 @@ def _imported(
             if error.kind == "crash" and find_crashes:
                 raise _with_node(error, proto, worker) from None
             raise
-        interface = json.loads((folder / "interface.json").read_text())
-        module = parse_linalg((folder / "module.mlir").read_text())
-        locate(module, json.loads((folder / "locations.json").read_text()))
-        weights = _weights(folder / "weights.safetensors")
-    return _assembled(module, interface, inputs, weights)
+        return Lowered(
+            (folder / "module.mlir").read_text(),
+            json.loads((folder / "interface.json").read_text()),
+            json.loads((folder / "locations.json").read_text()),
+            _weights(folder / "weights.safetensors"),
+            inputs,
+        )
 
 
 def _weights(path: Path) -> dict[str, Array]:
@@ -164,7 +223,7 @@ def locate(module: ModuleOp, names: list[str]) -> None:
 
 
 def _assembled(
-    module: ModuleOp, interface: Any, inputs: list[Value], weights: dict[str, Array]
+    module: ModuleOp, interface: Any, inputs: list[Value], weights: Mapping[str, Array]
 ) -> ImportedModel:
     """The module with its names and types, and the weights in the order of the arguments."""
     function = next(op for op in module.ops if isinstance(op, FuncOp))

@@ -46,9 +46,12 @@ class TorchMLIR:
         self.close()
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and the one that it forked for a job."""
         if self._process is not None:
-            self._process.kill()
+            if hasattr(os, "killpg") and self._process.poll() is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
             self._process.communicate()
             self._process = None
         if self._errors is not None:
@@ -72,6 +75,9 @@ class TorchMLIR:
             finished = False
         if not finished:
             self._fail(process, folder, started)
+        killed = folder / "signal"
+        if killed.exists():
+            raise self._crashed(-int(killed.read_text()), folder, started)
         report = folder / "error.json"
         if report.exists():
             found = json.loads(report.read_text())
@@ -96,6 +102,7 @@ class TorchMLIR:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
         )
         return self._process
 
@@ -129,21 +136,30 @@ class TorchMLIR:
             alive = False
         except subprocess.TimeoutExpired:
             code = 0
-        stage_file = folder / "stage"
-        stage = stage_file.read_text() if stage_file.exists() else "starting"
-        said = self._said(started)
+        if not alive:
+            found = self._crashed(code, folder, started)
+            self.close()
+            raise found
         self.close()
-        if alive:
-            raise FrontendError(
-                f"torch-mlir did not finish within {self.timeout:g} s",
-                f"step: {stage}",
-                "simplify the model, or import it as linalg yourself",
-                "timeout",
-            )
+        raise FrontendError(
+            f"torch-mlir did not finish within {self.timeout:g} s",
+            f"step: {_stage(folder)}",
+            "simplify the model, or import it as linalg yourself",
+            "timeout",
+        )
+
+    def _crashed(self, code: int, folder: Path, started: int) -> FrontendError:
+        """What to raise for a process, or a fork of it, that ended with a code (-SIGNAL)."""
         how = signal.Signals(-code).name if code < 0 else f"status {code}"
-        found = explain(stage, said, f"torch-mlir crashed ({how})")
+        found = explain(_stage(folder), self._said(started), f"torch-mlir crashed ({how})")
         found.kind = "crash"
-        raise found
+        return found
+
+
+def _stage(folder: Path) -> str:
+    """The step that a job had come to."""
+    path = folder / "stage"
+    return path.read_text() if path.exists() else "starting"
 
 
 def explain(stage: str, text: str, fallback: str = "the import failed") -> FrontendError:
@@ -161,8 +177,9 @@ def explain(stage: str, text: str, fallback: str = "the import failed") -> Front
     kind = operator.group(1) if operator is not None else None
     if kind is not None:
         where.insert(0, f"operator {kind}")
-    if node is not None:
-        where.insert(0, f"node {next(filter(None, node.groups()))!r}")
+    name = next(filter(None, node.groups())) if node is not None else None
+    if name is not None:
+        where.insert(0, f"node {name!r}")
     shown = cause if len(cause) < 300 else cause[:297] + "..."
     if fallback != "the import failed":
         shown = f"{fallback}: {shown}" if cause != fallback else fallback
@@ -171,4 +188,5 @@ def explain(stage: str, text: str, fallback: str = "the import failed") -> Front
         ", ".join(where),
         "replace the node, or cut the model there",
         operator=kind,
+        node=name,
     )

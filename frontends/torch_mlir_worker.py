@@ -1,16 +1,18 @@
 """
 The process that runs torch-mlir: ONNX files in, `linalg` on tensors and weights out.
 
-It is a process of its own because torch-mlir ends it on some inputs. It reads jobs, one JSON object
-a line, from standard input: `{"model": PATH, "out": DIR, "simplify": true, "lift": BYTES}`, and
-perhaps `"expand": [OPERATOR]`. Into DIR go `module.mlir` (MLIR's generic form), `interface.json`,
-`weights.safetensors`, or `error.json`; `stage` says how far it came, which is all that is left of a
-crash. It imports neither xDSL nor numpy beyond what onnx does.
+It is a process of its own because torch-mlir ends it on some inputs. Where it can, it forks for
+every job, so that a crash costs no new start of the packages. It reads jobs, one JSON object a
+line, from standard input: `{"model": PATH, "out": DIR, "simplify": true, "lift": BYTES}`, and
+perhaps `"expand": [[DOMAIN, OPERATOR]]`. Into DIR go `module.mlir` (MLIR's generic form),
+`interface.json`, `weights.safetensors`, or `error.json`; `stage` says how far it came, which is all
+that is left of a crash. It imports neither xDSL nor numpy beyond what onnx does.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from importlib import import_module
@@ -41,20 +43,61 @@ class Stage:
         self._path.write_text(name)
 
 
+PACKAGES = (
+    "onnx",
+    "onnx.version_converter",
+    "onnxsim",
+    "safetensors.numpy",
+    "torch_mlir.ir",
+    "torch_mlir.extras.onnx_importer",
+    "torch_mlir.passmanager",
+    "torch_mlir.dialects.torch",
+)
+"""What jobs use, read before the first one so that forks share it."""
+
+
 def main() -> None:
     """Do the jobs of standard input."""
-    for line in sys.stdin:
+    can_fork = hasattr(os, "fork")
+    if can_fork:
+        for name in PACKAGES:
+            package(name)
+    # Without a buffer: a fork must not inherit lines that this process will read.
+    for line in iter(open(0, "rb", buffering=0).readline, b""):
         job = json.loads(line)
         folder = Path(job["out"])
         folder.mkdir(parents=True, exist_ok=True)
-        stage = Stage(folder)
-        try:
-            do(job, folder, stage)
-        except Exception as error:
-            report = {"stage": stage.name, "text": str(error), "trace": traceback.format_exc()}
-            (folder / "error.json").write_text(json.dumps(report))
-        stage.enter("done")
+        if can_fork:
+            do_in_a_fork(job, folder)
+        else:
+            do_one(job, folder)
         print(job["out"], flush=True)
+
+
+def do_in_a_fork(job: dict[str, Any], folder: Path) -> None:
+    """One job in a child; `signal` holds the number of the one that killed it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            do_one(job, folder)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        (folder / "signal").write_text(str(os.WTERMSIG(status)))
+
+
+def do_one(job: dict[str, Any], folder: Path) -> None:
+    """One job; an exception becomes `error.json`."""
+    stage = Stage(folder)
+    try:
+        do(job, folder, stage)
+    except Exception as error:
+        report = {"stage": stage.name, "text": str(error), "trace": traceback.format_exc()}
+        (folder / "error.json").write_text(json.dumps(report))
+    stage.enter("done")
 
 
 def package(name: str) -> Any:
@@ -69,17 +112,28 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
     model = onnx.load(job["model"])
     stage.enter("opset conversion")
     model = convert(model)
+    declared = element_types(model)
+    stage.enter("rewriting")
+    model = expanded(model, job.get("expand", []))
+    model = package("xdsl_spirv.frontends.onnx_narrow").carry_as_bytes(model)
     if job["simplify"]:
         stage.enter("onnxsim")
         model = simplify(model)
+    rules = package("xdsl_spirv.frontends.onnx_rules")
+    stage.enter("rewriting")
+    if rules.decompose(model) and job["simplify"]:
+        stage.enter("onnxsim")
+        model = simplify(model)
+    package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
     stage.enter("shape inference")
     model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     weights = lift(model, job["lift"])
     model.graph.name = GRAPH
     stage.enter("saving weights")
     save(folder / "weights.safetensors", weights)
-    (folder / "interface.json").write_text(json.dumps(interface(model, list(weights))))
-    module = lower(model, stage, job.get("expand", []))
+    found = interface(model, list(weights), declared)
+    (folder / "interface.json").write_text(json.dumps(found))
+    module = lower(model, stage)
     stage.enter("printing")
     (folder / "locations.json").write_text(json.dumps(locations(module)))
     (folder / "module.mlir").write_text(
@@ -90,12 +144,35 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
 def convert(model: Any) -> Any:
     """The model in an opset that torch-mlir knows, or as it is where nobody can convert it."""
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions:
+        # Operators of other domains, which the rules write in terms of ONNX's own.
+        model.opset_import.append(package("onnx.helper").make_opsetid("", OPSET))
     if not versions or versions[0] >= OPSET:
         return model
     try:
         return package("onnx.version_converter").convert_version(model, OPSET)
     except Exception:
         return model
+
+
+def element_types(model: Any) -> dict[str, int]:
+    """The types of inputs and outputs as the file has them."""
+    values = (*model.graph.input, *model.graph.output)
+    return {value.name: value.type.tensor_type.elem_type for value in values}
+
+
+def expanded(model: Any, operators: list[list[str]]) -> Any:
+    """
+    The model without some operators: they are replaced by what ONNX defines them as.
+
+    torch-mlir could do it too, but then nothing would fold the shapes that the definitions compute.
+    """
+    if operators:
+        model = package("onnx.inliner").inline_selected_functions(
+            model, [tuple(each) for each in operators], inline_schema_functions=True
+        )
+    package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
+    return model
 
 
 def simplify(model: Any) -> Any:
@@ -149,14 +226,14 @@ def save(path: Path, weights: dict[str, Any]) -> None:
     )
 
 
-def interface(model: Any, weights: list[str]) -> dict[str, Any]:
-    """Inputs, weights and outputs in the function's order, and the nodes."""
+def interface(model: Any, weights: list[str], declared: dict[str, int]) -> dict[str, Any]:
+    """Inputs, weights and outputs in the function's order, and the nodes; types as `declared`."""
 
     def values(of: Any) -> list[Any]:
         return [
             {
                 "name": value.name,
-                "type": value.type.tensor_type.elem_type,
+                "type": declared.get(value.name) or value.type.tensor_type.elem_type,
                 "shape": [
                     field.dim_value if field.HasField("dim_value") else -1
                     for field in value.type.tensor_type.shape.dim
@@ -173,21 +250,14 @@ def interface(model: Any, weights: list[str]) -> dict[str, Any]:
     }
 
 
-def lower(model: Any, stage: Stage, expand: list[str]) -> Any:
-    """
-    The model as an operation of MLIR that holds `linalg` on tensors.
-
-    The operators `expand` are replaced by what ONNX defines them as, for torch-mlir lacks them.
-    """
+def lower(model: Any, stage: Stage) -> Any:
+    """The model as an operation of MLIR that holds `linalg` on tensors."""
     stage.enter("torch-mlir import")
     context = package("torch_mlir.ir").Context()
     onnx_importer = package("torch_mlir.extras.onnx_importer")
     manager = package("torch_mlir.passmanager").PassManager
     package("torch_mlir.dialects.torch").register_dialect(context)
-    config = onnx_importer.Config()
-    lists = config.function_expansion_allowlists_by_domain
-    lists[""] = {*lists[""], *expand}
-    info = onnx_importer.ModelInfo(model, config=config)
+    info = onnx_importer.ModelInfo(model, config=onnx_importer.Config())
     module = info.create_module(context=context)
     operation = getattr(module, "operation", module)
     onnx_importer.NodeImporter.define_function(info.main_graph, operation).import_all()

@@ -1,7 +1,8 @@
 """
 Element types on disk: MLIR's name in program.json, safetensors' code in the weights, numpy's dtype.
 
-MLIR's integers have no sign, so an `i8` in a file may be either; it is kept as numpy's signed type.
+Types of less than eight bits take a byte each, as numpy keeps them; no other program packs them so,
+and their codes are our own. MLIR's integers have no sign, so an `i8` in a file may be either; it is kept as numpy's signed type.
 numpy is imported when an array is at hand: compiling without weights does without it, and starts a
 tenth of a second earlier.
 """
@@ -26,6 +27,14 @@ _TABLE = [
     ("f64", "F64", "float64"),
     ("f8E4M3FN", "F8_E4M3", "float8_e4m3fn"),
     ("f8E5M2", "F8_E5M2", "float8_e5m2"),
+    ("f8E4M3FNUZ", "F8_E4M3FNUZ", "float8_e4m3fnuz"),
+    ("f8E5M2FNUZ", "F8_E5M2FNUZ", "float8_e5m2fnuz"),
+    ("f8E8M0FNU", "F8_E8M0", "float8_e8m0fnu"),
+    ("f4E2M1FN", "F4_E2M1_BYTE", "float4_e2m1fn"),
+    ("i4", "I4_BYTE", "int4"),
+    ("ui4", "U4_BYTE", "uint4"),
+    ("i2", "I2_BYTE", "int2"),
+    ("ui2", "U2_BYTE", "uint2"),
     ("i1", "BOOL", "bool"),
     ("i8", "I8", "int8"),
     ("i16", "I16", "int16"),

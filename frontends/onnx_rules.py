@@ -1,0 +1,30 @@
+"""
+What torch-mlir does not lower, or not in every form, written in terms of what it does.
+
+Each rule says in one line what becomes of its operator. It leaves a node that torch-mlir takes as
+it is, and one whose shapes are not known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl_spirv.frontends import (
+    onnx_rules_control,
+    onnx_rules_index,
+    onnx_rules_linear,
+    onnx_rules_training,
+)
+from xdsl_spirv.frontends.onnx_graph import Rule, rewrite
+
+RULES: dict[str, Rule] = {
+    **onnx_rules_linear.RULES,
+    **onnx_rules_index.RULES,
+    **onnx_rules_control.RULES,
+    **onnx_rules_training.RULES,
+}
+
+
+def decompose(model: Any) -> bool:
+    """Apply every rule that applies to a model; whether there was one."""
+    return rewrite(model, RULES)

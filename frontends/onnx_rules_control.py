@@ -1,0 +1,162 @@
+"""
+Graphs inside nodes: an `If` becomes both sides and a choice, a loop of a known length its copies.
+
+    If(c) {a} else {b}        Where(c, a, b)
+    Scan(state, xs) {body}    body; body; ...     with the slices of xs
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl_spirv.frontends.onnx_graph import Graph, Rule
+
+Attributes = dict[str, Any]
+
+MOST_NODES = 4096
+"""Nodes that a loop may become."""
+
+
+def copied(graph: Graph, body: Any, given: list[str]) -> list[str] | None:
+    """A graph's nodes and constants under new names, on given inputs; its outputs' names."""
+    names: dict[str, str] = {
+        value.name: name for value, name in zip(body.input, given, strict=True)
+    }
+    if any(a.HasField("g") or a.graphs for node in body.node for a in node.attribute):
+        return None
+    for tensor in body.initializer:
+        names[tensor.name] = graph.constant(graph.onnx.numpy_helper.to_array(tensor))
+    for node in body.node:
+        outputs = [graph.fresh(name) if name else "" for name in node.output]
+        copy = type(node)()
+        copy.CopyFrom(node)
+        copy.input[:] = [names.get(name, name) for name in node.input]
+        copy.output[:] = outputs
+        copy.name = node.name or node.op_type
+        names |= {old: new for old, new in zip(node.output, outputs, strict=True) if old}
+        graph.nodes.append(copy)
+    results: list[str] = [value.name for value in body.output]
+    return [names.get(name, name) for name in results]
+
+
+def if_(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Both sides are computed: they have no effects. Their results have to be of one shape."""
+    sides = [attributes["then_branch"], attributes["else_branch"]]
+    known = graph.value(node.input[0])
+    if known is not None:
+        taken = copied(graph, sides[0] if known.all() else sides[1], [])
+        if taken is not None:
+            _finish(graph, node.output, taken)
+        return taken is not None
+    for results in zip(*(side.output for side in sides), strict=True):
+        types = [value.type for value in results]
+        if any(kind.WhichOneof("value") != "tensor_type" for kind in types):
+            return False
+        shapes = [[d.dim_value for d in kind.tensor_type.shape.dim] for kind in types]
+        if shapes[0] != shapes[1] or 0 in shapes[0]:
+            return False
+    outputs = [copied(graph, side, []) for side in sides]
+    if outputs[0] is None or outputs[1] is None:
+        return False
+    for output, then, other in zip(node.output, outputs[0], outputs[1], strict=True):
+        graph.add("Where", [node.input[0], then, other], output)
+    return True
+
+
+def scan(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """The body once for each slice of the inputs."""
+    body, count = attributes["body"], attributes["num_scan_inputs"]
+    if graph.opset < 9:
+        return False
+    states = len(node.input) - count
+    shapes = [graph.shape(name) for name in node.input[states:]]
+    outputs = len(node.output) - states
+    axes = attributes.get("scan_input_axes") or [0] * count
+    backward = attributes.get("scan_input_directions") or [0] * count
+    out_axes = attributes.get("scan_output_axes") or [0] * outputs
+    out_backward = attributes.get("scan_output_directions") or [0] * outputs
+    if any(shape is None for shape in shapes):
+        return False
+    known = [shape for shape in shapes if shape is not None]
+    length = known[0][axes[0]]
+    if length * len(body.node) > MOST_NODES or length == 0:
+        return False
+    state = list(node.input[:states])
+    collected: list[list[str]] = [[] for _ in range(outputs)]
+    for step in range(length):
+        slices: list[str] = []
+        for name, axis, turned in zip(node.input[states:], axes, backward, strict=True):
+            place = length - 1 - step if turned else step
+            part = graph.slice(name, axis, place, place + 1)
+            slices.append(graph.add("Squeeze", [part, graph.integers(axis)]))
+        made = copied(graph, body, [*state, *slices])
+        if made is None:
+            return False
+        state = made[:states]
+        for each, name in zip(collected, made[states:], strict=True):
+            each.append(name)
+    _finish(graph, node.output[:states], state)
+    for number, output in enumerate(node.output[states:]):
+        if output:
+            axis, parts = out_axes[number], collected[number]
+            ordered = parts[::-1] if out_backward[number] else parts
+            wide = [graph.add("Unsqueeze", [part, graph.integers(axis)]) for part in ordered]
+            graph.add("Concat", wide, output, axis=axis)
+    return True
+
+
+def _finish(graph: Graph, outputs: Any, state: list[str]) -> None:
+    for output, name in zip(outputs, state, strict=True):
+        if output:
+            graph.add("Identity", [name], output)
+
+
+def loop(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """A loop whose number of turns is a constant, and whose condition stays true."""
+    body = attributes["body"]
+    turns = graph.value(node.input[0]) if node.input[0] else None
+    start = graph.value(node.input[1]) if len(node.input) > 1 and node.input[1] else True
+    if turns is None or start is None or not start or not _goes_on(graph, body):
+        return False
+    import numpy as np
+
+    length = int(np.reshape(turns, ()))
+    if not 0 < length * len(body.node) <= MOST_NODES:
+        return False
+    values = [*body.input[2:], *body.output[1:]]
+    if any(value.type.WhichOneof("value") not in ("tensor_type", None) for value in values):
+        return False
+    state = list(node.input[2:])
+    outputs = len(node.output) - len(state)
+    collected: list[list[str]] = [[] for _ in range(outputs)]
+    for step in range(length):
+        number = graph.constant(np.array(step, np.int64))
+        made = copied(graph, body, [number, graph.constant(np.array(True)), *state])
+        if made is None:
+            return False
+        state = made[1 : 1 + len(state)]
+        for each, name in zip(collected, made[1 + len(state) :], strict=True):
+            each.append(name)
+    _finish(graph, node.output[: len(state)], state)
+    for output, parts in zip(node.output[len(state) :], collected, strict=True):
+        if output:
+            wide = [graph.add("Unsqueeze", [part, graph.integers(0)]) for part in parts]
+            graph.add("Concat", wide, output, axis=0)
+    return True
+
+
+def _goes_on(graph: Graph, body: Any) -> bool:
+    """Whether a loop's body leaves its condition as it is, or makes it true."""
+    condition, given = body.output[0].name, body.input[1].name
+    made = {name: node for node in body.node for name in node.output}
+    while condition in made:
+        node = made[condition]
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            return bool(graph.onnx.numpy_helper.to_array(node.attribute[0].t))
+        if node.op_type != "Identity":
+            return False
+        condition = node.input[0]
+    return condition == given
+
+
+RULES: dict[str, Rule] = {"If": if_, "Scan": scan, "Loop": loop}
