@@ -34,6 +34,34 @@ def matmul(graph: Graph, node: Any, attributes: Attributes) -> bool:
     return True
 
 
+def integer_matmul(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Of more than matrices, whose zero points and signs torch-mlir forgets: in 32 bits."""
+    quantized = node.op_type == "QLinearMatMul"
+    a, b = node.input[0], node.input[3 if quantized else 1]
+    ranks = [len(graph.shape(name) or ()) for name in (a, b)]
+    zeros = [node.input[2], node.input[5]] if quantized else [*node.input[2:4], "", ""][:2]
+    if max(ranks) < 3 or any(graph.shape(zero) not in ((), (1,)) for zero in zeros if zero):
+        return False
+    types = graph.onnx.TensorProto
+    whole: list[str] = []
+    for value, zero in ((a, zeros[0]), (b, zeros[1])):
+        wide = graph.cast(value, types.INT32)
+        whole.append(graph.add("Sub", [wide, graph.cast(zero, types.INT32)]) if zero else wide)
+    if not quantized:
+        graph.add("MatMul", whole, node.output[0])
+        return True
+    product = graph.cast(graph.add("MatMul", whole), types.FLOAT)
+    scales = [graph.cast(node.input[n], types.FLOAT) for n in (1, 4, 6)]
+    factor = graph.add("Div", [graph.add("Mul", scales[:2]), scales[2]])
+    rounded = graph.add("Round", [graph.add("Mul", [product, factor])])
+    moved = graph.add("Add", [rounded, graph.cast(node.input[7], types.FLOAT)])
+    low, high = (0.0, 255.0) if graph.type(node.input[7]) == types.UINT8 else (-128.0, 127.0)
+    ends = [graph.scalar_of(each, types.FLOAT) for each in (low, high)]
+    clipped = graph.add("Clip", [moved, *ends])
+    graph.cast(clipped, graph.type(node.input[7]) or types.UINT8, node.output[0])
+    return True
+
+
 def conv_integer(graph: Graph, node: Any, attributes: Attributes) -> bool:
     """What surrounds the image is its zero point, so that it counts as nothing."""
     shape = graph.shape(node.input[0])
@@ -238,6 +266,8 @@ def col2im(graph: Graph, node: Any, attributes: Attributes) -> bool:
 
 RULES: dict[str, Rule] = {
     "MatMul": matmul,
+    "MatMulInteger": integer_matmul,
+    "QLinearMatMul": integer_matmul,
     "ConvInteger": conv_integer,
     "ConvTranspose": conv_transpose,
     "LpPool": lp_pool,

@@ -14,6 +14,7 @@ from xdsl_spirv.passes.graph.form_attention import FormAttentionPass
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.pack_operands import PackOperandsPass
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
+from xdsl_spirv.passes.graph.scalars_into_loops import ScalarsIntoLoopsPass
 from xdsl_spirv.passes.kernel.attention_to_cooperative_matrix import (
     AttentionToCooperativeMatrixPass,
 )
@@ -36,6 +37,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
     """The passes that `linalg-to-spirv{target=...}` runs."""
     return (
         QuantizedContractionsPass(target=target),
+        ScalarsIntoLoopsPass(),
         LinalgToContractionPass(),
         FormAttentionPass(target=target),
         FormDispatchesPass(),

@@ -2,7 +2,8 @@
 Element types on disk: MLIR's name in program.json, safetensors' code in the weights, numpy's dtype.
 
 Types of less than eight bits take a byte each, as numpy keeps them; no other program packs them so,
-and their codes are our own. MLIR's integers have no sign, so an `i8` in a file may be either; it is kept as numpy's signed type.
+and their codes are our own. MLIR's integers have no sign, so an `i8` in a file may be either; it is
+kept as numpy's signed type.
 numpy is imported when an array is at hand: compiling without weights does without it, and starts a
 tenth of a second earlier.
 """

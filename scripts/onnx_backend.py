@@ -7,7 +7,7 @@ The `onnx` package's own node tests: what becomes of each of its cases, against 
     python scripts/onnx_backend.py --write              all cases (or some), into the status file
     python scripts/onnx_backend.py --verbose            with the reason of everything that is not ok
     python scripts/onnx_backend.py --import-only        into the folder of --cases, and no further
-    python scripts/onnx_backend.py --imported --jobs 16 from that folder: needs no onnx, no torch-mlir
+    python scripts/onnx_backend.py --imported --jobs 16 from that folder: needs no torch-mlir
 
 | status | meaning |
 |---|---|

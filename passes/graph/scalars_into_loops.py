@@ -1,0 +1,204 @@
+"""
+Scalars that a host function takes out of tensors and computes with, moved to the loops.
+
+    %s = tensor.extract %t[] : tensor<f32>       linalg.generic ins(%x, %t) maps (d0), ()
+    %h = arith.mulf %s, %two                ->     %h = arith.mulf %s, %two
+    linalg.generic ins(%x, %h)                     ...
+
+A program's host computes nothing: a scale or a zero point that is an input is a tensor of one
+element like any other. What it costs to compute such a scalar for every element is little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.passes.graph.grouping import erase_unused, operands_of
+
+
+@dataclass(frozen=True)
+class ScalarsIntoLoopsPass(ModulePass):
+    """Moves scalar computations of host functions into the loops that read them."""
+
+    name = "scalars-into-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                for block in function.body.blocks:
+                    move_scalars(block)
+
+
+def move_scalars(block: Block) -> None:
+    """Move what can be moved in one block of a host function."""
+    for op in list(block.ops):
+        if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
+            op = _filled(op) or op
+        if isinstance(op, linalg.ops.GenericOp):
+            scalars = [value for value in operands_of(op) if _is_computed(value)]
+            if scalars and all(_is_movable(value) for value in scalars):
+                _move(op, scalars)
+    for op in reversed(list(block.ops)):
+        scalar = op.results and not isinstance(op.results[0].type, TensorType)
+        if scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor.")):
+            erase_unused(op)
+
+
+def _is_computed(value: SSAValue) -> bool:
+    """Whether a value is a scalar that is no constant."""
+    scalar = not isinstance(value.type, TensorType)
+    return scalar and not isinstance(value.owner, arith.ConstantOp)
+
+
+def _is_movable(value: SSAValue) -> bool:
+    """Whether a scalar comes from tensors by nothing but arithmetic."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp):
+        return True
+    if isinstance(owner, tensor.ExtractOp):
+        return all(map(_is_movable, owner.indices))
+    if not isinstance(owner, Operation) or owner.regions:
+        return False
+    return owner.name.startswith(("arith.", "math.")) and all(map(_is_movable, owner.operands))
+
+
+def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | None:
+    """A tensor full of a computed scalar, as loops."""
+    value, type = op.operands[0], op.results[0].type if op.results else None
+    if not isinstance(type, TensorType) or not _is_computed(value) or not _is_movable(value):
+        return None
+    if -1 in type.get_shape() or value.type != type.element_type:
+        return None
+    body = Block(arg_types=[value.type, value.type])
+    body.add_op(linalg.ops.YieldOp(body.args[0]))
+    rank = type.get_num_dims()
+    empty = tensor.EmptyOp([], type)
+    made = linalg.ops.GenericOp(
+        [value],
+        [empty.tensor],
+        Region(body),
+        [AffineMapAttr(AffineMap(rank, 0, ())), AffineMapAttr(AffineMap.identity(rank))],
+        [IteratorTypeAttr.parallel()] * rank,
+        [type],
+    )
+    made.location = op.location
+    Rewriter.insert_op(empty, InsertPoint.before(op))
+    Rewriter.replace_op(op, made)
+    return made
+
+
+@dataclass
+class _Body:
+    """A body that is being given scalars: what was put in front of it, and new tensors to read."""
+
+    op: linalg.ops.GenericOp
+    block: Block
+    first: Operation
+    tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def value(self, scalar: SSAValue) -> SSAValue:
+        """A scalar of the host inside the body."""
+        if scalar not in self.values:
+            self.values[scalar] = self._made(scalar)
+        return self.values[scalar]
+
+    def _made(self, scalar: SSAValue) -> SSAValue:
+        owner = scalar.owner
+        assert isinstance(owner, Operation)
+        if isinstance(owner, arith.ConstantOp):
+            return scalar
+        if isinstance(owner, tensor.ExtractOp) and (whole := self._alone(owner)) is not None:
+            if whole not in self.tensors:
+                self.tensors[whole] = self.block.insert_arg(
+                    scalar.type, len(self.block.args) - len(self.op.outputs)
+                )
+            return self.tensors[whole]
+        given = {value: self.value(value) for value in owner.operands if _is_computed(value)}
+        copy = owner.clone(value_mapper=given)
+        self.block.insert_op_before(copy, self.first)
+        return copy.results[owner.results.index(scalar)]
+
+    def _alone(self, op: tensor.ExtractOp) -> SSAValue | None:
+        """The tensor of no dimension that an operation takes the only element of."""
+        source = op.tensor
+        type = source.type
+        assert isinstance(type, TensorType)
+        if prod(type.get_shape()) != 1 or not all(map(_is_zero, op.indices)):
+            return None
+        if not type.get_num_dims():
+            return source
+        made = tensor.CollapseShapeOp.create(
+            operands=[source],
+            result_types=[TensorType(type.element_type, [])],
+            properties={"reassociation": ArrayAttr(())},
+        )
+        Rewriter.insert_op(made, InsertPoint.before(self.op))
+        return made.results[0]
+
+
+def _is_zero(value: SSAValue) -> bool:
+    owner = value.owner
+    return (
+        isinstance(owner, arith.ConstantOp)
+        and isinstance(value.type, IndexType)
+        and isinstance(owner.value, IntegerAttr)
+        and owner.value.value.data == 0
+    )
+
+
+def _move(op: linalg.ops.GenericOp, scalars: Sequence[SSAValue]) -> None:
+    """Replace an operation by one that computes its scalars itself."""
+    region = op.body.clone()
+    block = region.block
+    first = block.first_op
+    assert first is not None
+    body = _Body(op, block, first)
+    made = {scalar: body.value(scalar) for scalar in scalars}
+    for inner in block.walk():
+        for index, value in enumerate(inner.operands):
+            if value in made:
+                inner.operands[index] = made[value]
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    kept: list[int] = []
+    for number, value in enumerate(op.inputs):
+        if value in made:
+            block.args[number].replace_all_uses_with(made[value])
+        else:
+            kept.append(number)
+    for number in reversed(range(len(op.inputs))):
+        if number not in kept:
+            block.erase_arg(block.args[number])
+    loops = maps[0].num_dims
+    reads = [maps[n] for n in kept] + [AffineMap(loops, 0, ())] * len(body.tensors)
+    new = linalg.ops.GenericOp(
+        [*(op.inputs[n] for n in kept), *body.tensors],
+        op.outputs,
+        region,
+        ArrayAttr(AffineMapAttr(map) for map in (*reads, *maps[len(op.inputs) :])),
+        op.get_iterator_types(),
+        [result.type for result in op.res],
+    )
+    new.location = op.location
+    for old, result in zip(op.results, new.results, strict=True):
+        result.name_hint = old.name_hint
+    Rewriter.replace_op(op, new)

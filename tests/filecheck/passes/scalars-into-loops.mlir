@@ -1,0 +1,54 @@
+// RUN: xdsl-opt %s -p 'scalars-into-loops' | filecheck %s
+
+// A scalar taken out of a tensor and computed with is read where the loops are.
+
+// CHECK-LABEL: func.func @scaled
+// CHECK-NEXT:    %two = arith.constant 2.000000e+00 : f32
+// CHECK-NEXT:    %{{.*}} = tensor.empty() : tensor<4xf32>
+// CHECK-NEXT:    %[[S:.*]] = tensor.collapse_shape %s [] : tensor<1xf32> into tensor<f32>
+// CHECK-NEXT:    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x, %[[S]] : tensor<4xf32>, tensor<f32>)
+// CHECK-NEXT:    ^bb0(%{{.*}}: f32, %[[A:.*]]: f32, %{{.*}}: f32):
+// CHECK-NEXT:      %[[H:.*]] = arith.mulf %[[A]], %two : f32
+// CHECK-NEXT:      arith.mulf %{{.*}}, %[[H]] : f32
+func.func @scaled(%x: tensor<4xf32>, %s: tensor<1xf32>) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %two = arith.constant 2.0 : f32
+  %e = tensor.extract %s[%c0] : tensor<1xf32>
+  %h = arith.mulf %e, %two : f32
+  %empty = tensor.empty() : tensor<4xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x, %h : tensor<4xf32>, f32) outs(%empty : tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    linalg.yield %p : f32
+  } -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
+
+// A fill with such a scalar is loops too; an element chosen by another one is read by the body.
+
+// CHECK-LABEL: func.func @filled
+// CHECK:         linalg.generic
+// CHECK-SAME:      ins(%i : tensor<i64>)
+// CHECK:           arith.index_cast %{{.*}} : i64 to index
+// CHECK-NEXT:      %[[E:.*]] = tensor.extract %t[%{{.*}}] : tensor<8xf32>
+// CHECK-NEXT:      linalg.yield %[[E]] : f32
+// CHECK-NOT:     linalg.fill
+func.func @filled(%t: tensor<8xf32>, %i: tensor<i64>) -> tensor<4xf32> {
+  %n = tensor.extract %i[] : tensor<i64>
+  %k = arith.index_cast %n : i64 to index
+  %e = tensor.extract %t[%k] : tensor<8xf32>
+  %empty = tensor.empty() : tensor<4xf32>
+  %r = linalg.fill ins(%e : f32) outs(%empty : tensor<4xf32>) -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
+
+// Constants stay where they are.
+
+// CHECK-LABEL: func.func @constant
+// CHECK:         linalg.fill ins(%one : f32)
+func.func @constant() -> tensor<4xf32> {
+  %one = arith.constant 1.0 : f32
+  %empty = tensor.empty() : tensor<4xf32>
+  %r = linalg.fill ins(%one : f32) outs(%empty : tensor<4xf32>) -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
