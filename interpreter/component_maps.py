@@ -7,27 +7,87 @@ order or a pseudo-random one. `lavapipe` and `nvidia` are what those drivers wer
 columns and others by rows. NVIDIA's (32 invocations) gives four invocations a line of 32-bit words
 (a row of A or of the accumulator, a column of B; an accumulator's components stand in pairs), eight
 lines to the subgroup, and repeats that along the lines, then across them.
+
+AMD's and Intel's are data, component_maps.json, with its sources: bits of a component's row and
+column by bits of the invocation's number and of the component's. On RDNA 3 several invocations hold
+each component of A and B, so that there are more than rows * columns of them; of what they insert
+the first invocation's counts, which is also the one that stores it.
 """
 
 from __future__ import annotations
 
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
 import numpy as np
 
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Mapping
 
 NVIDIA_LANES = 32
+USES = {
+    CooperativeMatrixUse.MatrixAKHR: "A",
+    CooperativeMatrixUse.MatrixBKHR: "B",
+    CooperativeMatrixUse.MatrixAccumulatorKHR: "Acc",
+}
+MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
+
+
+@cache
+def described() -> dict[str, list[dict[str, Any]]]:
+    """The maps that are data, by name: how fragments of each use, size and width lie."""
+    text = Path(__file__).with_suffix(".json").read_text()
+    return {each["name"]: each["fragments"] for each in json.loads(text)["maps"]}
+
+
+@cache
+def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | None:
+    """
+    (lanes, components) of the components that each invocation holds, counted row by row; None where
+    the mapping is no data or says nothing about such matrices.
+    """
+    shape, bits = (form.rows, form.columns), form.dtype.itemsize * 8
+    for each in described().get(mapping, ()):
+        if (
+            form.scope == Scope.Subgroup
+            and (each["rows"], each["columns"]) == shape
+            and each["use"] == USES[form.use]
+            and bits in each["component_bits"]
+            and each["lanes"] == lanes
+        ):
+            lane, component = (_spread(each[name], form.columns) for name in ("lane", "component"))
+            return lane[:, None] + component
+    return None
+
+
+def _spread(names: list[str], columns: int) -> Array:
+    """What each number adds to a position, by the row's or column's bit that its bits are."""
+    found = np.zeros(1 << len(names), np.int64)
+    for number, name in enumerate(names):
+        step = 0 if name == "-" else (1 << int(name[1:])) * (columns if name[0] == "r" else 1)
+        found += (np.arange(found.size) >> number & 1) * step
+    return found
 
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
     """Whether a mapping says anything about matrices of a form."""
+    if mapping in described():
+        return fragment(mapping, form, lanes) is not None
     if mapping != "nvidia":
         return True
     lines, length, packed = _nvidia(form)
     return lanes == NVIDIA_LANES and lines % 8 == 0 and length % (4 * packed) == 0
+
+
+def count(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> int:
+    """How many components an invocation holds; all are shared out, and rounded up."""
+    table = fragment(mapping, form, lanes)
+    return -(-form.rows * form.columns // lanes) if table is None else table.shape[1]
 
 
 def positions(
@@ -40,10 +100,13 @@ def positions(
     """
     if not applies(mapping, form, lanes):
         raise InterpreterError(
-            f"NVIDIA's component mapping is not known for {form.rows}x{form.columns} matrices of "
-            f"{lanes} invocations",
+            f"the component mapping {mapping} is not known for {form.rows}x{form.columns} matrices "
+            f"({USES[form.use]}, {form.dtype}) of {lanes} invocations",
             remedy="choose another Options.component_mapping",
         )
+    table = fragment(mapping, form, lanes)
+    if table is not None:
+        return table[lane % lanes, index % table.shape[1]]
     if mapping == "nvidia":
         return _nvidia_positions(form, lane, index)
     position = index * lanes + lane

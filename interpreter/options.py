@@ -19,13 +19,22 @@ if TYPE_CHECKING:
 Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
 """How binary32 becomes bfloat16 (BF-07)."""
 
-Mapping: TypeAlias = Literal["row-major", "column-major", "opaque", "lavapipe", "nvidia"]
+Mapping: TypeAlias = Literal[
+    "row-major",
+    "column-major",
+    "opaque",
+    "lavapipe",
+    "nvidia",
+    "amd-rdna3",
+    "amd-rdna4",
+    "intel-xe2",
+]
 """
 Which invocation holds which component of a cooperative matrix (CM-18).
 
 `row-major` and `column-major` deal the components out to the lanes in turn, in that order; `opaque`
 deals them out in a fixed pseudo-random order, which no sensible program can depend on. `lavapipe`
-and `nvidia` are those drivers' (component_maps.py).
+and `nvidia` are those drivers', the others those devices' (component_maps.py).
 """
 
 

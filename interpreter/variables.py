@@ -60,11 +60,6 @@ class VariablePointer:
         return VariablePointer(self.variable, tuple(path))
 
 
-def component_count(form: CooperativeMatrix, lanes: int) -> int:
-    """How many components an invocation holds (CM-18): all of them, shared out and rounded up."""
-    return -(-form.rows * form.columns // lanes)
-
-
 def component_position(
     form: CooperativeMatrix, mapping: Mapping, wave: Wave, index: Any
 ) -> tuple[Array, Array]:
@@ -72,9 +67,11 @@ def component_position(
     whole = form.scope == Scope.Workgroup
     lanes = wave.geometry.invocations if whole else wave.lanes
     lane = wave.local_index if whole else wave.lane_ids()
-    total = form.rows * form.columns
     number = np.asarray(index, np.int64)
-    exists = (number * lanes + lane < total) & (lane < lanes)
+    if component_maps.fragment(mapping, form, lanes) is None:
+        exists = (number * lanes + lane < form.rows * form.columns) & (lane < lanes)
+    else:
+        exists = (number < component_maps.count(mapping, form, lanes)) & (lane < lanes)
     position = component_maps.positions(mapping, form, lanes, lane.astype(np.int64), number)
     return np.where(exists, position, 0), exists
 
@@ -101,7 +98,10 @@ def insert_component(
     component: Array,
     mask: Mask,
 ) -> Array:
-    """The matrix with each active lane's component `index` replaced."""
+    """
+    The matrix with each active lane's component `index` replaced; the first of those that hold it
+    decides.
+    """
     position, exists = component_position(form, mapping, wave, index)
     if mask is not None:
         exists = exists & mask
@@ -113,7 +113,9 @@ def insert_component(
     chosen = np.nonzero(np.broadcast_to(exists, shape))
     row = np.zeros_like(chosen[1]) if whole else chosen[1]
     values = np.broadcast_to(component, shape)[chosen].astype(form.carrier)
-    result[chosen[0], row, np.broadcast_to(position, shape)[chosen]] = values
+    # numpy keeps the last of several values for one place.
+    places = (chosen[0], row, np.broadcast_to(position, shape)[chosen])
+    result[tuple(place[::-1] for place in places)] = values[::-1]
     return result.reshape(*matrices, form.rows, form.columns)
 
 

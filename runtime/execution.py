@@ -167,16 +167,16 @@ def _explore_mappings(
     What one kernel packs into fragments, another may read: only both together do not depend.
     """
     from xdsl_spirv.interpreter.checks import Finding
-    from xdsl_spirv.interpreter.checks.choices import sees_components
+    from xdsl_spirv.interpreter.checks.choices import mappings_of, sees_components
     from xdsl_spirv.interpreter.checks.report import CheckError
-    from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
 
     checks = options.checks
     op = next(filter(None, map(sees_components, modules.values())), None)
     if op is None or checks is None:
         return
-    mappings: tuple[ComponentMapping, ...] = ("column-major", "opaque")
-    for mapping in mappings:
+    for mapping in mappings_of(list(modules.values()), options.subgroup_size):
+        if mapping == options.component_mapping:
+            continue
         again = given | empty_buffers(program)
         plain = replace(options, checks=None, component_mapping=mapping)
         _dispatch_all(program, modules, again, plain)

@@ -15,7 +15,7 @@ kernel applies another function to floats no interval is derived, and only integ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -33,7 +33,7 @@ from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, UntypedPointerType
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding
-from xdsl_spirv.interpreter.component_maps import NVIDIA_LANES, applies
+from xdsl_spirv.interpreter.component_maps import MAPPINGS, applies, count
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Accumulation, Options
@@ -81,10 +81,7 @@ class Choices:
         self.sums = [op for op in operations if _sums_floats(op)]
         self.bfloat = next((op for op in operations if _makes_bfloat16(op)), None)
         self.length = 1
-        matrices_of = [r.type for op in operations for r in op.results if _matrix(r.type)]
-        self.mappings: list[ComponentMapping] = ["row-major", "column-major", "opaque"]
-        if options.subgroup_size == NVIDIA_LANES and all(map(_fits_nvidia, matrices_of)):
-            self.mappings.append("nvidia")
+        self.mappings = mappings_of([module], options.subgroup_size)
         self.linear = all(map(_is_linear, operations))
         if self.linear and not any(map(_leaves_floats, operations)):
             self.sums, self.bfloat = [], None
@@ -258,18 +255,39 @@ def _matrix(type: Any) -> bool:
     return isinstance(type, CooperativeMatrixType)
 
 
-def _fits_nvidia(type: Any) -> bool:
-    """Whether NVIDIA's mapping is known for a type, whose sizes may be specialized."""
+def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
+    """
+    The mappings that say something about all of some modules' matrices in subgroups of `lanes`.
+
+    lavapipe's differs from others in no more than these do. Where a mapping gives an invocation
+    more components than its share, as for several that hold the same, it is left out for modules
+    that do not ask how many there are: those are made for devices with a share each.
+    """
+    operations = [op for module in modules for op in module.walk()]
+    asks = any(isinstance(op, matrices.CooperativeMatrixLengthOp) for op in operations)
+    forms = {_form(r.type) for op in operations for r in op.results if _matrix(r.type)}
+    found: list[ComponentMapping] = ["row-major", "column-major", "opaque"]
+    for mapping in MAPPINGS:
+        if mapping in (*found, "lavapipe") or None in forms:
+            continue
+        known = [form for form in forms if form is not None and applies(mapping, form, lanes)]
+        shared = (count(mapping, f, lanes) * lanes == f.rows * f.columns for f in known)
+        if len(known) == len(forms) and (asks or all(shared)):
+            found.append(mapping)
+    return found
+
+
+def _form(type: Any) -> CooperativeMatrix | None:
+    """A type's form, if its sizes and scope are known."""
     assert isinstance(type, CooperativeMatrixType)
     dtype = scalar_dtype(type.element_type)
     sizes, scope = (type.rows, type.columns), type.scope
     if dtype is None or not all(isinstance(size, IntAttr) for size in sizes):
-        return False
+        return None
     if not isinstance(scope, ScopeAttr) or scope.data != Scope.Subgroup:
-        return False
+        return None
     rows, columns = (size.data for size in sizes)  # pyright: ignore
-    form = CooperativeMatrix(dtype, rows, columns, scope.data, type.use.data)  # pyright: ignore
-    return applies("nvidia", form, NVIDIA_LANES)
+    return CooperativeMatrix(dtype, rows, columns, scope.data, type.use.data)  # pyright: ignore
 
 
 def sees_components(module: Operation) -> Operation | None:

@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.spirv.enums import (
 )
 from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.component_maps import count
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import Pointer, Tiles, first_active, leaders
@@ -33,7 +34,6 @@ from xdsl_spirv.interpreter.semantics import Function, action, constant, value
 from xdsl_spirv.interpreter.spirv.dot_product import saturating_add
 from xdsl_spirv.interpreter.spirv.memory import accessed, has_bytes
 from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.variables import component_count
 from xdsl_spirv.interpreter.wave import Wave
 
 
@@ -141,7 +141,7 @@ def length(op: ops.CooperativeMatrixLengthOp, unit: Unit) -> Array:
     form = matrix_form(op.cooperative_matrix_type, unit)
     whole = form.scope == Scope.Workgroup
     lanes = unit.geometry.invocations if whole else unit.geometry.lanes
-    return np.full((1, 1, 1), component_count(form, lanes), np.int32)
+    return np.full((1, 1, 1), count(unit.options.component_mapping, form, lanes), np.int32)
 
 
 @value(ops.CooperativeMatrixMulAddOp)

@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.spirv.enums import (
 )
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
+from xdsl_spirv.interpreter.component_maps import count
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array
@@ -33,7 +34,6 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
     matrix_form,
 )
 from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.variables import component_count
 from xdsl_spirv.interpreter.wave import Wave
 
 
@@ -86,7 +86,7 @@ def length(op: ops.CooperativeMatrixLengthNVOp, unit: Unit) -> Array:
     form = matrix_form(op.cooperative_matrix_type, unit)
     whole = form.scope == Scope.Workgroup
     lanes = unit.geometry.invocations if whole else unit.geometry.lanes
-    return np.full((1, 1, 1), component_count(form, lanes), np.int32)
+    return np.full((1, 1, 1), count(unit.options.component_mapping, form, lanes), np.int32)
 
 
 @value(ops.CooperativeMatrixMulAddNVOp)

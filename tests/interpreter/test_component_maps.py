@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
+from xdsl_spirv.differential.machine import machine
 from xdsl_spirv.interpreter import InterpreterError
-from xdsl_spirv.interpreter.component_maps import positions
+from xdsl_spirv.interpreter.component_maps import applies, count, described, positions
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 
 MEASURED = json.loads((Path(__file__).parent / "data" / "component_maps.json").read_text())
@@ -48,6 +49,117 @@ def test_every_component_is_held_once(mapping: Any) -> None:
     lane, index = np.arange(32)[:, None], np.arange(16)
     found = positions(mapping, form, 32, lane, index)
     assert sorted(found.reshape(-1).tolist()) == list(range(512))
+
+
+DOCUMENTED = [(name, each) for name, fragments in described().items() for each in fragments]
+WIDTHS = {8: np.int8, 16: np.float16, 32: np.float32}
+
+
+def held(mapping: Any, each: dict[str, Any], bits: int) -> np.ndarray[Any, Any]:
+    """(lanes, components, 2): row and column of each component."""
+    form = CooperativeMatrix(
+        np.dtype(WIDTHS[bits]), each["rows"], each["columns"], Scope.Subgroup, USES[each["use"]]
+    )
+    lanes = each["lanes"]
+    components = count(mapping, form, lanes)
+    found = positions(mapping, form, lanes, np.arange(lanes)[:, None], np.arange(components))
+    return np.stack(np.divmod(found, each["columns"]), axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "each"),
+    DOCUMENTED,
+    ids=lambda v: (
+        f"{v['use']}-{v['rows']}x{v['columns']}-{v['lanes']}" if isinstance(v, dict) else v
+    ),
+)
+def test_documented_maps_hold_every_component_equally_often(
+    name: str, each: dict[str, Any]
+) -> None:
+    """Once, or on RDNA 3 once in every 16 invocations for A and B."""
+    replicated = name == "amd-rdna3" and each["use"] != "Acc"
+    times = each["lanes"] // 16 if replicated else 1
+    for bits in each["component_bits"]:
+        places = held(name, each, bits).reshape(-1, 2)
+        found, counts = np.unique(places, axis=0, return_counts=True)
+        assert len(found) == each["rows"] * each["columns"]
+        assert (counts == times).all()
+        if replicated:
+            again = held(name, each, bits).reshape(-1, 16, 16, 2)
+            assert (again == again[0]).all()
+
+
+def one(name: str, use: str, bits: int, lanes: int, columns: int = 16) -> np.ndarray[Any, Any]:
+    """The only map of a use in a data file."""
+    (each,) = [
+        each
+        for mapping, each in DOCUMENTED
+        if (mapping, each["use"], each["lanes"], each["columns"]) == (name, use, lanes, columns)
+        and bits in each["component_bits"]
+    ]
+    return held(name, each, bits)
+
+
+def test_rdna3_as_gpuopen_writes_it() -> None:
+    """
+    The article's kernel: `a_frag[e] = a[16 * (lane % 16) + e]`, `b_frag[e] = b[16 * e + lane % 16]`
+    and for the result, of 32 invocations, row 2 * e + lane / 16 and column lane % 16.
+    """
+    lane, element = np.ogrid[:32, :16]
+    a, b, c = (one("amd-rdna3", use, 16, 32) for use in ("A", "B", "Acc"))
+    assert (16 * a[..., 0] + a[..., 1] == 16 * (lane % 16) + element).all()
+    assert (16 * b[..., 0] + b[..., 1] == 16 * element + lane % 16).all()
+    assert (c[..., 0] == 2 * element[:, :8] + lane // 16).all()
+    assert (c[..., 1] == lane % 16).all()
+    wide = one("amd-rdna3", "Acc", 32, 64)
+    lane, element = np.ogrid[:64, :4]
+    assert (wide[..., 0] == 4 * element + lane // 16).all()
+
+
+def test_rdna4_as_mesa_draws_it() -> None:
+    """The first element of every 16 invocations, and that the others follow it."""
+    rows = {32: [0, 8], 64: [0, 8, 4, 12]}
+    for lanes, first in rows.items():
+        for use, axis in (("Acc", 0), ("B", 0), ("A", 1)):
+            found = one("amd-rdna4", use, 16, lanes)
+            lane, element = np.ogrid[:lanes, : found.shape[1]]
+            assert (found[..., axis] == np.repeat(first, 16)[:, None] + element).all()
+            assert (found[..., 1 - axis] == lane % 16).all()
+
+
+def test_xe2_as_mesa_loads_it() -> None:
+    """
+    One row of C for each component; words of A hold neighbours of a row, words of B of a column,
+    as VNNI packs them.
+    """
+    c = one("intel-xe2", "Acc", 32, 16)
+    lane, element = np.ogrid[:16, :8]
+    assert (c[..., 0] == element).all()
+    assert (c[..., 1] == lane).all()
+    for bits, columns in ((16, 16), (8, 32)):
+        packed, words = 32 // bits, columns * bits // 32
+        a = one("intel-xe2", "A", bits, 16, columns)
+        lane, element = np.ogrid[:16, : a.shape[1]]
+        # Invocation 1's first word has columns 2 and 3 of row 0 in 16 bits.
+        assert (a[..., 1] == lane % words * packed + element % packed).all()
+        assert (a[..., 0] == lane // words + element // packed * (16 // words)).all()
+        b = one("intel-xe2", "B", bits, 16)
+        lane, element = np.ogrid[:16, : b.shape[1]]
+        assert (b[..., 0] == element).all()
+        assert (b[..., 1] == lane).all()
+
+
+def test_listed_shapes_are_known() -> None:
+    """Every matrix that a target's file lists has a map."""
+    for name in described():
+        target = machine(name)
+        kinds = {"A": target.shapes("A"), "B": target.shapes("B"), "Acc": target.shapes("Acc")}
+        for use, components in kinds.items():
+            for component, shapes in components.items():
+                dtype = np.dtype(f"i{int(component.lstrip('ifb')) // 8}")
+                for shape in shapes:
+                    form = CooperativeMatrix(dtype, *shape, Scope.Subgroup, USES[use])
+                    assert applies(name, form, target.subgroup), (name, use, component, shape)  # pyright: ignore
 
 
 def test_what_was_not_measured_is_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.checks.choices import mappings_of
 
 OPS = "spirv.KHR.CooperativeMatrix"
 MULADD = f"{OPS}MulAdd"
@@ -69,6 +70,84 @@ def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Any, clean: 
     store(kernel, out, matrix)
     clean(kernel, **EIGHT)
     assert kernel.buffers[out][2].tolist() == [2.0 * n for n in range(64)]
+
+
+def total(kernel: Any, use: str) -> None:
+    """The sum of all components of a 16x16 matrix, of what each of 32 invocations holds."""
+    matrix = f"!spirv.coopmatrix<16x16xi8, Subgroup, Matrix{use}>"
+    data = kernel.buffer("i8", np.arange(256, dtype=np.int8) % 3)
+    pointer, stride = kernel.pointer(data, "%zero"), kernel.constant(16)
+    loaded = kernel.op(
+        f"{OPS}Load {pointer}, {stride}, <RowMajor> : !spirv.ptr<i8, StorageBuffer>, i32 "
+        f"-> {matrix}"
+    )
+    variable = kernel.op(f"spirv.Variable : !spirv.ptr<{matrix}, Function>")
+    kernel(f'spirv.Store "Function" {variable}, {loaded} : {matrix}')
+    length = kernel.op(f"{OPS}Length : {matrix}")
+    own = kernel.name()
+    kernel(f"""
+      {own} = spirv.mlir.loop -> i32 {{
+        spirv.Branch ^header(%zero, %zero : i32, i32)
+      ^header(%i: i32, %sum: i32):
+        %more = spirv.SLessThan %i, {length} : i32
+        spirv.BranchConditional %more, ^body, ^merge
+      ^body:
+        %p = spirv.AccessChain {variable}[%i] : !spirv.ptr<{matrix}, Function>, i32
+          -> !spirv.ptr<i8, Function>
+        %part = spirv.Load "Function" %p : i8
+        %wide = spirv.SConvert %part : i8 to i32
+        %added = spirv.IAdd %sum, %wide : i32
+        %next = spirv.IAdd %i, %one : i32
+        spirv.Branch ^continue
+      ^continue:
+        spirv.Branch ^header(%next, %added : i32, i32)
+      ^merge:
+        spirv.mlir.merge %sum : i32
+      }}""")
+    whole = kernel.op(f"spirv.GroupNonUniformIAdd <Subgroup> <Reduce> {own} : i32 -> i32")
+    kernel.store(kernel.buffer("i32", np.zeros(32, np.int32)), whole)
+
+
+@pytest.mark.bug("a component taken to be one invocation's alone", rule="CHOICE-01",
+                 op=f"{OPS}Length")  # fmt: skip
+def test_components_that_several_hold(kernel: Any, find: Any) -> None:
+    """Only RDNA 3 gives each component of A to two invocations."""
+    total(kernel, "A")
+    assert "amd-rdna3" in find(kernel).message
+
+
+def test_components_that_one_holds(kernel: Any, clean: Any) -> None:
+    total(kernel, "Acc")
+    clean(kernel)
+    assert (kernel.buffers[1][2] == kernel.buffers[0][2].sum(dtype=np.int32)).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "use", "lanes", "asks", "expected"),
+    [
+        ("16x16xf16", "A", 32, True, {"nvidia", "amd-rdna3", "amd-rdna4"}),
+        ("16x16xf16", "A", 32, False, {"nvidia", "amd-rdna4"}),
+        ("16x16xf32", "Acc", 64, False, {"amd-rdna3", "amd-rdna4"}),
+        ("8x16xf16", "A", 16, False, {"intel-xe2"}),
+        ("32x16xi8", "B", 16, False, {"intel-xe2"}),
+        ("8x8xf32", "Acc", 8, True, set()),
+    ],
+)
+def test_the_maps_of_devices_that_have_such_matrices_are_tried(
+    size: str, use: str, lanes: int, asks: bool, expected: set[str], parse: Any
+) -> None:
+    matrix = f"!spirv.coopmatrix<{size}, Subgroup, Matrix{use}>"
+    length = f"%n = {OPS}Length : {matrix}" if asks else ""
+    module = parse(f"""
+      spirv.module Logical Vulkan {{
+        spirv.func @main() "None" {{
+          %m = spirv.ConstantNull : {matrix}
+          {length}
+          spirv.Return
+        }}
+      }}""")
+    found = mappings_of([module], lanes)
+    assert set(found) == {"row-major", "column-major", "opaque"} | expected
 
 
 def product(kernel: Any, rng: Any) -> tuple[str, Any]:
