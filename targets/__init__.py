@@ -60,7 +60,8 @@ class ScheduleCandidate:
     A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose.
 
     `direct` names the operands that are packed into fragments and read without Workgroup memory,
-    `b` or `ab`. `rates` are what large contractions reach with it, in TFLOPS by types
+    `b` or `ab`; `ahead`, `stages`, `buffers` and `group` are the schedule's (docs/passes.md).
+    `rates` are what large contractions reach with it, in TFLOPS by types
     (`f16 -> f32`); where they are given, it is for these types only.
     """
 
@@ -69,7 +70,10 @@ class ScheduleCandidate:
     k_bytes: int
     accumulator_bits: int | None
     direct: str = ""
+    ahead: int = 0
     stages: int = 1
+    buffers: int = 1
+    group: int = 1
     rates: dict[str, float] = field(default_factory=dict)
 
 
@@ -248,6 +252,10 @@ def _property(fields: _Fields) -> CooperativeMatrixProperty:
 
 def _candidate(fields: _Fields) -> ScheduleCandidate:
     bits = fields.positive("accumulator_bits") if "accumulator_bits" in fields.data else None
+
+    def one_or(name: str) -> int:
+        return fields.positive(name) if name in fields.data else 1
+
     rows, columns = fields.positives("tile", 2)
     grid_rows, grid_columns = fields.positives("subgroups", 2)
     return ScheduleCandidate(
@@ -256,7 +264,10 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
         fields.positive("k_bytes"),
         bits,
         fields.text("direct", ""),
-        fields.positive("stages") if "stages" in fields.data else 1,
+        fields.positive("ahead") if "ahead" in fields.data else 0,
+        one_or("stages"),
+        one_or("buffers"),
+        one_or("group"),
         fields.numbers("rates") if "rates" in fields.data else {},
     )
 

@@ -51,7 +51,8 @@ class StagedAttr(ParametrizedAttribute):
     The operand's tile is copied into Workgroup memory and read from there.
 
     `padding` is how many elements lie unused after each row of the copy, `vector` how many elements
-    one invocation moves at a time, `buffers` how many copies there are.
+    one invocation moves at a time, `buffers` how many copies there are: of two, one is filled while
+    the other is multiplied, and a K tile takes one barrier instead of two.
     """
 
     name = "schedule.staged"
@@ -94,10 +95,33 @@ class DirectAttr(ParametrizedAttribute):
     Subgroups load the operand's fragments straight from global memory.
 
     The operand is packed (see `PackingAttr`): what an invocation holds of a fragment lies side by
-    side there.
+    side there. `ahead` is how many instructions along K its fragments are read before they are
+    multiplied, 0 or 1.
     """
 
     name = "schedule.direct"
+    ahead: IntAttr
+
+    def __init__(self, ahead: int = 0):
+        super().__init__(IntAttr(ahead))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        if parser.parse_optional_punctuation("<") is None:
+            return [IntAttr(0)]
+        parser.parse_keyword("ahead")
+        parser.parse_punctuation("=")
+        ahead = parser.parse_integer(allow_boolean=False)
+        parser.parse_punctuation(">")
+        return [IntAttr(ahead)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        if self.ahead.data:
+            printer.print_string(f"<ahead = {self.ahead.data}>")
+
+    def verify(self) -> None:
+        if self.ahead.data not in (0, 1):
+            raise VerifyException(f"ahead is {self.ahead.data}, must be 0 or 1")
 
 
 @irdl_attr_definition
@@ -282,7 +306,8 @@ class ContractionAttr(ParametrizedAttribute):
     stages at a time; `subgroups` is the grid (rows, columns) into which its subgroups divide the
     tile; `a` and `b` are the operands' paths, staged or direct; `stages` is how many K tiles are in
     flight: with 2 of them one is read into registers while the one before is multiplied; `raster`
-    says along which dimension of the result neighbouring workgroups lie.
+    says along which dimension of the result neighbouring workgroups lie, and `group` makes it that
+    many rows (or columns) of tiles at a time, across them first: `rows<8>`.
     """
 
     name = "schedule.contraction"
@@ -293,6 +318,7 @@ class ContractionAttr(ParametrizedAttribute):
     b: StagedAttr | DirectAttr
     stages: IntAttr
     raster: StringAttr
+    group: IntAttr
 
     def __init__(
         self,
@@ -303,6 +329,7 @@ class ContractionAttr(ParametrizedAttribute):
         b: StagedAttr | DirectAttr,
         stages: int = 1,
         raster: str = "rows",
+        group: int = 1,
     ):
         super().__init__(
             _integers(workgroup_tile),
@@ -312,6 +339,7 @@ class ContractionAttr(ParametrizedAttribute):
             b,
             IntAttr(stages),
             StringAttr(raster),
+            IntAttr(group),
         )
 
     @property
@@ -345,7 +373,11 @@ class ContractionAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         names = ("workgroup_tile", "subgroups", "instruction", "a", "b", "stages", "raster")
-        found: dict[str, Attribute] = {"stages": IntAttr(1), "raster": StringAttr("rows")}
+        found: dict[str, Attribute] = {
+            "stages": IntAttr(1),
+            "raster": StringAttr("rows"),
+            "group": IntAttr(1),
+        }
         start = parser.pos
 
         def parse_field() -> None:
@@ -362,9 +394,12 @@ class ContractionAttr(ParametrizedAttribute):
                     found[key] = IntAttr(parser.parse_integer(allow_boolean=False))
                 case "raster":
                     found[key] = _parse_choice(parser, RASTERS)
+                    if parser.parse_optional_punctuation("<") is not None:
+                        found["group"] = IntAttr(parser.parse_integer(allow_boolean=False))
+                        parser.parse_punctuation(">")
                 case _:
                     if _parse_choice(parser, ("staged", "direct")).data == "direct":
-                        found[key] = DirectAttr()
+                        found[key] = DirectAttr.new(DirectAttr.parse_parameters(parser))
                     else:
                         found[key] = StagedAttr.new(StagedAttr.parse_parameters(parser))
 
@@ -372,7 +407,7 @@ class ContractionAttr(ParametrizedAttribute):
         missing = [name for name in names if name not in found]
         if missing:
             parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [found[name] for name in names]
+        return [*(found[name] for name in names), found["group"]]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -380,20 +415,21 @@ class ContractionAttr(ParametrizedAttribute):
             printer.print_string(f"subgroups = {list(self.grid)}, instruction = ")
             self.instruction.print_bare(printer)
             for name, path in (("a", self.a), ("b", self.b)):
-                if isinstance(path, DirectAttr):
-                    printer.print_string(f", {name} = direct")
-                else:
-                    printer.print_string(f", {name} = staged")
-                    path.print_parameters(printer)
+                kind = "direct" if isinstance(path, DirectAttr) else "staged"
+                printer.print_string(f", {name} = {kind}")
+                path.print_parameters(printer)
             if self.stages.data != 1:
                 printer.print_string(f", stages = {self.stages.data}")
-            printer.print_string(f", raster = {self.raster.data}")
+            group = f"<{self.group.data}>" if self.group.data != 1 else ""
+            printer.print_string(f", raster = {self.raster.data}{group}")
 
     def verify(self) -> None:
         if any(size.data < 1 for size in (*self.workgroup_tile, *self.subgroups)):
             raise VerifyException("workgroup_tile and subgroups must be positive")
         if self.stages.data < 1:
             raise VerifyException(f"stages is {self.stages.data}, must be at least 1")
+        if self.group.data < 1:
+            raise VerifyException(f"raster: a group of {self.group.data}, must be at least 1")
         rows, columns = self.grid
         m, n, k = self.instruction.sizes
         needs = (("M", m * rows), ("N", n * columns), ("K", k))

@@ -14,7 +14,7 @@ is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from xdsl.dialects import gpu, linalg
 from xdsl.dialects.builtin import ModuleOp
@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.schedule import (
     WindowAttr,
 )
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.k_loop import Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
 from xdsl_spirv.passes.kernel.result import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
@@ -39,8 +40,6 @@ from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, plan
 from xdsl_spirv.passes.schedule.target import target_of
-
-Operand: TypeAlias = StagedOperand | PackedOperand
 
 
 class Core(Protocol):
@@ -157,73 +156,37 @@ def _emit(
     place = _place(builder, made)
     core = make_core(builder, made, place)
     operands = _operand(builder, made, place, 0, a), _operand(builder, made, place, 1, b)
-    totals = _multiply(builder, made, core, operands, core.begin(init))
-    core.end(totals)
+    core.end(multiply_tiles(builder, made, core.multiply, operands, core.begin(init)))
 
 
 def _operand(b: KernelBuilder, made: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
     """The code that brings A (0) or B (1) to where it is multiplied."""
     tile = (made.a, made.b)[number]
     index = (place.tile_row, place.tile_column)[number]
+    subgroup = (place.subgroup_row, place.subgroup_column)[number]
     if isinstance(tile, StagedTile):
-        invocations = made.invocations
-        return StagedOperand(b, stored, tile, place.batch, index, place.invocation, invocations)
-    fragments = made.schedule.tile[number] // made.schedule.instruction.sizes[number]
-    return PackedOperand(b, stored, tile, place.batch, b.times(index, fragments), place.lane)
-
-
-def _multiply(
-    builder: KernelBuilder,
-    made: Plan,
-    core: Core,
-    operands: tuple[Operand, Operand],
-    accumulators: Sequence[SSAValue],
-) -> Sequence[SSAValue]:
-    """The K loop: each tile staged, then multiplied."""
-    a, b = operands
-    size, tile = made.contraction.k, made.schedule.tile[2]
-    staged = [each for each in operands if isinstance(each, StagedOperand)]
-
-    def load(k: Index) -> list[list[SSAValue]]:
-        return [each.load_all(k) for each in staged]
-
-    def multiply(
-        k: Index, moved: Sequence[Sequence[SSAValue]], carried: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        if staged and made.is_looped:
-            builder.barrier()
-        for each, values in zip(staged, moved, strict=True):
-            each.store_all(values, k)
-        if staged:
-            builder.barrier()
-        for each in operands:
-            each.enter(k)
-        return core.multiply(a, b, carried)
-
-    def step(k: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        return multiply(k, load(k), carried)
-
-    def step_ahead(k: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        totals, waiting = carried[: len(accumulators)], list(carried[len(accumulators) :])
-        moved = [[waiting.pop(0) for _ in each.moves] for each in staged]
-        following = builder.plus(k, tile)
-        # After the last tile the first one is read again, for nothing.
-        ahead = load(builder.select(builder.below(following, size), following, 0))
-        results = multiply(k, moved, totals)
-        return [*results, *(value for each in ahead for value in each)]
-
-    if not made.prefetches:
-        return builder.loop(size, tile, accumulators, step, "k")
-    first = [value for each in load(0) for value in each]
-    results = builder.loop(size, tile, [*accumulators, *first], step_ahead, "k")
-    return results[: len(accumulators)]
+        buffers = 2 if made.alternates else 1
+        return StagedOperand(
+            b,
+            stored,
+            tile,
+            place.batch,
+            index,
+            place.invocation,
+            made.invocations,
+            subgroup,
+            buffers,
+        )
+    count = made.schedule.fragments[number]
+    in_tile = made.schedule.tile[number] // made.schedule.instruction.sizes[number]
+    first = b.plus(b.times(index, in_tile), b.times(subgroup, count))
+    part = count, made.schedule.tile[2]
+    return PackedOperand(b, stored, tile, place.batch, first, place.lane, part)
 
 
 def _place(b: KernelBuilder, made: Plan) -> Place:
-    by_rows = made.schedule.raster.data == "rows"
-    along, across = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
-    column = b.block_id(along if by_rows else across, "tile_column")
-    row = b.block_id(across if by_rows else along, "tile_row")
+    along, across = _tile_place(b, made)
+    row, column = (across, along) if made.schedule.raster.data == "rows" else (along, across)
     _, columns = made.schedule.grid
     many = made.schedule.subgroup_count > 1
     subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if many else 0
@@ -238,3 +201,29 @@ def _place(b: KernelBuilder, made: Plan) -> Place:
         subgroup_row=b.divided(subgroup, columns),
         subgroup_column=b.remainder(subgroup, columns),
     )
+
+
+def _tile_place(b: KernelBuilder, made: Plan) -> tuple[Index, Index]:
+    """
+    The workgroup's tile along the raster's dimension, and across it.
+
+    In groups, workgroups that follow each other go across a group before they go along it, so that
+    those which run at a time share what they read of both operands.
+    """
+    by_rows = made.schedule.raster.data == "rows"
+    names = ("tile_column", "tile_row") if by_rows else ("tile_row", "tile_column")
+    dimensions = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
+    x, y = (b.block_id(*each) for each in zip(dimensions, names, strict=True))
+    length, width, _ = made.grid
+    group = made.raster_group
+    if group == 1:
+        return x, y
+    number = b.plus(b.times(y, length), x)
+    before = b.times(b.divided(number, group * length), group)
+    within = b.remainder(number, group * length)
+    along, across = b.divided(within, group), b.remainder(within, group)
+    if last := width % group:
+        whole = b.below(before, width - last)
+        along = b.select(whole, along, b.divided(within, last))
+        across = b.select(whole, across, b.remainder(within, last))
+    return along, b.plus(before, across)

@@ -62,25 +62,18 @@ class CooperativeCore:
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The MulAdds of one K tile."""
-        m, n, k = self.made.schedule.instruction.sizes
+        _, _, k = self.made.schedule.instruction.sizes
         count_m, count_n, count_k = self.made.schedule.fragments
         type_a, type_b, _ = self.types
         flags = CooperativeMatrixOperands(0)
         for name, flag in zip(self.made.contraction.types, SIGNED, strict=True):
             flags |= flag if name.startswith("s") else 0
         results = list(carried)
-        subgroup_row, subgroup_column = self.place.subgroup_row, self.place.subgroup_column
         for step in range(count_k):
-            rows = [
-                a.fragment(subgroup_row, count_m * m, i * m, step * k, type_a)
-                for i in range(count_m)
-            ]
-            columns = [
-                b.fragment(subgroup_column, count_n * n, j * n, step * k, type_b)
-                for j in range(count_n)
-            ]
-            for i, row in enumerate(rows):
-                for j, column in enumerate(columns):
+            rows = a.fragments(count_m, step * k, type_a)
+            columns = b.fragments(count_n, step * k, type_b)
+            for j, column in enumerate(columns):
+                for i, row in enumerate(rows):
                     at = i * count_n + j
                     results[at] = self.builder.add(
                         CooperativeMatrixMulAddOp(row, column, results[at], flags or None)

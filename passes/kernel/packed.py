@@ -39,11 +39,11 @@ class Share:
     """
     What an invocation holds of fragments of a type, as 32-bit words in memory.
 
-    `place` is the number of a fragment's first share in units of shares.
+    `place` is the number of the invocation's share in units of shares.
     """
 
-    def __init__(self, builder: KernelBuilder, memory: SSAValue, tile: PackedTile, lane: SSAValue):
-        self.builder, self.tile, self.lane = builder, tile, lane
+    def __init__(self, builder: KernelBuilder, memory: SSAValue, tile: PackedTile):
+        self.builder, self.tile = builder, tile
         self.moved = vector_type(i32, tile.words)
         name = f"{memory.name_hint or 'operand'}_fragments"
         self.memory = builder.at_top(FlatViewOp(memory, self.moved), name)
@@ -52,9 +52,12 @@ class Share:
         self.piece = vector_type(tile.element_type, per_word)
 
     def load(self, place: Index) -> SSAValue:
-        """The fragment whose shares begin at `place`."""
+        """The words of a fragment."""
+        return self.builder.load(self.memory, (place,))
+
+    def fragment(self, words: SSAValue) -> SSAValue:
+        """The fragment that they are."""
         b = self.builder
-        words = b.load(self.memory, (b.plus(place, self.lane),))
         fragment = b.at_top(ConstantOp(_zero(self.tile.element_type), self.type), "none")
         for number, component in enumerate(self._components(words)):
             fragment = b.add(CompositeInsertOp(component, fragment, [number]))
@@ -76,7 +79,7 @@ class Share:
         return found
 
     def store(self, fragment: SSAValue, place: Index) -> None:
-        """The fragment to where its shares begin."""
+        """A fragment to where the invocation's share of it is."""
         b, tile = self.builder, self.tile
         components = [
             b.add(CompositeExtractOp(fragment, [number])) for number in range(tile.components)
@@ -90,7 +93,7 @@ class Share:
                 piece = b.add(CompositeConstructOp(parts, self.piece))
             words.append(b.add(BitcastOp(piece, i32)))
         moved = words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, self.moved))
-        b.store(moved, self.memory, (b.plus(place, self.lane),))
+        b.store(moved, self.memory, (place,))
 
 
 def fragment_type(tile: PackedTile) -> CooperativeMatrixType:
@@ -110,7 +113,12 @@ def _zero(element: Attribute) -> IntegerAttr | FloatAttr:
 
 
 class PackedOperand:
-    """The code that reads the fragments of one operand of a workgroup, from global memory."""
+    """
+    The code that reads a subgroup's fragments of one operand, from global memory.
+
+    Where it reads ahead, the words of the fragments to come wait in registers (`waiting`), carried
+    by the K loop from tile to tile.
+    """
 
     def __init__(
         self,
@@ -120,38 +128,58 @@ class PackedOperand:
         batch: Index,
         first: Index,
         lane: SSAValue,
+        part: tuple[int, int],
     ):
-        """`first` is the number of the workgroup's first fragment along M or N."""
-        self.builder, self.tile = builder, tile
-        self.share = Share(builder, source, tile, lane)
+        """
+        `first` is the subgroup's first fragment along M or N; `part` says how many fragments it
+        has of a tile along M or N, and how many elements a tile is deep along K.
+        """
         b = builder
+        self.builder, self.tile = builder, tile
+        self.share = Share(builder, source, tile)
+        self.count, self.depth = part
         _, inner_count, outer_count, _ = tile.packing.shape
         self.unit = tile.subgroup_size
         self.step = outer_count * self.unit
-        self.start = b.plus(b.times(batch, inner_count * self.step), b.times(first, self.unit))
+        place = b.plus(b.times(batch, inner_count * self.step), b.times(first, self.unit))
+        self.start = b.plus(place, lane)
         self.begin: Index = self.start
+        self.following: Index | None = None
+        self.waiting: list[SSAValue] = []
 
-    def enter(self, k: Index) -> None:
-        """The K tile that begins at element `k` is read from now on."""
+    def enter(self, k: Index, following: Index | None = None) -> None:
+        """The K tile at element `k` is read from now on; the one at `following` comes after it."""
+        self.begin = self._tile(k)
+        self.following = None if following is None else self._tile(following)
+
+    def _tile(self, k: Index) -> Index:
         b = self.builder
         _, inner = self.tile.packing.fragment_sizes
         if self.step % inner == 0:
-            self.begin = b.plus(self.start, b.times(k, self.step // inner))
-        else:
-            self.begin = b.plus(self.start, b.times(b.divided(k, inner), self.step))
+            return b.plus(self.start, b.times(k, self.step // inner))
+        return b.plus(self.start, b.times(b.divided(k, inner), self.step))
 
-    def fragment(
-        self, subgroup: Index, outer_size: int, outer: int, k: int, type: CooperativeMatrixType
-    ) -> SSAValue:
-        """
-        The fragment at `subgroup * outer_size + outer` along M or N and at `k`, all in elements.
+    def read(self, k: int) -> list[SSAValue]:
+        """The words of the subgroup's fragments at `k` elements along K in the tile."""
+        _, inner = self.tile.packing.fragment_sizes
+        return self._read(self.begin, k // inner * self.step)
 
-        `subgroup` is the subgroup's row (for A) or column (for B) in the workgroup.
-        """
+    def _read(self, begin: Index, offset: int) -> list[SSAValue]:
         b = self.builder
-        size, inner = self.tile.packing.fragment_sizes
-        place = b.plus(self.begin, b.times(subgroup, outer_size // size * self.unit))
-        return self.share.load(b.plus(place, k // inner * self.step + outer // size * self.unit))
+        return [self.share.load(b.plus(begin, offset + i * self.unit)) for i in range(self.count)]
+
+    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
+        """The subgroup's fragments of the tile at `k` elements along K; see `StagedOperand`."""
+        _, inner = self.tile.packing.fragment_sizes
+        if not self.tile.reads_ahead:
+            words = self.read(k)
+        else:
+            words = self.waiting
+            if k + inner < self.depth:
+                self.waiting = self.read(k + inner)
+            elif self.following is not None:
+                self.waiting = self._read(self.following, 0)
+        return [self.share.fragment(each) for each in words]
 
 
 def lower_pack(
@@ -166,14 +194,15 @@ def lower_pack(
     batched = packing.shape[0] > 1
     batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
     tile = made.tile
-    staged = StagedOperand(b, source, made.staged, batch, outer, b.thread_id(), made.invocations)
-    first = b.times(inner, made.depth)
-    staged.store_all(staged.load_all(first), first)
+    invocation, invocations = b.thread_id(), made.invocations
+    staged = StagedOperand(b, source, made.staged, batch, outer, invocation, invocations, subgroup)
+    start = b.times(inner, made.depth)
+    staged.store_all(staged.load_all(start), start)
     b.barrier()
-    size, depth = packing.fragment_sizes
-    packed = PackedOperand(b, destination, tile, batch, b.times(outer, made.subgroups), lane)
-    packed.enter(first)
+    _, depth = packing.fragment_sizes
+    first = b.plus(b.times(outer, made.subgroups), subgroup)
+    packed = PackedOperand(b, destination, tile, batch, first, lane, (1, made.depth))
+    packed.enter(start)
     for k in range(0, made.depth, depth):
-        fragment = staged.fragment(subgroup, size, 0, k, fragment_type(tile))
-        place = b.plus(packed.begin, b.times(subgroup, tile.subgroup_size))
-        packed.share.store(fragment, b.plus(place, k // depth * packed.step))
+        (fragment,) = staged.fragments(1, k, fragment_type(tile))
+        packed.share.store(fragment, b.plus(packed.begin, k // depth * packed.step))

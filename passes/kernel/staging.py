@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType, VectorType, i8, i32
+from xdsl.dialects.builtin import IntAttr, MemRefType, VectorType, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
@@ -85,19 +85,29 @@ class StagedOperand:
         tile_index: Index,
         invocation: SSAValue,
         invocations: int,
+        subgroup: Index = 0,
+        buffers: int = 1,
     ):
+        """
+        `subgroup` is the subgroup's row (for A) or column (for B) in the workgroup, `buffers` how
+        many tiles there is room for; `use` says which of them is meant from then on.
+        """
         self.builder = builder
         self.tile = tile
+        self.subgroup = subgroup
         self.layout = tile.moved_layout
         self.invocation = invocation
         self.invocations = invocations
         moved = tile.moved_type
         name = source.name_hint or "operand"
         self.source = builder.at_top(FlatViewOp(source, tile.source_type), f"{name}_elements")
-        memory = builder.allocate(
-            MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP), f"{name}_tile"
-        )
-        self.memory = builder.at_top(FlatViewOp(memory, moved), f"{name}_tile_elements")
+        room = MemRefType(moved, [tile.shape[0], tile.stride], memory_space=WORKGROUP)
+        memories = [builder.allocate(room, f"{name}_tile") for _ in range(buffers)]
+        self.buffers = [
+            builder.at_top(FlatViewOp(memory, moved), f"{name}_tile_elements")
+            for memory in memories
+        ]
+        self.memory = self.buffers[0]
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
         self.outer = builder.times(tile_index, size)
         self.start = origin(self.layout).plus(builder, self._spot(BATCH, batch))
@@ -181,8 +191,9 @@ class StagedOperand:
             self._store(move, value)
         return ()
 
-    def enter(self, k: Index) -> None:
-        """Nothing: the tile in Workgroup memory is the one that begins at `k`."""
+    def use(self, buffer: int) -> None:
+        """Tiles are stored in, and fragments loaded from, this buffer from now on."""
+        self.memory = self.buffers[buffer]
 
     def _k_origin(self, k: Index) -> Index:
         along_row = self.tile.k_axis == 1 and not self.tile.gathered
@@ -309,23 +320,36 @@ class StagedOperand:
             for each in at
         ]
 
-    def fragment(
-        self, subgroup: Index, outer_size: int, outer: int, k: int, type: CooperativeMatrixType
-    ) -> SSAValue:
+    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
         """
-        The fragment at `subgroup * outer_size + outer` along M or N and at `k`, all in elements.
+        The subgroup's fragments of the tile at `k` elements along K, along M or N.
 
-        `subgroup` is the subgroup's row (for A) or column (for B) in the workgroup.
+        They are the `count` ones of its part of the tile.
         """
-        b, tile = self.builder, self.tile
-        if tile.k_axis == 1:
-            place = self._in_tile(b.times(subgroup, outer_size), 0, outer, k // tile.vector)
-        else:
-            first = b.times(subgroup, outer_size // tile.vector)
-            place = self._in_tile(0, first, k, outer // tile.vector)
-        is_a = type.use.data == CooperativeMatrixUse.MatrixAKHR
+        tile, is_a = self.tile, type.use.data == CooperativeMatrixUse.MatrixAKHR
+        size = type.rows if is_a else type.columns
+        assert isinstance(size, IntAttr)
+        span = count * size.data
         row_major = (tile.k_axis == 1) == is_a
         layout = CooperativeMatrixLayout.RowMajorKHR if row_major else COLUMN_MAJOR
+        starts = range(0, span, size.data)
+        return [self._fragment(span, start, k, type, layout) for start in starts]
+
+    def _fragment(
+        self,
+        span: int,
+        outer: int,
+        k: int,
+        type: CooperativeMatrixType,
+        layout: CooperativeMatrixLayout,
+    ) -> SSAValue:
+        """The one at `outer` in the subgroup's `span`, all in elements."""
+        b, tile = self.builder, self.tile
+        if tile.k_axis == 1:
+            place = self._in_tile(b.times(self.subgroup, span), 0, outer, k // tile.vector)
+        else:
+            first = b.times(self.subgroup, span // tile.vector)
+            place = self._in_tile(0, first, k, outer // tile.vector)
         return b.add(
             CooperativeMatrixLoadOp(
                 b.pointer(self.memory, (place,)),

@@ -248,13 +248,28 @@ def _candidates(
             continue
         deep = max(k, candidate.k_bytes // element_bytes // k * k)
         tile = tile_m, tile_n, min(deep, ceil_div(int(contraction.k), k) * k)
-        path_a = DirectAttr() if "a" in candidate.direct else a
-        path_b = DirectAttr() if "b" in candidate.direct else b
-        grid = rows, columns
+        direct = DirectAttr(candidate.ahead)
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
-            schedule = ContractionAttr(tile, grid, instruction, path_a, path_b, stages)
+            buffers = candidate.buffers if stages > 1 else 1
+            path_a, path_b = (
+                direct if name in candidate.direct else _buffered(path, buffers)
+                for name, path in (("a", a), ("b", b))
+            )
+            schedule = ContractionAttr(
+                tile,
+                (rows, columns),
+                instruction,
+                path_a,
+                path_b,
+                stages,
+                group=candidate.group,
+            )
             yield Candidate(schedule, rate)
+
+
+def _buffered(path: StagedAttr, buffers: int) -> StagedAttr:
+    return StagedAttr(path.padding.data, path.vector.data, buffers)
 
 
 def packable(contraction: Contraction) -> Iterator[str]:

@@ -12,7 +12,7 @@ from math import prod
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
+from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
 from xdsl_spirv.passes.schedule.contraction import packing_of, shape_of, storage
 from xdsl_spirv.passes.schedule.plan import (
     UNROLLED,
@@ -24,6 +24,9 @@ from xdsl_spirv.passes.schedule.plan import (
 )
 from xdsl_spirv.passes.sizes import is_dynamic
 from xdsl_spirv.targets import Target
+
+MOST_BUFFERS = 2
+"""Copies of an operand's tile in Workgroup memory."""
 
 MOST_STAGES = 2
 
@@ -177,9 +180,6 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
             f"{name}: rows of {row} bytes in Workgroup memory are not a multiple of {needed}, as "
             f"cooperative loads need: padding = {padding} makes them so"
         )
-    path = plan.schedule.a if name == "a" else plan.schedule.b
-    if isinstance(path, StagedAttr) and path.buffers.data != 1:
-        yield f"{name}: buffers = {path.buffers.data}: only 1 is implemented"
     if packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
         yield f"{name}: staged, but the operand is packed into fragments: direct reads it"
 
@@ -220,6 +220,15 @@ def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:
 
 def _stages(plan: Plan) -> Iterator[str]:
     stages = plan.schedule.stages.data
+    for name, tile in (("a", plan.a), ("b", plan.b)):
+        if not isinstance(tile, StagedTile):
+            continue
+        if tile.buffers > MOST_BUFFERS:
+            yield f"{name}: buffers = {tile.buffers}: at most {MOST_BUFFERS}"
+        elif tile.buffers > 1 and stages == 1:
+            yield f"{name}: buffers = {tile.buffers} take turns with stages = {MOST_STAGES}"
+        elif tile.buffers != max(each.buffers for each in plan.staged):
+            yield f"{name}: buffers = {tile.buffers}, the other operand has more: give both as many"
     if stages > MOST_STAGES:
         yield f"stages = {stages}: at most {MOST_STAGES}"
     if stages != MOST_STAGES:

@@ -111,6 +111,8 @@ class StagedTile:
     """What is computed of every element on its way to Workgroup memory, last operation first."""
     fill: int = 0
     """What is around the operand in memory where it is padded."""
+    buffers: int = 1
+    """Copies of the tile in Workgroup memory, which take turns."""
 
     @property
     def element_bytes(self) -> int:
@@ -171,7 +173,7 @@ class StagedTile:
 
     @property
     def workgroup_bytes(self) -> int:
-        return self.shape[0] * (self.shape[1] + self.padding) * self.element_bytes
+        return self.buffers * self.shape[0] * (self.shape[1] + self.padding) * self.element_bytes
 
     @property
     def guarded(self) -> tuple[bool, bool]:
@@ -190,6 +192,8 @@ class PackedTile:
     packing: PackingAttr
     element_type: Attribute
     subgroup_size: int
+    reads_ahead: bool = False
+    """Whether fragments are read one instruction along K before they are multiplied."""
 
     workgroup_bytes = 0
     k_axis = 1
@@ -247,6 +251,20 @@ class Plan:
     def prefetches(self) -> bool:
         """Whether a tile is read while the one before is multiplied."""
         return self.is_looped and self.schedule.stages.data > 1 and bool(self.staged)
+
+    @property
+    def alternates(self) -> bool:
+        """Whether a tile is multiplied in one buffer while the next is put into the other."""
+        known = not is_dynamic(self.contraction.k)
+        return known and self.prefetches and all(tile.buffers == 2 for tile in self.staged)
+
+    @property
+    def raster_group(self) -> int:
+        """Rows or columns of tiles that workgroups go across before they go along them."""
+        length, width, _ = self.grid
+        if is_dynamic(length) or is_dynamic(width):
+            return 1
+        return min(self.schedule.group.data, width)
 
     @property
     def invocations(self) -> int:
@@ -407,6 +425,7 @@ def staged_tile(
         packed,
         prologue,
         fill,
+        path.buffers.data,
     )
 
 
@@ -428,7 +447,7 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
             fill = fill_of(value)
             return staged_tile(path, element, outer, inner, layout, as_bits, packed, prologue, fill)
         packing = packing_of(value) or packing_for(contraction, schedule, operand)
-        return PackedTile(packing, element, target.subgroup_size)
+        return PackedTile(packing, element, target.subgroup_size, path.ahead.data > 0)
 
     return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
 

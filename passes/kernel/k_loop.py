@@ -1,0 +1,167 @@
+"""
+The loop along K: each tile staged, then multiplied.
+
+    stages = 1                 stages = 2                    stages = 2, buffers = 2
+      read tile k                read tile k + 1               read tile k + 1
+      barrier; store; barrier    barrier; store k; barrier     multiply tile k
+      multiply tile k            multiply tile k               store k + 1 in the other; barrier
+
+What waits for the next tile in registers, of an operand that is staged or read directly, is carried
+by the loop. With two buffers its body is two tiles long, so that each names its buffer. After the
+last tile the first one is read again, for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.kernel.packed import PackedOperand
+from xdsl_spirv.passes.kernel.staging import StagedOperand
+from xdsl_spirv.passes.schedule.plan import Plan
+
+Operand: TypeAlias = StagedOperand | PackedOperand
+
+Values: TypeAlias = Sequence[SSAValue]
+
+Multiply: TypeAlias = Callable[[Operand, Operand, Values], Values]
+"""The accumulators after one K tile."""
+
+
+def multiply_tiles(
+    builder: KernelBuilder,
+    made: Plan,
+    multiply: Multiply,
+    operands: tuple[Operand, Operand],
+    accumulators: Values,
+) -> Values:
+    """The accumulators after all of K."""
+    loop = _KLoop(builder, made, multiply, operands)
+    return loop.alternating(accumulators) if made.alternates else loop.plain(accumulators)
+
+
+class _KLoop:
+    def __init__(
+        self,
+        builder: KernelBuilder,
+        made: Plan,
+        multiply: Multiply,
+        operands: tuple[Operand, Operand],
+    ):
+        self.builder, self.made, self.operands = builder, made, operands
+        self.multiply = multiply
+        self.size, self.tile = made.contraction.k, made.schedule.tile[2]
+        self.staged = [each for each in operands if isinstance(each, StagedOperand)]
+        self.ahead = [
+            each for each in operands if isinstance(each, PackedOperand) and each.tile.reads_ahead
+        ]
+
+    def plain(self, accumulators: Values) -> Values:
+        """One tile a trip."""
+        waiting = self._first()
+        staged = self._load(0) if self.made.prefetches else []
+        carried = [*accumulators, *waiting, *staged]
+        results = self.builder.loop(self.size, self.tile, carried, self._trip, "k")
+        return results[: len(accumulators)]
+
+    def _trip(self, k: Index, carried: Values) -> Values:
+        b, made = self.builder, self.made
+        following = self._following(k) if made.is_looped else None
+        values = list(carried)
+        moved: list[SSAValue] = []
+        if made.prefetches:
+            assert following is not None
+            count = sum(len(each.moves) for each in self.staged)
+            moved = values[len(values) - count :]
+            del values[len(values) - count :]
+            ahead = self._load(following)
+        else:
+            moved, ahead = self._load(k), []
+        totals = self._take(values)
+        if self.staged and made.is_looped:
+            b.barrier()
+        self._store(moved, k)
+        if self.staged:
+            b.barrier()
+        self._enter(k, following)
+        results = self.multiply(*self.operands, totals)
+        return [*results, *self._left(), *ahead]
+
+    def alternating(self, accumulators: Values) -> Values:
+        """Two tiles a trip, each in a buffer of its own; the last of an odd number by itself."""
+        b, pair = self.builder, 2 * self.tile
+        count = -(-self.size // self.tile)
+        waiting = self._first()
+        self._use(0)
+        self._store(self._load(0), 0)
+        b.barrier()
+
+        def trip(k: Index, carried: Values) -> Values:
+            middle = b.plus(k, self.tile)
+            values = self._alternate(k, middle, 0, carried)
+            more = count % 2 == 1
+            after = b.plus(middle, self.tile) if more else self._following(middle)
+            return self._alternate(middle, after, 1, values)
+
+        results = b.loop(count // 2 * pair, pair, [*accumulators, *waiting], trip, "k")
+        if count % 2:
+            self._use(0)
+            totals = self._take(list(results))
+            self._enter((count - 1) * self.tile, None)
+            return self.multiply(*self.operands, totals)
+        return results[: len(accumulators)]
+
+    def _alternate(self, k: Index, following: Index, buffer: int, carried: Values) -> Values:
+        """The tile at `k` multiplied in its buffer while the following one is brought."""
+        totals = self._take(list(carried))
+        moved = self._load(following)
+        self._use(buffer)
+        self._enter(k, following)
+        results = self.multiply(*self.operands, totals)
+        left = self._left()
+        self._use(1 - buffer)
+        self._store(moved, following)
+        self.builder.barrier()
+        return [*results, *left]
+
+    def _following(self, k: Index) -> Index:
+        b = self.builder
+        following = b.plus(k, self.tile)
+        return b.select(b.below(following, self.size), following, 0)
+
+    def _first(self) -> list[SSAValue]:
+        """What waits before the first tile, of the operands that are read ahead."""
+        for each in self.ahead:
+            each.waiting = each.read(0)
+        return self._left()
+
+    def _left(self) -> list[SSAValue]:
+        """What waits for the tile after this one."""
+        return [value for each in self.ahead for value in each.waiting]
+
+    def _take(self, values: list[SSAValue]) -> Values:
+        """The accumulators of what is carried; the rest goes to the operands it waits for."""
+        for each in reversed(self.ahead):
+            each.waiting = values[len(values) - each.count :]
+            del values[len(values) - each.count :]
+        return values
+
+    def _load(self, k: Index) -> list[SSAValue]:
+        return [value for each in self.staged for value in each.load_all(k)]
+
+    def _store(self, moved: Values, k: Index) -> None:
+        waiting = list(moved)
+        for each in self.staged:
+            each.store_all([waiting.pop(0) for _ in each.moves], k)
+
+    def _use(self, buffer: int) -> None:
+        for each in self.staged:
+            each.use(buffer)
+
+    def _enter(self, k: Index, following: Index | None) -> None:
+        for each in self.operands:
+            if isinstance(each, PackedOperand):
+                each.enter(k, following)
