@@ -69,7 +69,8 @@ class _KLoop:
 
     def _trip(self, k: Index, carried: Values) -> Values:
         b, made = self.builder, self.made
-        following = self._following(k) if made.is_looped else None
+        needed = made.prefetches or (made.is_looped and self.ahead)
+        following = self._following(k) if needed else None
         values = list(carried)
         moved: list[SSAValue] = []
         if made.prefetches:

@@ -41,9 +41,17 @@ func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128
 
 // -----
 
-// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: b: buffers = 2: only 1 is implemented; stages = 3: at most 2
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: a: buffers = 1, the other operand has more: give both as many; stages = 3: at most 2
 func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
   %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [16, 16, 16], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<>, b = staged<buffers = 2>, stages = 3>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}
+
+// -----
+
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: a: buffers = 2 take turns with stages = 2; b: buffers = 3: at most 2
+func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
+  %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [16, 16, 16], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<buffers = 2>, b = staged<buffers = 3>>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
   return %0 : tensor<128x128xf32>
 }
 

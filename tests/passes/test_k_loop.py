@@ -1,0 +1,66 @@
+"""
+What a schedule may say of the loop along K and of the workgroups' order: the result stays the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime import compile_module, run
+from xdsl_spirv.runtime.check import check
+from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime.workloads import Workload
+
+TILE = "workgroup_tile = [16, 16, 16], subgroups = [2, 1], instruction = coopmat 8x8x8"
+ONE, TWO = "staged<padding = 8>", "staged<padding = 8, buffers = 2>"
+AHEAD = "direct<ahead = 1>"
+
+SCHEDULES = {
+    "two buffers": f"a = {TWO}, b = {TWO}, stages = 2",
+    "two buffers beside a direct operand": f"a = {TWO}, b = direct, stages = 2",
+    "fragments read ahead": f"a = {AHEAD}, b = {AHEAD}",
+    "one operand ahead": f"a = direct, b = {AHEAD}, raster = columns<2>",
+    "both waiting in registers": f"a = {ONE}, b = {AHEAD}, stages = 2, raster = rows<2>",
+    "all of it": f"a = {TWO}, b = {AHEAD}, stages = 2, raster = rows<3>",
+}
+
+DEPTHS = {"one tile": 12, "two tiles": 32, "three tiles": 41}
+"""Of K; a tile is 16 deep."""
+
+
+def _check(workload: Workload, schedule: str, target: str) -> None:
+    before, _, after = workload.text().rpartition("{\n  ^bb0")
+    attribute = f"#schedule.contraction<{TILE}, {schedule}>"
+    ctx = context()
+    text = f"{before}attrs = {{schedule = {attribute}}} {{\n  ^bb0{after}"
+    module = parse_text(text, "workload", ctx)
+    passes = Universe.get_multiverse().all_passes
+    PassPipeline.parse_spec(passes, "linalg-to-contraction,form-dispatches").apply(ctx, module)
+    program = compile_module(module, target)
+    checks = Checks.all()
+    inputs = workload.inputs(np.random.default_rng(3))
+    results = run(program, inputs, checks=checks)
+    assert all(each.passed for each in check(program, inputs, results))
+    assert not checks.report, str(checks.report)
+
+
+@pytest.mark.parametrize("depth", DEPTHS.values(), ids=DEPTHS)
+@pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
+def test_every_form_of_the_loop_computes_the_same(schedule: str, depth: int):
+    sizes = {"m": 70, "n": 39, "k": depth}
+    _check(Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n")), schedule, "lavapipe")
+
+
+def test_groups_go_round_a_batch():
+    workload = Workload(
+        "batch_matmul",
+        {"b": 2, "m": 50, "n": 20, "k": 16},
+        ("b", "m", "k"),
+        ("b", "k", "n"),
+        ("b", "m", "n"),
+    )
+    _check(workload, f"a = {ONE}, b = {ONE}, raster = rows<3>", "lavapipe")
