@@ -57,6 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
         return run_onnx(arguments)
     program = Program.load(arguments.program)
     inputs = read_inputs(arguments, program.manifest.inputs)
+    if arguments.compare_layers:
+        from xdsl_spirv.tools.layerwise import compare
+
+        return compare(program, inputs, arguments)
     checks = None
     if arguments.sanitize:
         from xdsl_spirv.interpreter.checks import Checks

@@ -191,6 +191,12 @@ def _run(command: argparse.ArgumentParser) -> None:
         help="use a Vulkan driver in this process, which a bad kernel may crash",
     )
     command.add_argument(
+        "--compare-layers",
+        action="store_true",
+        help="run every dispatch on what the reference has for its inputs, and stop at the first "
+        "that differs: its node, dispatch and kernel",
+    )
+    command.add_argument(
         "--check",
         action="store_true",
         help="compare with the linalg reference; exit 1 beyond the error bound",

@@ -131,6 +131,11 @@ def run(arguments: argparse.Namespace) -> int:
             ", ".join(map(str, model.inputs)),
             f"give --input {missing[0].name}=x.npy, or --random SEED",
         )
+    if arguments.compare_layers:
+        from xdsl_spirv.tools.layerwise import compare as compare_layers
+
+        program = compile_to(model, arguments.target or DEFAULT_TARGET, limits_of(arguments))
+        return compare_layers(program, inputs, arguments)
     compared = is_onnx(path) and not arguments.no_compare
     tolerance = tolerance_of(model.module) if compared else None
     results = results_of(arguments, model, inputs)

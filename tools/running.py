@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.elements import Array
@@ -25,6 +26,7 @@ from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Checks
+    from xdsl_spirv.runtime.compare_layers import Execute
 
 INTERPRETER = "interpreter"
 WARM_UP_SECONDS = 0.15
@@ -114,6 +116,17 @@ def _print_times(times: list[Time], count: int, where: str) -> None:
         name = f"{time.kernel}.{time.entry_point}"
         print(f"  {time.median / 1e3:12.2f} us (least {least:.2f})  {name}")
     print(f"  {total / 1e3:12.2f} us in {len(times)} dispatches")
+
+
+@contextmanager
+def executor(arguments: argparse.Namespace) -> Generator[Execute]:
+    """What runs one program after the other on the device that a command names."""
+    name: str | None = arguments.device or os.environ.get(VARIABLE)
+    if name is None or name.partition(":")[0] != "vulkan":
+        yield lambda program, inputs: run(program, inputs, name or INTERPRETER)
+        return
+    with _opened(name, arguments) as device:
+        yield lambda program, inputs: device.execute(program, inputs)
 
 
 INTERPRETED_ON = "the interpreter"

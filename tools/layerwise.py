@@ -1,0 +1,38 @@
+"""
+`xdsl-spirv run --compare-layers`: the first layer that differs, with its node and kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from xdsl_spirv.runtime.compare_layers import LayerComparison, compare_layers
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.running import executor
+
+
+def compare(program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace) -> int:
+    """Compare layer by layer; exit status 1 at the first that differs."""
+    compared: list[LayerComparison] = []
+    with executor(arguments) as execute:
+        for each in compare_layers(program, inputs, execute, arguments.target):
+            compared.append(each)
+            if not each.passed:
+                print(each)
+                print(f"{len(compared) - 1} results before it agree; what follows was not run")
+                return 1
+    print(_summary(compared))
+    return 0
+
+
+def _summary(compared: list[LayerComparison]) -> str:
+    if not compared:
+        return "no layer has a result to compare"
+    estimates = sum(each.how == "estimate" for each in compared)
+    worst = max(compared, key=lambda each: each.share)
+    return (
+        f"{len(compared)} results of layers agree with the reference ({estimates} by estimate, "
+        f"the others within their intervals); the largest error: {worst}"
+    )
