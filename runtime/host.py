@@ -23,7 +23,7 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, sizes_of
-from xdsl_spirv.passes.graph.local_sizes import is_size_op
+from xdsl_spirv.passes.graph.local_sizes import is_size_check, is_size_op
 from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.sizes import extent, extents, number
@@ -165,7 +165,7 @@ class _HostReader:
                 self._launch(op)
             case func.ReturnOp():
                 pass
-            case _ if op.name in PASSIVE or is_size_op(op):
+            case _ if op.name in PASSIVE or is_size_op(op) or is_size_check(op):
                 pass
             case _:
                 raise ProgramError(

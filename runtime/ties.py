@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xdsl.dialects import tensor
+from xdsl.dialects import arith, cf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -19,8 +19,9 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from xdsl_spirv.passes.graph.local_sizes import is_size_check
 from xdsl_spirv.passes.refusal import place
-from xdsl_spirv.passes.sizes import Extent, Size, extent
+from xdsl_spirv.passes.sizes import Extent, Size, extent, number
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import NAME, Number, written
 from xdsl_spirv.runtime.program import Equation
@@ -28,6 +29,9 @@ from xdsl_spirv.runtime.weights import argument_name
 
 SIZES = "program.sizes"
 """An argument's attribute: what its dimensions are called; empty for those without a name."""
+
+EQUAL = 0
+"""`arith.cmpi eq`."""
 
 Key = tuple[int, int]
 """An argument's number and a dimension."""
@@ -147,6 +151,10 @@ def _equal_sizes(function: FuncOp) -> Iterator[tuple[int, int, Operation]]:
     for op in function.body.block.ops:
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):
             yield from _of_loops(op)
+        elif isinstance(op, cf.AssertOp) and isinstance(op.arg.owner, arith.CmpiOp):
+            compared = op.arg.owner
+            if is_size_check(op) and compared.predicate.value.data == EQUAL:
+                yield number(compared.lhs), number(compared.rhs), op
         elif isinstance(op, tensor.ConcatOp):
             axis = op.dim.value.data
             for value in op.inputs[1:]:

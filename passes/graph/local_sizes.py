@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from xdsl.dialects import affine, arith, linalg, tensor
+from xdsl.dialects import affine, arith, cf, linalg, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.memref import DimOp as BufferDimOp
@@ -49,6 +49,21 @@ def is_size(value: SSAValue) -> bool:
         return False
     numbers = op.operands[1:] if isinstance(op, tensor.DimOp) else op.operands
     return all(map(is_size, numbers))
+
+
+def is_size_check(op: Operation) -> bool:
+    """Whether an operation compares sizes, or asserts what a comparison of them says."""
+    if isinstance(op, cf.AssertOp):
+        owner = op.arg.owner
+        return isinstance(owner, Operation) and is_size_check(owner)
+    if isinstance(op, arith.CmpiOp):
+        return all(map(is_size, op.operands))
+    if isinstance(op, arith.AndIOp | arith.OrIOp | arith.XOrIOp):
+        return all(
+            is_size(value) or (isinstance(value.owner, Operation) and is_size_check(value.owner))
+            for value in op.operands
+        )
+    return False
 
 
 class SizeCode:
