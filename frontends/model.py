@@ -25,6 +25,7 @@ else:
 
 NAME = "program.name"
 TYPE = "program.type"
+SIZES = "program.sizes"
 FUNCTION = "main"
 
 
@@ -63,14 +64,32 @@ class ImportedModel:
     function: str = FUNCTION
 
 
-def annotate(function: FuncOp, arguments: Sequence[Value], results: Sequence[Value]) -> None:
-    """Write the names and types to the function's arguments and results."""
-    function.properties["arg_attrs"] = _attributes(arguments)
+def annotate(
+    function: FuncOp,
+    arguments: Sequence[Value],
+    results: Sequence[Value],
+    sizes: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """
+    Write the names and types to the function's arguments and results.
+
+    `sizes` are what the dynamic dimensions of arguments are called, nothing for static ones.
+    """
+    function.properties["arg_attrs"] = _attributes(arguments, sizes or {})
     function.properties["res_attrs"] = _attributes(results)
 
 
-def _attributes(values: Sequence[Value]) -> ArrayAttr[Attribute]:
-    return ArrayAttr(
-        DictionaryAttr({NAME: StringAttr(value.name), TYPE: StringAttr(value.type)})
-        for value in values
-    )
+def _attributes(
+    values: Sequence[Value], sizes: Mapping[str, Sequence[str]] | None = None
+) -> ArrayAttr[Attribute]:
+    found: list[Attribute] = []
+    for value in values:
+        attributes: dict[str, Attribute] = {
+            NAME: StringAttr(value.name),
+            TYPE: StringAttr(value.type),
+        }
+        names = (sizes or {}).get(value.name, ())
+        if any(names):
+            attributes[SIZES] = ArrayAttr(map(StringAttr, names))
+        found.append(DictionaryAttr(attributes))
+    return ArrayAttr(found)

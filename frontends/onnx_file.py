@@ -7,7 +7,7 @@ Whatever is wrong with the file itself is said here, before an importer sees it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -159,15 +159,20 @@ def dimension_name(value: Any, position: int) -> str:
 
 
 def fix_dimensions(
-    model: Model, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]] | None = None
+    model: Model,
+    dims: Mapping[str, int | None],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> None:
     """
     Give the inputs' open dimensions sizes, from `dims` by name and from the `shapes` of inputs.
 
+    One whose size `dims` says is None stays open.
+
     Raises `FrontendError` for a name that belongs to no dimension, for a size that contradicts the
     file or another one, and for an input that is no tensor.
     """
-    sizes = dict(dims)
+    sizes = {name: size for name, size in dims.items() if size is not None}
+    kept = dims.keys() - sizes.keys()
     open_names: set[str] = set()
     for value in inputs_of(model):
         _require_tensor(value)
@@ -181,10 +186,12 @@ def fix_dimensions(
             )
         for position, field in enumerate(fields):
             if field.HasField("dim_value") and field.dim_value > 0:
-                _refuse_contradiction(value, position, field.dim_value, dims)
+                _refuse_contradiction(value, position, field.dim_value, sizes)
                 continue
             names = (dimension_name(value, position), f"{value.name}.{position}")
             open_names.update(names)
+            if kept & set(names):
+                continue
             found = next((sizes[name] for name in names if name in sizes), None)
             if found is None and given is not None:
                 found = sizes[names[0]] = given[position]
@@ -217,26 +224,42 @@ def _require_tensor(value: Any) -> None:
         raise FrontendError(f"the input {value.name!r} is {what}", "", "use tensors of known rank")
 
 
-def open_dimensions(model: Model) -> list[str]:
-    """The names of the input dimensions that have no size yet."""
-    found: dict[str, None] = {}
+def open_dimensions(model: Model) -> dict[str, set[str]]:
+    """The names of the input dimensions that have no size yet, and where each of them is."""
+    found: dict[str, set[str]] = {}
     for value in inputs_of(model):
         _require_tensor(value)
         for position, field in enumerate(value.type.tensor_type.shape.dim):
             if not field.HasField("dim_value") or field.dim_value < 1:
-                found.setdefault(dimension_name(value, position))
-    return list(found)
+                places = found.setdefault(dimension_name(value, position), set())
+                places.add(f"{value.name}.{position}")
+    return found
 
 
-def refuse_open_dimensions(model: Model) -> None:
-    """Raises `FrontendError` naming the dimensions that need a size."""
-    missing = open_dimensions(model)
+def refuse_open_dimensions(model: Model, kept: Collection[str] = ()) -> None:
+    """Raises `FrontendError` naming the dimensions that need a size and are none of `kept`."""
+    missing = [
+        name
+        for name, places in open_dimensions(model).items()
+        if name not in kept and not places <= set(kept)
+    ]
     if missing:
         raise FrontendError(
             f"the inputs' dimensions {', '.join(missing)} have no size",
             ", ".join(describe(value) for value in inputs_of(model)),
-            "give " + " ".join(f"--dim {name}=N" for name in missing),
+            "give "
+            + " ".join(f"--dim {name}=N" for name in missing)
+            + ", or ? in the place of a size that is known only when it runs",
         )
+
+
+def names_of(value: Any) -> list[str]:
+    """What an input's open dimensions are called; nothing for the others."""
+    fields = value.type.tensor_type.shape.dim
+    return [
+        "" if field.HasField("dim_value") else dimension_name(value, position)
+        for position, field in enumerate(fields)
+    ]
 
 
 def describe(value: Any) -> str:

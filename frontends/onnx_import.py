@@ -48,17 +48,19 @@ class Lowered:
     locations: list[str]
     weights: Mapping[str, Array]
     inputs: list[Value]
+    sizes: Mapping[str, list[str]]
+    """What the open dimensions of inputs are called."""
 
     def model(self) -> ImportedModel:
         """Parse it; raises `FrontendError` for what xDSL cannot read."""
         module = parse_linalg(self.text)
         locate(module, self.locations)
-        return _assembled(module, self.interface, self.inputs, self.weights)
+        return _assembled(module, self.interface, self.inputs, self.weights, self.sizes)
 
 
 def import_onnx(
     model: str | os.PathLike[str] | Any,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | None] | None = None,
     *,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, Array] | None = None,
@@ -72,7 +74,8 @@ def import_onnx(
     Import an ONNX file, or a `ModelProto`.
 
     `dims` gives open input dimensions their sizes by name (`batch`, or `x.0` for the first of the
-    input `x`), `shapes` by whole inputs; with `dynamic` others stay open. `constants` gives inputs
+    input `x`), `shapes` by whole inputs; those whose size is None stay open, and with `dynamic`
+    all others do too. `constants` gives inputs
     their values, as those need that shapes depend on. A `worker` may serve many imports; without
     one a process is started for this one. `find_crashes` looks for the node where torch-mlir dies
     without a word.
@@ -113,7 +116,8 @@ def lower_onnx(
     onnx_file.fix_inputs(proto, constants or {})
     onnx_file.fix_dimensions(proto, dims or {}, shapes)
     if not dynamic:
-        onnx_file.refuse_open_dimensions(proto)
+        kept = [name for name, size in (dims or {}).items() if size is None]
+        onnx_file.refuse_open_dimensions(proto, kept)
     inputs = [value_of(value) for value in onnx_file.inputs_of(proto)]
     onnx_file.name_nodes(proto)
     return _lowered(proto, inputs, simplify, worker, find_crashes)
@@ -180,6 +184,7 @@ def _lowered(
             json.loads((folder / "locations.json").read_text()),
             _weights(folder / "weights.safetensors"),
             inputs,
+            {v.name: onnx_file.names_of(v) for v in onnx_file.inputs_of(proto)},
         )
 
 
@@ -223,7 +228,11 @@ def locate(module: ModuleOp, names: list[str]) -> None:
 
 
 def _assembled(
-    module: ModuleOp, interface: Any, inputs: list[Value], weights: Mapping[str, Array]
+    module: ModuleOp,
+    interface: Any,
+    inputs: list[Value],
+    weights: Mapping[str, Array],
+    sizes: Mapping[str, list[str]],
 ) -> ImportedModel:
     """The module with its names and types, and the weights in the order of the arguments."""
     function = next(op for op in module.ops if isinstance(op, FuncOp))
@@ -233,7 +242,7 @@ def _assembled(
     arguments = [_value(e, a.type) for e, a in zip(given, block.args, strict=True)]
     made = zip(interface["outputs"], function.function_type.outputs, strict=True)
     results = [_value(entry, type) for entry, type in made]
-    annotate(function, arguments, results)
+    annotate(function, arguments, results, sizes)
     count = len(interface["inputs"])
     missing = [name for name in declared if name not in {a.name for a in arguments}]
     if missing:

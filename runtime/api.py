@@ -23,14 +23,15 @@ def compile(
     source: str | os.PathLike[str] | ModuleOp | ImportedModel | Any,
     target: str,
     *,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | None] | None = None,
     function: str | None = None,
     weights: Mapping[str, Array] | None = None,
 ) -> Program:
     """
     Compile a model for a target: the name of a device, or the path of a target file.
 
-    `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name), an
+    `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name,
+    or None where they stay open), an
     MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or an
     imported model. The program is called with numpy arrays: `program(x)`.
 

@@ -17,11 +17,14 @@ from xdsl.ir import Attribute
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.schedule.paths import Limits
+from xdsl_spirv.passes.sizes import extents
 from xdsl_spirv.runtime.compiler import Observer, compile_module, context, parse
 from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import written
 from xdsl_spirv.runtime.host import host_function
 from xdsl_spirv.runtime.program import Buffer, Program
+from xdsl_spirv.runtime.ties import names_of
 from xdsl_spirv.runtime.weights import (
     argument_name,
     argument_type,
@@ -41,7 +44,7 @@ def is_onnx(path: str | os.PathLike[str]) -> bool:
 
 def load_model(
     path: str | os.PathLike[str],
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | None] | None = None,
     shapes: Shapes | None = None,
     function: str | None = None,
     weights: str | os.PathLike[str] | None = None,
@@ -116,10 +119,13 @@ def compile_model(
 
 def buffers_of(model: ImportedModel) -> list[Buffer]:
     """The inputs, as what `--input` has to give."""
-    for value in model.inputs:
-        if min(value.shape, default=0) < 0:
-            raise ProgramError(f"{value} has an open dimension", "", "give --dim")
-    return [Buffer(v.name, "input", v.type, v.shape) for v in model.inputs]
+    function = host_function(model.module, model.function)
+    names = names_of(function)
+    shapes = {
+        argument_name(argument, i): tuple(written(size, names.name) for size in extents(argument))
+        for i, argument in enumerate(function.body.block.args)
+    }
+    return [Buffer(v.name, "input", v.type, shapes[v.name]) for v in model.inputs]
 
 
 def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:

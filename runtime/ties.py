@@ -19,6 +19,7 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from xdsl_spirv.frontends.model import SIZES
 from xdsl_spirv.passes.graph.local_sizes import is_size_check
 from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.passes.sizes import Extent, Size, extent, number
@@ -26,9 +27,6 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import NAME, Number, written
 from xdsl_spirv.runtime.program import Equation
 from xdsl_spirv.runtime.weights import argument_name
-
-SIZES = "program.sizes"
-"""An argument's attribute: what its dimensions are called; empty for those without a name."""
 
 EQUAL = 0
 """`arith.cmpi eq`."""

@@ -18,15 +18,20 @@ from xdsl_spirv.runtime.expressions import evaluate, is_name
 from xdsl_spirv.runtime.program import Buffer
 from xdsl_spirv.tools.output import write
 
+OPEN = "?"
+"""What `--dim` calls the size of a dimension that is known only when the program runs."""
 
-def dims_of(arguments: argparse.Namespace) -> dict[str, int]:
-    """`--dim NAME=SIZE`; raises `ProgramError` for anything else."""
-    found: dict[str, int] = {}
+
+def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
+    """`--dim NAME=SIZE`, None where the size is `?`; raises `ProgramError` for anything else."""
+    found: dict[str, int | None] = {}
     for text in getattr(arguments, "dims", ()):
         name, _, size = text.rpartition("=")
-        if not name or not size.isdecimal():
-            raise ProgramError(f"--dim {text} is no dimension", "", "write --dim NAME=SIZE")
-        found[name] = int(size)
+        if not name or not (size.isdecimal() or size == OPEN):
+            raise ProgramError(
+                f"--dim {text} is no dimension", "", f"write --dim NAME=SIZE, or NAME={OPEN}"
+            )
+        found[name] = None if size == OPEN else int(size)
     return found
 
 
@@ -48,7 +53,7 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
         inputs[name] = expected[name].accept(read_array(path))
     if arguments.random is not None:
         generator = np.random.default_rng(arguments.random)
-        sizes = dims_of(arguments)
+        sizes = {name: size for name, size in dims_of(arguments).items() if size is not None}
         for name, array in inputs.items():
             sizes |= {
                 str(size): given

@@ -135,8 +135,8 @@ def _dims(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=SIZE",
-        help="an open dimension of an ONNX file's inputs: its name, or INPUT.POSITION; for a "
-        "compiled program, a dynamic size of random inputs (repeat)",
+        help="an open dimension of an ONNX file's inputs: its name, or INPUT.POSITION, and ? for "
+        "what is known only when it runs; of a compiled program, a size of random inputs (repeat)",
     )
 
 

@@ -99,6 +99,7 @@ def _executed(
     inputs: Mapping[str, Array],
     count: int | None,
 ) -> dict[str, Array]:
+    program = program.at(inputs)
     results = device.execute(program, inputs)
     if count:
         times = device.times(program, count, WARM_UP_SECONDS)
