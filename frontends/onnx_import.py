@@ -98,7 +98,7 @@ def import_onnx(
 
 def lower_onnx(
     model: str | os.PathLike[str] | Any,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, int | None] | None = None,
     *,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     constants: Mapping[str, Array] | None = None,
