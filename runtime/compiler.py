@@ -164,6 +164,8 @@ def compile_module(
     ctx = context()
     module = source if isinstance(source, ModuleOp) else parse(source, ctx)
     name = host_function(module, function).sym_name.data
+    if observe is not None:
+        observe("", module)
     values = prepare(module, name, weights or {}, ctx, target)
     names = names_of(host_function(module, name))
     # The custom form of a named operation would lose its index maps.
@@ -234,7 +236,7 @@ def lower(
     """Run the lowering for a target; the layers are those of the dispatches in their order."""
     layers: list[Layer] = []
     if observe is not None:
-        observe("", module)
+        observe("constants folded", module)
     with recorded() as decisions:
         for each in linalg_to_spirv(target):
             if each.name == OUTLINING:

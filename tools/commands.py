@@ -27,15 +27,18 @@ def compile(arguments: argparse.Namespace) -> int:
 
         return compile_onnx(arguments)
     from xdsl_spirv.tools.models import limits_of
+    from xdsl_spirv.tools.trace import tracing
 
     weights = load_weights(Path(arguments.weights)) if arguments.weights else None
-    program = compile_module(
-        arguments.input,
-        arguments.target,
-        arguments.function,
-        weights,
-        limits=limits_of(arguments),
-    )
+    with tracing(arguments.trace_passes, arguments.input) as trace:
+        program = compile_module(
+            arguments.input,
+            arguments.target,
+            arguments.function,
+            weights,
+            limits=limits_of(arguments),
+            observe=trace and trace.observe,
+        )
     program.save(arguments.output)
     for dispatch in program.manifest.dispatches:
         size = len(program.code[dispatch.kernel].binary)

@@ -66,6 +66,11 @@ def _compile(command: argparse.ArgumentParser) -> None:
     _dims(command)
     _limits(command)
     command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
+    command.add_argument(
+        "--trace-passes",
+        metavar="DIR",
+        help="write the module after every pass, and a page of what each one changed",
+    )
     command.add_argument("--function", help="host function (main, or the only one)")
     command.add_argument(
         "--weights",

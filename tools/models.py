@@ -33,6 +33,7 @@ from xdsl_spirv.runtime.model_check import (
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.arrays import dims_of, read_array, read_inputs, write_results
 from xdsl_spirv.tools.running import execute
+from xdsl_spirv.tools.trace import tracing
 
 REFERENCE = "reference"
 """The device that is none: the model as it was imported, on whole arrays."""
@@ -110,7 +111,10 @@ def compile_to(
 def compile(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv compile model.onnx`."""
     model = read_model(arguments, arguments.input)
-    compile_to(model, arguments.target, limits_of(arguments)).save(arguments.output)
+    with tracing(arguments.trace_passes, arguments.input) as trace:
+        observe = trace and trace.observe
+        program = compile_to(model, arguments.target, limits_of(arguments), observe)
+    program.save(arguments.output)
     return 0
 
 

@@ -8,19 +8,53 @@ xDSL's universe has dialects, passes and targets of packages, but no front ends:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.xdsl_opt_main import xDSLOptMain
 
+from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.tools.trace import Trace, tracing
 
 
 class SPIRVOpt(xDSLOptMain):
-    """`xdsl-opt` with the front ends `spv` and `spvasm`, which the file's name chooses."""
+    """
+    `xdsl-opt` with the front ends `spv` and `spvasm`, which the file's name chooses.
+
+    `--trace-passes DIR` writes what every pass changed; `linalg-to-spirv` is then its passes.
+    """
+
+    trace: Trace | None = None
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.add_argument(
+            "--trace-passes",
+            metavar="DIR",
+            help="write the module after every pass, and a page of what each one changed",
+        )
+
+    def setup_pipeline(self) -> None:
+        super().setup_pipeline()
+        if self.args.trace_passes is None:
+            return
+        before = self.pipeline.callback
+
+        def callback(
+            previous: ModulePass | None, module: ModuleOp, following: ModulePass | None
+        ) -> None:
+            if self.trace is not None:
+                self.trace.observe(previous.name if previous is not None else "", module)
+            if before is not None:
+                before(previous, module, following)
+
+        self.pipeline = PassPipeline(tuple(_unfolded(self.pipeline.passes)), callback)
 
     def register_all_frontends(self) -> None:
         super().register_all_frontends()
@@ -52,5 +86,17 @@ class SPIRVOpt(xDSLOptMain):
 def opt(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv opt`."""
     given: list[str] = arguments.arguments
-    SPIRVOpt(args=given[1:] if given[:1] == ["--"] else given).run()
+    driver = SPIRVOpt(args=given[1:] if given[:1] == ["--"] else given)
+    name = driver.args.input_file or "standard input"
+    with tracing(driver.args.trace_passes, name) as driver.trace:
+        driver.run()
     return 0
+
+
+def _unfolded(passes: Iterable[ModulePass]) -> Iterable[ModulePass]:
+    """The passes, and in the place of the whole lowering its own."""
+    for each in passes:
+        if isinstance(each, LinalgToSPIRVPass):
+            yield from linalg_to_spirv(each.target)
+        else:
+            yield each

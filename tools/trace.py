@@ -1,0 +1,152 @@
+"""
+`--trace-passes DIR`: the module after every pass as text, and one page of what each pass changed.
+
+The folder appears whole when the passes are done, also when one of them refuses: that is when it is
+read. A pass that changed nothing has no file of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.printer import Printer
+
+from xdsl_spirv.runtime.errors import ProgramError
+
+INDEX = "index.html"
+
+NESTED = ("builtin.module", "gpu.module")
+"""What is taken apart, so that functions and kernels are compared one by one."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The module after a pass, and the text of each function or kernel by its symbol, in order."""
+
+    name: str
+    text: str
+    units: dict[str, str]
+
+
+@dataclass
+class Trace:
+    """Collects stages; `title` is what the page calls the input."""
+
+    title: str
+    stages: list[Stage] = field(default_factory=list)
+    failure: str | None = None
+
+    def observe(self, name: str, module: ModuleOp) -> None:
+        """Take the module down as it is after the pass of this name."""
+        self.stages.append(Stage(name or "source", _text(module), units_of(module)))
+
+
+def file_of(number: int, stage: Stage) -> str:
+    """`03-form-dispatches.mlir`."""
+    return f"{number:02}-{stage.name.replace(' ', '-')}.mlir"
+
+
+def units_of(module: ModuleOp) -> dict[str, str]:
+    """The text of every function, kernel and `spirv.module`, and the rest of the module."""
+    found: dict[str, str] = {}
+    rest: list[str] = []
+
+    def visit(op: Operation) -> None:
+        for inner in op.regions[0].blocks[0].ops if op.regions[0].blocks else ():
+            symbol = inner.properties.get("sym_name") or inner.attributes.get("sym_name")
+            if inner.name in NESTED and inner.regions:
+                visit(inner)
+            elif isinstance(symbol, StringAttr):
+                name = next(n for n in _candidates(symbol.data) if n not in found)
+                found[name] = _text(inner)
+            else:
+                rest.append(_text(inner))
+
+    visit(module)
+    if rest:
+        found["(other operations)"] = "".join(rest)
+    attributes = "".join(f"//   {name} = {value}\n" for name, value in module.attributes.items())
+    return found | (
+        {"(module attributes)": "// of the module:\n" + attributes} if attributes else {}
+    )
+
+
+def _candidates(name: str) -> Generator[str]:
+    yield name
+    number = 2
+    while True:
+        yield f"{name} ({number})"
+        number += 1
+
+
+def _text(op: Operation) -> str:
+    output = StringIO()
+    Printer(stream=output).print_op(op)
+    return output.getvalue() + "\n"
+
+
+@contextmanager
+def tracing(folder: str | None, title: str) -> Generator[Trace | None]:
+    """
+    A trace that is written into `folder` in the end; None if there is no folder.
+
+    Raises `ProgramError` where the folder holds something else, before anything is done.
+    """
+    if folder is None:
+        yield None
+        return
+    target = Path(folder)
+    _refuse_strangers(target)
+    trace = Trace(title)
+    try:
+        yield trace
+    except Exception as error:
+        trace.failure = f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        _write(trace, target)
+
+
+def _refuse_strangers(target: Path) -> None:
+    there = target.exists() or target.is_symlink()
+    if not there or (target.is_dir() and (not any(target.iterdir()) or (target / INDEX).is_file())):
+        return
+    raise ProgramError(
+        "the folder for the trace holds something else", str(target), "name another one"
+    )
+
+
+def _write(trace: Trace, target: Path) -> None:
+    """The folder whole or not at all, in the place of an older trace."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as made:
+            new = Path(made, "new")
+            new.mkdir()
+            _write_files(trace, new)
+            if target.exists():
+                shutil.rmtree(target)
+            new.rename(target)
+    except OSError as error:
+        raise ProgramError(
+            f"cannot write the trace: {error.strerror}", str(error.filename or target)
+        ) from error
+
+
+def _write_files(trace: Trace, folder: Path) -> None:
+    from xdsl_spirv.tools.trace_html import page_of
+
+    before: Stage | None = None
+    for number, stage in enumerate(trace.stages):
+        if before is None or stage.units != before.units:
+            (folder / file_of(number, stage)).write_text(stage.text)
+        before = stage
+    (folder / INDEX).write_text(page_of(trace))
