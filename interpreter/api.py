@@ -17,7 +17,7 @@ from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
 from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.interpreter.spirv.module import run_entry
+from xdsl_spirv.interpreter.spirv.module import Compiled, run_entry
 
 semantics.load()
 
@@ -78,12 +78,14 @@ def dispatch(
     subgroup_size: int | None = None,
     *,
     options: Options | None = None,
+    compiled: Compiled | None = None,
 ) -> None:
     """
     Run the entry point `entry` of a `spirv.module` on `grid` workgroups.
 
     `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, changed in place;
-    `spec_constants` maps SpecId to the value that replaces the default.
+    `spec_constants` maps SpecId to the value that replaces the default. `compiled` keeps what is
+    compiled for later launches with equal constants and options, of modules that do not change.
 
     Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, an
     operation without semantics, an access outside a buffer.
@@ -95,7 +97,9 @@ def dispatch(
             "pass the spirv.module itself, not what contains it",
         )
     chosen = _options(options, subgroup_size)
-    run_entry(spirv_module, entry, grid, buffers, spec_constants or {}, push_constants, chosen)
+    run_entry(
+        spirv_module, entry, grid, buffers, spec_constants or {}, push_constants, chosen, compiled
+    )
 
 
 def _run(

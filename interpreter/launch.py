@@ -16,7 +16,7 @@ from xdsl_spirv.interpreter.code import Code
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
-from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.wave import Geometry, Triple, Wave
 
 
@@ -45,7 +45,7 @@ def run(
         run_scheduled(unit, function, arguments, workgroups)
         return
     with np.errstate(all="ignore"):
-        code = compile_function(function, unit)
+        code = unit.code(symbol_name(function.properties["sym_name"]), compile_function)
         geometry = unit.geometry
         chunk = chunk_size(unit, code)
         last = geometry.workgroups if workgroups is None else min(workgroups, geometry.workgroups)

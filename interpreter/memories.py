@@ -38,8 +38,9 @@ class Memories:
     ) -> None:
         """
         Make every buffer a memory; those that no variable binds are reached by address. Copies lie
-        where the program expects the originals.
+        where the program expects the originals. What was bound before is forgotten.
         """
+        self._by_place.clear()
         for place, array in buffers.items():
             if array.flags.c_contiguous:
                 label = f"the buffer at set {place[0]}, binding {place[1]}"

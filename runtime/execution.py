@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks
+    from xdsl_spirv.interpreter.spirv.module import Compiled
 
 Buffers = dict[str, Array]
 
@@ -105,6 +106,34 @@ def _not_here(device: str, checks: Checks | None) -> ProgramError:
     return ProgramError(f"there is no device {device!r}", "", f"use one of {', '.join(DEVICES)}")
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that the interpreter has read, and what it has compiled of it."""
+
+    module: Operation
+    compiled: Compiled
+
+
+KEPT = 256
+"""How many kernels' modules stay, by their text: equal kernels are read and compiled once."""
+_kept: dict[str, Kernel] = {}
+
+
+def _kernel(text: str, name: str) -> Kernel:
+    """The kernel of a text that errors call by `name`."""
+    from xdsl_spirv.interpreter.spirv.module import Compiled
+    from xdsl_spirv.runtime.compiler import parse_text
+    from xdsl_spirv.serialization.target import find_module
+
+    found = _kept.get(text)
+    if found is None:
+        found = Kernel(find_module(parse_text(text, name)), Compiled())
+        while len(_kept) >= KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        _kept[text] = found
+    return found
+
+
 def _run_interpreter(
     program: Program,
     buffers: Buffers,
@@ -112,27 +141,24 @@ def _run_interpreter(
     times: list[float] | None = None,
 ) -> None:
     from xdsl_spirv.interpreter import Options
-    from xdsl_spirv.runtime.compiler import context, parse_text
-    from xdsl_spirv.serialization.target import find_module
 
-    ctx = context()
-    modules = {
-        kernel.name: find_module(parse_text(program.code[kernel.name].text, kernel.text, ctx))
+    kernels = {
+        kernel.name: _kernel(program.code[kernel.name].text, kernel.text)
         for kernel in program.manifest.kernels
     }
     options = Options(subgroup_size=program.manifest.subgroup_size, checks=checks)
     if checks is None or not checks.choices or len(program.manifest.dispatches) == 1:
-        _dispatch_all(program, modules, buffers, options, times)
+        _dispatch_all(program, kernels, buffers, options, times)
         return
     given = {b.name: buffers[b.name] for b in program.manifest.buffers if b.kind in FILLED}
     alone = replace(checks, launches_stand_alone=False)
-    _dispatch_all(program, modules, buffers, replace(options, checks=alone))
-    _explore_mappings(program, modules, given, buffers, options)
+    _dispatch_all(program, kernels, buffers, replace(options, checks=alone))
+    _explore_mappings(program, kernels, given, buffers, options)
 
 
 def _dispatch_all(
     program: Program,
-    modules: Mapping[str, Operation],
+    kernels: Mapping[str, Kernel],
     buffers: Buffers,
     options: Options,
     times: list[float] | None = None,
@@ -141,14 +167,16 @@ def _dispatch_all(
 
     for launch in program.manifest.dispatches:
         start = time.perf_counter()
+        kernel = kernels[launch.kernel]
         dispatch(
-            modules[launch.kernel],
+            kernel.module,
             launch.entry_point,
             launch.workgroups,
             {(b.set, b.binding): buffers[b.buffer] for b in launch.bindings},
             spec_constants={c.id: c.value for c in launch.spec_constants},
             push_constants=push_constant_bytes(launch),
             options=options,
+            compiled=kernel.compiled,
         )
         if times is not None:
             times.append(time.perf_counter() - start)
@@ -156,7 +184,7 @@ def _dispatch_all(
 
 def _explore_mappings(
     program: Program,
-    modules: Mapping[str, Operation],
+    kernels: Mapping[str, Kernel],
     given: Buffers,
     own: Buffers,
     options: Options,
@@ -171,15 +199,16 @@ def _explore_mappings(
     from xdsl_spirv.interpreter.checks.report import CheckError
 
     checks = options.checks
-    op = next(filter(None, map(sees_components, modules.values())), None)
+    modules = [kernel.module for kernel in kernels.values()]
+    op = next(filter(None, map(sees_components, modules)), None)
     if op is None or checks is None:
         return
-    for mapping in mappings_of(list(modules.values()), options.subgroup_size):
+    for mapping in mappings_of(modules, options.subgroup_size):
         if mapping == options.component_mapping:
             continue
         again = given | empty_buffers(program)
         plain = replace(options, checks=None, component_mapping=mapping)
-        _dispatch_all(program, modules, again, plain)
+        _dispatch_all(program, kernels, again, plain)
         for buffer in program.manifest.outputs:
             if own[buffer.name].tobytes() == again[buffer.name].tobytes():
                 continue

@@ -4,7 +4,8 @@ A `spirv.module` at launch: specialization constants, variables, entry points, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -37,7 +38,7 @@ from xdsl_spirv.interpreter.launch import geometry_of, run
 from xdsl_spirv.interpreter.layout import Layout
 from xdsl_spirv.interpreter.memory import Memory, load, start_of
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.options import MemoryBudget, Options
 from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
 from xdsl_spirv.interpreter.spirv.tensor_arm import Tensor
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
@@ -281,6 +282,28 @@ def _place(op: VariableOp) -> tuple[int, int]:
     return op.descriptor_set.value.data, op.binding.value.data
 
 
+class Compiled:
+    """
+    What was compiled before, for launches of modules that nothing changes in between.
+
+    A unit is taken out while it runs, so that launches on several threads have one each.
+    """
+
+    def __init__(self) -> None:
+        self._units: dict[Hashable, Unit] = {}
+
+    def take(self, key: Hashable) -> Unit | None:
+        """A unit that was kept under the key."""
+        return self._units.pop(key, None)
+
+    def keep(self, key: Hashable, unit: Unit) -> None:
+        """Keep a unit for the next launch, without buffers and variables."""
+        unit.creators, unit.global_slots, unit.workgroup_bytes = [], {}, 0
+        unit.products = 0
+        unit.memories.bind({}, {})
+        self._units[key] = unit
+
+
 def run_entry(
     module: ModuleOp,
     entry: str,
@@ -289,11 +312,21 @@ def run_entry(
     spec_values: SpecValues,
     push_constants: bytes,
     options: Options,
+    compiled: Compiled | None = None,
 ) -> None:
     """Run one entry point over all workgroups of a grid, with what the options' checks ask for."""
     checks = options.checks
     if checks is None or not (checks.choices or checks.permute):
-        run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
+        run_workgroups(
+            module,
+            entry,
+            grid,
+            buffers,
+            spec_values,
+            push_constants,
+            options,
+            compiled=compiled,
+        )
         return
     from xdsl_spirv.interpreter.checks.choices import SAMPLE, Choices
     from xdsl_spirv.interpreter.checks.permute import Permuted
@@ -327,20 +360,25 @@ def run_workgroups(
     options: Options,
     workgroups: int | None = None,
     originals: Buffers | None = None,
+    compiled: Compiled | None = None,
 ) -> Unit:
     """
     Run an entry point over the first workgroups of a grid, or all; physical addresses are those of
     the `originals`, if the buffers are copies of them.
     """
     function = find_entry(module, entry)
-    placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
-    unit = Unit(module, options, placeholder)
-    if options.checks is not None:
-        unit.checker = make_checker(unit, options.checks)
-    if options.debug is not None:
-        unit.lines = lines_of(module)
+    key = None if compiled is None else _key(module, entry, spec_values, options)
+    unit = None if compiled is None or key is None else compiled.take(key)
+    if unit is None:
+        placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
+        unit = Unit(module, options, placeholder)
+        if options.checks is not None:
+            unit.checker = make_checker(unit, options.checks)
+        if options.debug is not None:
+            unit.lines = lines_of(module)
+        specialize(unit, spec_values)
+    unit.options = options
     unit.memories.bind(buffers, buffers if originals is None else originals)
-    specialize(unit, spec_values)
     unit.geometry = geometry_of(grid, workgroup_size(unit, function), options)
     used = _used_variables(unit, function)
     for op in module.body.block.ops:
@@ -357,7 +395,20 @@ def run_workgroups(
     run(unit, function, kernel_arguments(unit, function, buffers), workgroups)
     if options.debug is not None:
         options.debug.check_reached()
+    if compiled is not None and key is not None:
+        compiled.keep(key, unit)
     return unit
+
+
+def _key(
+    module: ModuleOp, entry: str, spec_values: SpecValues, options: Options
+) -> Hashable | None:
+    """What compiled code depends on; None if nothing is to be kept."""
+    watched = (options.checks, options.debug, options.schedule, options.max_steps)
+    if any(each is not None for each in watched):
+        return None
+    constants = tuple((id, spec_values[id]) for id in sorted(spec_values))
+    return module, entry, constants, replace(options, memory=MemoryBudget())
 
 
 def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any]:
