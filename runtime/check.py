@@ -24,6 +24,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
@@ -151,6 +152,8 @@ def contractions(function: Operation) -> list[Contraction]:
     """
     found: list[Contraction] = []
     for op in function.walk():
+        if isinstance(op, AttentionOp):
+            raise ProgramError("an attention has an interval, not a contraction's bound", place(op))
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
             continue
         try:

@@ -205,7 +205,7 @@ class AttentionOp(IRDLOperation):
     loops = prop_def(DenseArrayBase.constr(i64))
     maps = prop_def(ArrayAttr[AffineMapAttr])
     scale = prop_def(FloatAttr[Float32Type])
-    causal = opt_prop_def(IntegerAttr)
+    causal = opt_prop_def(IntegerAttr.constr(type=i64))
     nan_to_zero = opt_prop_def(UnitAttr)
     result = opt_result_def(TensorType)
 

@@ -353,46 +353,47 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
 
 
-SUBGROUPS = (8, 4, 2, 1)
+SUBGROUPS = (4, 8, 2, 1)
 STRIPS = (2, 1)
-KEYS = (64, 32, 16, 8)
+KEY_FRAGMENTS = (4, 2, 1)
+"""Of scores along a tile of keys: what is written out for each, so more is slow to compile."""
 
 FEW_TILES = 2
 """Tiles of queries up to which packing keys and values does not pay."""
 
+SIDE_BY_SIDE = 4
+"""Subgroups that a unit computes without one delaying another."""
+
+TWO_STRIPS = 1.6
+"""Time of two strips of rows, which share the fragments of keys and values, in that of one."""
+
 
 def choose_attention(op: AttentionOp, target: Target) -> AttentionAttr:
     """
-    The most rows a subgroup that registers hold, in as many workgroups as keep the device busy.
+    The schedule with the least estimated time: rounds of workgroups, times what one of them takes.
 
     Raises `ScheduleDoesNotFit` where none fits.
     """
     reasons: list[str] = []
-    smallest: AttentionAttr | None = None
+    best: tuple[float, AttentionAttr] | None = None
     shapes = list(shapes_of(_element(op.query), target)) or [(16, 16, 16)]
-    m, n, _, _ = op.extents
-    for shape, strips, keys, subgroups in product(shapes, STRIPS, KEYS, SUBGROUPS):
-        tile = subgroups * strips * shape[0]
-        if keys % shape[1] or keys % shape[2] or (subgroups == 8 and strips > 1):
+    parallel = min(SIDE_BY_SIDE, target.residency.subgroups)
+    # Where one subgroup fills a unit, a driver that compiles for a processor pays for long code.
+    strips_of, counts = (STRIPS, KEY_FRAGMENTS) if parallel > 1 else (STRIPS[1:], KEY_FRAGMENTS[1:])
+    for shape, strips, count, subgroups in product(shapes, strips_of, counts, SUBGROUPS):
+        tile, keys = subgroups * strips * shape[0], count * max(shape[1:])
+        if count > 1 and keys >= 2 * op.extents[N]:
             continue
-        if keys >= 2 * n and keys > max(shape[1:]):
-            continue
-        schedule = _with_paths(op, target, tile, keys, subgroups, shape)
-        made = AttentionPlan(op, schedule, target)
+        made = AttentionPlan(op, _with_paths(op, target, tile, keys, subgroups, shape), target)
         found = list(problems(made))
-        if found:
-            reasons += found
-            continue
-        if tile >= 2 * m and tile > shape[0]:
-            smallest = schedule
-            continue
-        if made.grid[0] * op.batch >= target.compute_units:
-            return schedule
-        if smallest is None or tile < smallest.query_tile.data:
-            smallest = schedule
-    if smallest is None:
-        raise ScheduleDoesNotFit(reasons[-1] if reasons else f"{target.name} has none for it")
-    return smallest
+        reasons += found
+        rounds = ceil_div(made.grid[0] * op.batch, target.compute_units)
+        cost = rounds * max(1.0, subgroups / parallel) * (TWO_STRIPS if strips > 1 else 1.0)
+        if not found and (best is None or cost < best[0]):
+            best = cost, made.schedule
+    if best is None:
+        raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
+    return best[1]
 
 
 def _with_paths(

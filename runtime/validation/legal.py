@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
+from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.interpreter.numbers import F64, is_float
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.runtime.check import EXACT, Bound, chained, contraction_bound, contractions
@@ -131,7 +132,8 @@ def _bounded(module: ModuleOp) -> list[Contraction]:
     Raises `ProgramError` for contractions mixed with operations that no bound is known for.
     """
     ops = [op for op in module.walk() if isinstance(op, LinalgStructuredOperation)]
-    return contractions(module) if any(map(_is_contraction, ops)) else []
+    attends = any(isinstance(op, AttentionOp) for op in module.walk())
+    return contractions(module) if attends or any(map(_is_contraction, ops)) else []
 
 
 def _is_contraction(op: LinalgStructuredOperation) -> bool:

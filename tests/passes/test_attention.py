@@ -1,0 +1,247 @@
+"""
+Attention in one kernel: what is recognised, that every stage computes it, and what is refused.
+
+Random ones (`runtime/attention_workloads.py`) go through the pipeline pass by pass, and as binaries
+with every check on; `make test` runs the first seeds, `make test-long` 60.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv import targets
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
+from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.runtime import compile_module, run
+from xdsl_spirv.runtime.attention_workloads import (
+    MASKS,
+    AttentionWorkload,
+    attention_workload,
+)
+from xdsl_spirv.runtime.check import check
+from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.serialization import khronos
+
+TARGETS = {"lavapipe": "f16", "nvidia-h200": "bf16"}
+QUICK, SEEDS = 1, 60
+
+SMALL = AttentionWorkload(1, 2, 20, 21, 10, 9)
+
+
+def seeds() -> list[Any]:
+    return [pytest.param(n, marks=[pytest.mark.long] * (n >= QUICK)) for n in range(SEEDS)]
+
+
+def formed(text: str, target: str) -> tuple[Any, list[AttentionOp]]:
+    """The module after `form-attention`, and what was found."""
+    module = parse_text(text, ctx=context())
+    passes = Universe.get_multiverse().all_passes
+    spec = f"linalg-to-contraction,form-attention{{target={target}}}"
+    PassPipeline.parse_spec(passes, spec).apply(context(), module)
+    return module, [op for op in module.walk() if isinstance(op, AttentionOp)]
+
+
+def compiled(workload: AttentionWorkload, target: str, schedule: str | None = None) -> Program:
+    module, (op,) = formed(workload.text(), target)
+    if schedule is not None:
+        attribute = f"#schedule.attention<{schedule}>"
+        op.attributes[SCHEDULE] = Parser(context(), attribute).parse_attribute()
+    return compile_module(module, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", seeds())
+def test_every_stage_computes_it(validate: Callable[..., None], seed: int, target: str):
+    made = attention_workload(np.random.default_rng(seed), TARGETS[target], largest=24)
+    validate(made.text(), linalg_to_spirv(target), inputs=1)
+
+
+def judged(program: Program, inputs: dict[str, Any]) -> None:
+    """Run with every check on: no finding, and results within the bound."""
+    checks = replace(Checks.all(), launches_stand_alone=False, choices=False)
+    results = run(program, inputs, checks=checks)
+    assert all(each.passed for each in check(program, inputs, results))
+    assert not checks.report, str(checks.report)
+
+
+@pytest.mark.parametrize(
+    ("mask", "schedule"),
+    [
+        ("causal", "query_tile = 16, key_tile = 8, subgroups = 2, rescale = seldom"),
+        pytest.param(
+            "scores",
+            "query_tile = 16, key_tile = 16, subgroups = 1, rescale = always",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "keys",
+            "query_tile = 32, key_tile = 16, subgroups = 2, rescale = seldom",
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_no_check_finds_anything(mask: str, schedule: str, spirv_val: str):
+    workload = replace(SMALL, mask=mask)
+    program = compiled(workload, "lavapipe", f"{schedule}, instruction = coopmat 8x8x8")
+    for code in program.code.values():
+        assert khronos.spirv_val(code.binary) == ""
+    judged(program, workload.inputs(np.random.default_rng(1)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", range(20))
+def test_random_ones_with_every_check(seed: int, target: str):
+    made = attention_workload(np.random.default_rng(100 + seed), TARGETS[target], largest=24)
+    judged(compiled(made, target), made.inputs(np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("path", ["rows", "direct"])
+def test_whole_tiles_from_where_they_lie_and_packed(path: str):
+    workload = AttentionWorkload(2, 1, 16, 32, 16, 24, mask="scores", split=True)
+    schedule = (
+        "query_tile = 16, key_tile = 16, subgroups = 1, instruction = coopmat 8x8x8, "
+        f"q = {path}, k = {path}, v = {path}"
+    )
+    program = compiled(workload, "lavapipe", schedule)
+    assert len(program.manifest.dispatches) == (1 if path == "rows" else 4)
+    inputs = workload.inputs(np.random.default_rng(3))
+    results = run(program, inputs)
+    assert all(each.passed for each in check(program, inputs, results))
+
+
+@pytest.mark.parametrize("size", [4, 64])
+def test_a_target_with_other_subgroups(size: int, tmp_path: Path):
+    """A device like lavapipe whose subgroups have fewer, or more, invocations than rows."""
+    known = json.loads(Path(targets.__file__).with_name("lavapipe.json").read_text())
+    known["subgroup_size"] = {"default": size, "min": size, "max": size}
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(known))
+    workload = replace(SMALL, mask="causal", n=12)
+    schedule = "query_tile = 8, key_tile = 8, subgroups = 1, instruction = coopmat 8x8x8"
+    program = compiled(workload, str(path), schedule)
+    inputs = workload.inputs(np.random.default_rng(4))
+    results = run(program, inputs)
+    assert all(each.passed for each in check(program, inputs, results))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("softmax", ["f32", "f16"])
+def test_one_operation_is_left(mask: str, softmax: str):
+    workload = replace(SMALL, mask=mask, softmax=softmax, split=True, causal_offset=2)
+    module, (op,) = formed(workload.text(), "lavapipe")
+    assert op.offset == (2 if mask == "causal" else None)
+    assert (op.mask is not None) == (mask in ("keys", "scores"))
+    assert op.extents == (20, 21, 10, 9)
+    assert op.scale.value.data == workload.scale
+    kinds = {each.name.split(".")[0] for each in module.walk()}
+    assert kinds == {"builtin", "func", "schedule", "tensor"}
+
+
+def test_a_row_without_a_score_is_nan():
+    workload = replace(SMALL, mask="keys")
+    inputs = workload.inputs(np.random.default_rng(5))
+    inputs["mask"][...] = -np.inf
+    program = compiled(workload, "lavapipe")
+    (result,) = run(program, inputs).values()
+    assert np.isnan(result).all()
+    lowest = np.finfo(np.float32).min
+    inputs["mask"][...] = lowest
+    (result,) = run(program, inputs).values()
+    # As the source has it: all scores are the same number, and all values count the same.
+    mean = inputs["v"].astype(np.float64).mean(2, keepdims=True)
+    assert np.abs(result - mean).max() < 2e-3
+
+
+def test_rows_of_nan_may_be_zero():
+    workload = replace(SMALL, mask="keys")
+    module, (op,) = formed(workload.text(), "lavapipe")
+    op.properties["nan_to_zero"] = UnitAttr()
+    inputs = workload.inputs(np.random.default_rng(6))
+    inputs["mask"][...] = -np.inf
+    (expected,) = interpret(module, list(inputs.values()))
+    (result,) = run(compile_module(module, "lavapipe"), inputs).values()
+    assert not result.any()
+    assert not expected.any()
+
+
+@pytest.mark.parametrize("change", [{"d": 300}, {"type": "f32", "out": "f32"}], ids=str)
+def test_what_no_target_has_stays_as_it_is(change: dict[str, Any]):
+    _, found = formed(replace(SMALL, **change).text(), "lavapipe")
+    assert not found
+
+
+def test_scores_that_somebody_else_reads_stay():
+    source = SMALL.text()
+    result, scores = "tensor<1x2x20x9xf16>", "tensor<1x2x20x21xf32>"
+    source = source.replace(
+        f") -> {result} {{\n    %s_e", f") -> ({result}, {scores}) {{\n    %s_e"
+    )
+    assert "return %z" in source
+    source = source.replace(
+        f"func.return %z : {result}", f"func.return %z, %x : {result}, {scores}"
+    )
+    _, found = formed(source, "lavapipe")
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (
+            "query_tile = 16, key_tile = 16, subgroups = 1, instruction = coopmat 16x16x16",
+            "coopmat 16x16x16: lavapipe has 8x8x8",
+        ),
+        (
+            "query_tile = 8, key_tile = 8, subgroups = 1, instruction = coopmat 8x8x8, q = rows",
+            "q: rows, but 20 along M or N is not a multiple of 8: direct takes any size",
+        ),
+        (
+            "query_tile = 128, key_tile = 64, subgroups = 1, instruction = coopmat 8x8x8",
+            "registers of an invocation, at most 232",
+        ),
+        (
+            "query_tile = 512, key_tile = 64, subgroups = 64, instruction = coopmat 8x8x8",
+            "exceeds lavapipe's 32768: fewer subgroups, rows or keys would fit",
+        ),
+    ],
+)
+def test_a_schedule_that_does_not_fit_is_refused(schedule: str, message: str):
+    with pytest.raises(PassFailedException, match=message):
+        compiled(SMALL, "lavapipe", schedule)
+
+
+@pytest.mark.vulkan
+def test_on_lavapipe(lavapipe: Path, tmp_path: Path):
+    workload = AttentionWorkload(2, 1, 20, 13, 10, 9, mask="causal")
+    schedule = "query_tile = 16, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8"
+    compiled(workload, "lavapipe", schedule).save(tmp_path / "program")
+    arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
+    done = subprocess.run(
+        [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+        env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
