@@ -93,7 +93,8 @@ class AttentionCode:
         many = schedule.subgroups.data > 1
         subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if many else 0
         self.lane = b.at_top(gpu.LaneIdOp(), "lane")
-        self.row = b.plus(b.times(tile, schedule.query_tile.data), b.times(subgroup, schedule.rows))
+        self.tile_row = b.times(tile, schedule.query_tile.data)
+        self.row = b.plus(self.tile_row, b.times(subgroup, schedule.rows))
         self.scratch = Scratch(b, plan, subgroup, self.lane, self.accumulator)
         # In units of the exponent of two where nothing is added to scores, so that one multiply-add
         # makes the exponent of a raw score; else scores are scaled first.
@@ -176,7 +177,7 @@ class AttentionCode:
         b = self.b
         seen = b.times(b.divided(self._seen(0), self.keys), self.keys)
         seen = b.select(b.below(seen, whole), seen, whole)
-        last = b.plus(self._seen(self.plan.schedule.rows - 1), self.keys - 1)
+        last = b.plus(self._seen(self.plan.schedule.query_tile.data - 1), self.keys - 1)
         end = b.times(b.divided(last, self.keys), self.keys)
         most = ceil_div(keys, self.keys) * self.keys
         end = b.select(b.below(end, most), end, most)
@@ -184,14 +185,19 @@ class AttentionCode:
         return self._tiles(seen, end, state, masked=True)
 
     def _seen(self, row: int) -> Index:
-        """How many keys a row of the subgroup may see, were there enough."""
+        """
+        How many keys a row of the workgroup may see, were there enough.
+
+        Subgroups could stop at their own rows, but drivers that take a subgroup's barrier for the
+        workgroup's need all to meet as many of them.
+        """
         b, offset = self.b, self.plan.op.offset
         assert offset is not None
         beyond = row + offset + 1
         if beyond >= 0:
-            return b.plus(self.row, beyond)
-        none = b.below(self.row, -beyond)
-        return b.select(none, 0, b.plus(self.row, beyond))
+            return b.plus(self.tile_row, beyond)
+        none = b.below(self.tile_row, -beyond)
+        return b.select(none, 0, b.plus(self.tile_row, beyond))
 
     def _tiles(self, lower: Index, upper: Index, state: State, masked: bool) -> State:
         def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:

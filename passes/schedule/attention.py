@@ -378,9 +378,12 @@ def choose_attention(op: AttentionOp, target: Target) -> AttentionAttr:
     best: tuple[float, AttentionAttr] | None = None
     shapes = list(shapes_of(_element(op.query), target)) or [(16, 16, 16)]
     parallel = min(SIDE_BY_SIDE, target.residency.subgroups)
-    # Where one subgroup fills a unit, a driver that compiles for a processor pays for long code.
-    strips_of, counts = (STRIPS, KEY_FRAGMENTS) if parallel > 1 else (STRIPS[1:], KEY_FRAGMENTS[1:])
-    for shape, strips, count, subgroups in product(shapes, strips_of, counts, SUBGROUPS):
+    many = SUBGROUPS, STRIPS, KEY_FRAGMENTS
+    if parallel == 1:
+        # A driver for a processor: long code takes it seconds to compile, and lavapipe takes a
+        # subgroup's barrier for the workgroup's.
+        many = SUBGROUPS[-1:], STRIPS[1:], KEY_FRAGMENTS[1:]
+    for shape, strips, count, subgroups in product(shapes, many[1], many[2], many[0]):
         tile, keys = subgroups * strips * shape[0], count * max(shape[1:])
         if count > 1 and keys >= 2 * op.extents[N]:
             continue

@@ -54,7 +54,7 @@ def formed(text: str, target: str) -> tuple[Any, list[AttentionOp]]:
     """The module after `form-attention`, and what was found."""
     module = parse_text(text, ctx=context())
     passes = Universe.get_multiverse().all_passes
-    spec = f"linalg-to-contraction,form-attention{{target={target}}}"
+    spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'
     PassPipeline.parse_spec(passes, spec).apply(context(), module)
     return module, [op for op in module.walk() if isinstance(op, AttentionOp)]
 
@@ -233,6 +233,7 @@ def test_a_schedule_that_does_not_fit_is_refused(schedule: str, message: str):
 def test_on_lavapipe(lavapipe: Path, tmp_path: Path):
     workload = AttentionWorkload(2, 1, 20, 13, 10, 9, mask="causal")
     schedule = "query_tile = 16, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8"
+    schedule += ", rescale = always"
     compiled(workload, "lavapipe", schedule).save(tmp_path / "program")
     arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
     done = subprocess.run(
