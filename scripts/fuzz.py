@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import gc
 import hashlib
 import multiprocessing
 import random
@@ -121,6 +122,8 @@ def batch(job: tuple[int, int], seeds: list[bytes], share: int) -> Outcomes:
     seeds = seeds + sampled
     small = [data for data in seeds if len(data) <= SMALL] + sampled
     outcomes: Outcomes = collections.Counter()
+    gc.collect()
+    gc.freeze()  # The grammar and the dialect stay: no later collection needs to look at them.
     for _ in range(count):
         outcomes["raw", attempt("raw", check_bytes, make(rng, seeds))] += 1
         for name, reader in READERS.items():

@@ -82,8 +82,12 @@ class RawInstruction:
 
     module: RawModule
     index: int
-    offset: int
     words: list[int]
+
+    @property
+    def offset(self) -> int:
+        """The place of its first word in the module."""
+        return int(self.module.starts[self.index])
 
     @property
     def opcode(self) -> int:
@@ -173,12 +177,11 @@ class RawModule:
         index %= count
         start = int(self.starts[index])
         end = int(self.starts[index + 1]) if index + 1 < count else len(self.words)
-        return RawInstruction(self, index, start, self._view[start:end].tolist())
+        return RawInstruction(self, index, self._view[start:end].tolist())
 
     def __iter__(self) -> Iterator[RawInstruction]:
-        starts = self.starts.data
         for index, words in enumerate(self.rows()):
-            yield RawInstruction(self, index, starts[index], words)
+            yield RawInstruction(self, index, words)
 
     def rows(self) -> Iterator[list[int]]:
         """The words of each instruction."""

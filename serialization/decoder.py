@@ -16,11 +16,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.spirv import OPERATIONS
 from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.enums import (
     AddressingModel,
@@ -33,7 +35,7 @@ from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, F
 from xdsl_spirv.dialects.spirv.symbols import symbols_at_hand
 from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.annotations import Annotations
-from xdsl_spirv.serialization.decoding_functions import FunctionDecoder
+from xdsl_spirv.serialization.decoding_functions import FunctionDecoder, declare
 from xdsl_spirv.serialization.decoding_globals import GlobalTable
 from xdsl_spirv.serialization.decoding_types import TypeReader
 from xdsl_spirv.serialization.module_index import ModuleIndex
@@ -52,6 +54,7 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
     """
     raw = binary.decode(data)
     with _without_collection():
+        _settle_layouts()
         return _decode(raw, unchecked=unchecked)
 
 
@@ -72,6 +75,18 @@ def _without_collection() -> Generator[None]:
             gc.enable()
 
 
+@cache
+def _settle_layouts() -> None:
+    """
+    Has CPython see every field of an operation or block before many of one class are made.
+
+    The room for fields inside an object is fixed after the first few of its class. xDSL sets the
+    neighbours late: without this, they cost a dictionary of 230 bytes an operation.
+    """
+    operations = Block([cls.create() for cls in (ModuleOp, *OPERATIONS, ModuleOp)])
+    Region([Block(), operations, Block()])
+
+
 def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
     index = ModuleIndex(raw)
     if not unchecked:
@@ -80,7 +95,8 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
             module.verify()
             return module
         except (VerifyException, SPIRVDecodeError, RecursionError):
-            pass
+            module = None
+        gc.collect(0)  # What was made of the first attempt refers to itself.
         index = ModuleIndex(raw)
     module = _attempt(index, checked=not unchecked)
     if not unchecked:
@@ -150,17 +166,17 @@ class ModuleDecoder:
         triple = VerCapExtAttr(index.raw.header.version, self._capabilities, self._extensions)
         module = ModuleOp((), *self._model, triple)
         block = module.body.block
-        functions = [FunctionDecoder(self, span) for span in index.functions()]
+        spans = list(index.functions())
         self.globals.declare()
-        declared = [f.declare() for f in functions]
+        functions = [declare(self, span) for span in spans]
         # Functions are looked up by their symbols while their bodies are read.
-        block.add_ops(declared)
-        first = declared[0] if declared else None
+        block.add_ops([f.op for f in functions])
+        first = functions[0].op if functions else None
         if self.checked:
             self._place(block, first, self.globals.take())
         with symbols_at_hand(module):
             for function in functions:
-                function.decode()
+                FunctionDecoder(self, function).decode()
         self._place(block, first, self.globals.take() + self.globals.notes())
         block.add_ops(self._tail)
         return module

@@ -13,6 +13,7 @@ function keeps its blocks, and merge instructions become attributes of the branc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import (
@@ -56,14 +57,54 @@ class Module(Protocol):
     checked: bool
 
 
-class FunctionDecoder:
-    """Reads one function."""
+@dataclass(eq=False, slots=True)
+class Declared:
+    """A function without its body's operations."""
 
-    def __init__(self, module: Module, span: range):
-        self.module = module
+    op: FuncOp
+    span: range
+    parameters: list[int]
+    start: int
+    """The instruction behind the parameters."""
+
+
+def declare(module: Module, span: range) -> Declared:
+    """The operation of a function, and of its parameters."""
+    index = module.index
+    index.at = span.start
+    words = index.rows[span.start]
+    id, control = index.word(words, 2), index.word(words, 3)
+    t = module.types.type(index.word(words, 4))
+    if not isinstance(t, FunctionType):
+        raise index.error("a function's type is no OpTypeFunction")
+    parameters, row = list[int](), span.start + 1
+    parameter = opcode_of("OpFunctionParameter")
+    while index.opcodes[row] == parameter:
+        parameters.append(index.word(index.rows[row], 2))
+        row += 1
+    while index.name(row) in SILENT:
+        row += 1
+    if len(parameters) != len(t.inputs):
+        raise index.error(f"{len(parameters)} parameters stand where the type has {len(t.inputs)}")
+    region = Region(Block(arg_types=t.inputs)) if row < span.stop - 1 else Region()
+    op = FuncOp(module.globals.function(id), t, region, FunctionControl(control))
+    set_attributes(op, module.globals.linked(id))
+    own = [module.annotations.attributes(p, module.globals.operand) for p in parameters]
+    if any(own):
+        named = [{f"spirv.{name}": a for name, a in notes.items()} for notes in own]
+        op.arg_attrs = ArrayAttr([DictionaryAttr(notes) for notes in named])
+    return Declared(op, span, parameters, row)
+
+
+class FunctionDecoder:
+    """Reads the body of one function; it takes many times the function's memory."""
+
+    def __init__(self, module: Module, declared: Declared):
         self.index = module.index
         self.rows = module.index.rows
-        self.span = span
+        self.declared = declared
+        self.op = declared.op
+        span = declared.span
         self.type = module.types.type
         self.values = Values(module, span)
         self.value = self.values.value
@@ -79,49 +120,18 @@ class FunctionDecoder:
         self._order: dict[int, int] = {}
         """Label -> its block's place in the function."""
         self.constructs: Constructs | None = None
-        self.op: FuncOp
-
-    # The function.
-
-    def declare(self) -> FuncOp:
-        """The function without its body's operations."""
-        index, module = self.index, self.module
-        index.at = self.span.start
-        words = self.rows[self.span.start]
-        id, control = index.word(words, 2), index.word(words, 3)
-        t = self.type(index.word(words, 4))
-        if not isinstance(t, FunctionType):
-            raise index.error("a function's type is no OpTypeFunction")
-        parameters, row = list[int](), self.span.start + 1
-        parameter = opcode_of("OpFunctionParameter")
-        while index.opcodes[row] == parameter:
-            parameters.append(index.word(self.rows[row], 2))
-            row += 1
-        while index.name(row) in SILENT:
-            row += 1
-        if len(parameters) != len(t.inputs):
-            raise index.error(
-                f"{len(parameters)} parameters stand where the type has {len(t.inputs)}"
-            )
-        has_body = row < self.span.stop - 1
-        region = Region(Block(arg_types=t.inputs)) if has_body else Region()
-        self.op = FuncOp(module.globals.function(id), t, region, FunctionControl(control))
-        set_attributes(self.op, module.globals.linked(id))
-        own = [module.annotations.attributes(p, module.globals.operand) for p in parameters]
-        if any(own):
-            named = [{f"spirv.{name}": a for name, a in notes.items()} for notes in own]
-            self.op.arg_attrs = ArrayAttr([DictionaryAttr(notes) for notes in named])
-        if has_body:
-            for p, argument in zip(parameters, region.block.args, strict=True):
-                self.values.define(p, argument)
-            self.blocks = read_blocks(index, row, self.span.stop - 1)
-            self._order = {label: place for place, label in enumerate(self.blocks)}
-        return self.op
 
     def decode(self) -> None:
         """The operations of the body."""
+        op, start = self.op, self.declared.start
+        if not op.body.blocks:
+            return
+        for id, argument in zip(self.declared.parameters, op.body.block.args, strict=True):
+            self.values.define(id, argument)
+        self.blocks = read_blocks(self.index, start, self.declared.span.stop - 1)
         if not self.blocks:
             return
+        self._order = {label: place for place, label in enumerate(self.blocks)}
         entry = next(iter(self.blocks))
         flows = {label: b.flow for label, b in self.blocks.items()}
         self.constructs = find_constructs(flows, entry)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from xdsl_spirv.serialization.binary import RawInstruction, RawModule
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.literals import format_number
-from xdsl_spirv.serialization.operands import RawOperand, enum_table, opcode_of
+from xdsl_spirv.serialization.operands import RawOperand, enum_table, opcode_of, opcode_table
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
 
 MAX_DERIVED_LENGTH = 128
@@ -90,7 +90,8 @@ class _Namer:
         if any(n[0] in DIGITS and n != str(i) and NUMERIC(n) for i, n in self.names.items()):
             # A name that looks like a number takes it from the id that has that number.
             self._clear()
-            self._visit_all(np.isin(module.opcodes, list(_results() | _describers().keys())))
+            opcodes = module.opcodes
+            self._visit_all(_defining()[opcodes] | _describing()[opcodes])
 
     def _clear(self) -> None:
         self.names: dict[int, str] = {}
@@ -100,11 +101,11 @@ class _Namer:
     def _few(self) -> NDArray[np.bool_]:
         """Instructions that name an id, and those that define one before a name could come."""
         opcodes = self._module.opcodes
-        chosen = np.isin(opcodes, list(_describers()))
-        naming = np.isin(opcodes, [opcode_of("OpName"), opcode_of("OpDecorate")])
+        chosen = _describing()[opcodes]
+        naming = opcode_table("OpName", "OpDecorate")[opcodes]
         if naming.any():
             last = int(np.flatnonzero(naming)[-1])
-            chosen[:last] |= np.isin(opcodes[:last], list(_results()))
+            chosen[:last] |= _defining()[opcodes[:last]]
         return chosen
 
     def _visit_all(self, chosen: NDArray[np.bool_]) -> None:
@@ -163,15 +164,22 @@ class _Namer:
 
 @cache
 def _typed() -> frozenset[int]:
-    """Opcodes whose second operand is the result; that of the other `_results` is the first."""
+    """Opcodes whose second operand is the result; that of the others of a result is the first."""
     entries = map(grammar().instruction, grammar().instruction_names)
     return frozenset(e.opcode for e in entries if e.has_result_type and e.has_result)
 
 
 @cache
-def _results() -> frozenset[int]:
+def _defining() -> NDArray[np.bool_]:
+    """By opcode, whether the instruction has a result."""
     entries = map(grammar().instruction, grammar().instruction_names)
-    return frozenset(e.opcode for e in entries if e.has_result)
+    return opcode_table(*(e.name for e in entries if e.has_result))
+
+
+@cache
+def _describing() -> NDArray[np.bool_]:
+    """By opcode, whether it is in `_DESCRIBE`."""
+    return opcode_table(*_DESCRIBE)
 
 
 @cache

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from xdsl_spirv.serialization.binary import RawModule
@@ -33,27 +34,55 @@ def facts(opcode: int) -> Facts | None:
     return None if entry is None else Facts(entry.name, entry.has_result_type, entry.has_result)
 
 
+SHORT = 32
+"""Words of an instruction that are read anew whenever they are asked for."""
+
+
+class Rows:
+    """
+    The words of each instruction, made when asked for: as lists they take ten times the binary.
+
+    Those of long instructions are kept, so that asking often costs no more than their length.
+    """
+
+    def __init__(self, raw: RawModule):
+        self._view: memoryview[int] = raw.words.data
+        self._starts: memoryview[int] = raw.starts.data
+        self._long: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, row: int) -> list[int]:
+        start = self._starts[row]
+        count = self._view[start] >> 16
+        if count <= SHORT:
+            return self._view[start : start + count].tolist()
+        words = self._long.get(row)
+        if words is None:
+            words = self._long[row] = self._view[start : start + count].tolist()
+        return words
+
+
 class ModuleIndex:
     """The instructions of a module."""
 
     def __init__(self, raw: RawModule):
         self.raw = raw
         self.bound = raw.header.bound
-        self.rows = list(raw.rows())
-        self.opcodes: list[int] = [words[0] & 0xFFFF for words in self.rows]
+        self.rows = Rows(raw)
+        self.opcodes: memoryview[int] = raw.opcodes.data
         self.at = 0
         """The instruction that is being decoded."""
         self.definitions: dict[int, int] = {}
         """Result id -> its instruction."""
         self._define()
-        function = opcode_of("OpFunction")
-        self.first_function = (
-            self.opcodes.index(function) if function in self.opcodes else len(self.rows)
-        )
+        functions = np.flatnonzero(raw.opcodes == opcode_of("OpFunction"))
+        self.first_function = int(functions[0]) if len(functions) else len(self.rows)
 
     def _define(self) -> None:
         found = self.definitions
-        for row, (opcode, words) in enumerate(zip(self.opcodes, self.rows, strict=True)):
+        for row, (opcode, words) in enumerate(zip(self.opcodes, self.raw.rows(), strict=True)):
             known = facts(opcode)
             if known is None or not known.has_result:
                 continue

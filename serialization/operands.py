@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xdsl_spirv.serialization.grammar import Category, Operand, grammar
 from xdsl_spirv.serialization.literals import NumberType, literal_type, value_of
@@ -127,6 +128,14 @@ def opcode_of(name: str) -> int:
     return grammar().instruction(name).opcode
 
 
+@cache
+def opcode_table(*names: str) -> NDArray[np.bool_]:
+    """By opcode, whether it is one of these instructions'; a module's opcodes index it."""
+    table = np.zeros(1 << 16, dtype=np.bool_)
+    table[[opcode_of(name) for name in names]] = True
+    return table
+
+
 T = TypeVar("T")
 
 
@@ -154,8 +163,8 @@ class Symbols:
     @classmethod
     def of(cls, module: RawModule) -> Symbols:
         symbols = cls(module)
-        wanted = [opcode_of(n) for n in ("OpTypeInt", "OpTypeFloat", "OpExtInstImport")]
-        for index in np.flatnonzero(np.isin(module.opcodes, wanted)).tolist():
+        wanted = opcode_table("OpTypeInt", "OpTypeFloat", "OpExtInstImport")
+        for index in np.flatnonzero(wanted[module.opcodes]).tolist():
             symbols._declare(module[index])
         return symbols
 
@@ -222,13 +231,10 @@ def scalar_type(opcode: int, values: list[int]) -> NumberType | None:
 
 
 @cache
-def _typed_opcodes() -> np.ndarray:
+def _typed_opcodes() -> NDArray[np.bool_]:
     """Whether an opcode has a result type and a result."""
-    table = np.zeros(1 << 16, dtype=bool)
-    for name in grammar().instruction_names:
-        entry = grammar().instruction(name)
-        table[entry.opcode] = entry.has_result_type and entry.has_result
-    return table
+    entries = map(grammar().instruction, grammar().instruction_names)
+    return opcode_table(*(e.name for e in entries if e.has_result_type and e.has_result))
 
 
 def _value_types(module: RawModule) -> dict[int, tuple[int, int]]:

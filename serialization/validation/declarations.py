@@ -399,7 +399,7 @@ def constant_operands(m: Module, i: Instruction) -> Problems:
     if i.read is None or len(i.words) < 4:
         return
     words = [(len(i.words) - 1) << 16 | i.words[3] & 0xFFFF, i.words[1], i.words[2], *i.words[4:]]
-    inner = Instruction(i.module, i.index, i.offset, words)
+    inner = Instruction(i.module, i.index, words)
     if inner.op not in SHADER_OPERATIONS:
         return
     for _, names, check in INSTRUCTION_CHECKS:

@@ -78,12 +78,11 @@ def shape(opcode: int) -> Shape:
 class Instruction(RawInstruction):
     """An instruction with its shape, its type and result ids (0 without), and its block."""
 
-    __slots__ = ("_ids", "block", "op", "plain", "read", "result", "shape", "sound", "type_id")
+    __slots__ = ("block", "op", "plain", "read", "result", "shape", "sound", "type_id")
 
-    def __init__(self, module: RawModule, index: int, offset: int, words: list[int]):
+    def __init__(self, module: RawModule, index: int, words: list[int]):
         self.module = module
         self.index = index
-        self.offset = offset
         self.words = words
         self.shape = made = shape(words[0] & 0xFFFF)
         self.op = made.name
@@ -98,7 +97,6 @@ class Instruction(RawInstruction):
         """The operands as the grammar reads them; None for ids alone, and where it cannot."""
         self.sound = True
         """Whether the grammar can read the operands."""
-        self._ids: list[int] | None = None
 
     def get(self, field: str) -> int:
         """The word of an operand at a fixed place, 0 if the instruction ends before it."""
@@ -115,12 +113,6 @@ class Instruction(RawInstruction):
 
     def ids(self) -> list[int]:
         """Every id used: type and operands, not the result."""
-        found = self._ids
-        if found is None:
-            found = self._ids = self._find_ids()
-        return found
-
-    def _find_ids(self) -> list[int]:
         if self.read is not None:
             return [int(o.value) for o in self.read if o.kind in ID_KINDS and o.kind != "IdResult"]
         if not self.plain:

@@ -9,6 +9,8 @@ what it looks for even where others are broken.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -78,21 +80,26 @@ class Module:
         self.decorations: defaultdict[int, list[Decoration]] = defaultdict(list)
         self.functions: list[Function] = []
         self.by_function: dict[int, Function] = {}
-        self.sources: dict[int, tuple[int, int, int]] = {}
-        """Instruction -> file id, line and column of the OpLine that it stands under."""
+        self._lines: list[Instruction | None] = []
+        """The OpLines that count one after the other, None where none does."""
+        self._line_starts = array("I")
+        """From which instruction on each of them counts."""
         self.outside: list[Instruction] = []
         """Instructions in no function."""
         self.by_op: defaultdict[str, list[Instruction]] = defaultdict(list)
         self._index()
 
     def _index(self) -> None:
-        starts = self.raw.starts.data
         bound = self.header.bound
-        bare: dict[int, list[int]] = {}
-        """The words of instructions of one word, which are most where there are most."""
-        for index, row in enumerate(self.raw.rows()):
-            words = row if len(row) > 1 else bare.setdefault(row[0], row)
-            i = Instruction(self.raw, index, starts[index], words)
+        first: dict[int, list[int]] = {}
+        """The words of the first instruction with this one: most are there many times."""
+        for index, words in enumerate(self.raw.rows()):
+            known = first.setdefault(words[0], words)
+            if len(words) == 1:
+                words = known
+            else:
+                words[0] = known[0]
+            i = Instruction(self.raw, index, words)
             self.instructions.append(i)
             self.by_op[i.op].append(i)
             if not i.plain:
@@ -209,24 +216,24 @@ class Module:
             ]
             if i.op == "GroupMemberDecorate":
                 pairs = zip(operands[::2], operands[1::2], strict=False)
+            given: dict[int | None, list[Decoration]] = {}
             for target, member in pairs:
                 spread += len(group)
                 if spread > limit:
                     raise self.raw[i.index].error(f"groups stand for more than {limit} decorations")
-                self.decorations[target].extend(d._replace(at=i, member=member) for d in group)
+                if member not in given:
+                    given[member] = [d._replace(at=i, member=member) for d in group]
+                self.decorations[target] += given[member]
 
     def _find_functions(self) -> None:
         function: Function | None = None
         block: Block | None = None
-        line: tuple[int, int, int] | None = None
         for i in self.instructions:
             op = i.op
             if op == "Line":
-                line = (i.words[1], i.words[2], i.words[3]) if len(i.words) > 3 else None
-            elif op == "NoLine":
-                line = None
-            elif line is not None:
-                self.sources[i.index] = line
+                self._set_line(i.index, i if len(i.words) > 3 else None)
+            elif op == "NoLine" or op in TERMINATORS or op == "FunctionEnd":
+                self._set_line(i.index + 1, None)
             if op == "Function":
                 function, block = Function(i), None
                 self.functions.append(function)
@@ -234,7 +241,7 @@ class Module:
             elif function is None:
                 self.outside.append(i)
             elif op == "FunctionEnd":
-                function, block, line = None, None, None
+                function, block = None, None
             elif op == "FunctionParameter":
                 function.parameters.append(i)
             elif op == "Label":
@@ -243,9 +250,19 @@ class Module:
                 i.block = block
                 block.instructions.append(i)
                 if op in TERMINATORS:
-                    block, line = None, None
+                    block = None
         for made in self.functions:
             made.connect()
+
+    def _set_line(self, start: int, line: Instruction | None) -> None:
+        if line is not None or (self._lines and self._lines[-1] is not None):
+            self._lines.append(line)
+            self._line_starts.append(start)
+
+    def line_of(self, index: int) -> Instruction | None:
+        """The OpLine that an instruction stands under."""
+        place = bisect_right(self._line_starts, index)
+        return self._lines[place - 1] if place else None
 
     @cached_property
     def capabilities(self) -> frozenset[str]:

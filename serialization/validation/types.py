@@ -9,6 +9,7 @@ is no earlier type leaves the part out; whether that is allowed is a rule's ques
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from xdsl_spirv.serialization.operands import enum_table
 from xdsl_spirv.serialization.validation.instructions import Instruction
@@ -33,6 +34,12 @@ OPAQUE = frozenset(
 AGGREGATES = frozenset({"Array", "RuntimeArray", "Struct"})
 
 
+@lru_cache(maxsize=1024)
+def _kinds(*names: str) -> frozenset[str]:
+    """One set for all types that contain the same."""
+    return frozenset(names)
+
+
 def enumerant(kind: str, value: int) -> str:
     """The name of a value, its number where there is none."""
     return enum_table(kind).names.get(value) or str(value)
@@ -48,7 +55,6 @@ class Type:
         "depth",
         "element",
         "encoding",
-        "forward",
         "id",
         "kind",
         "lanes",
@@ -83,7 +89,7 @@ class Type:
         """Structs within each other."""
         self.scalar: Type | None = None
         """The scalar that a scalar, vector, matrix or cooperative matrix is made of."""
-        self.contains = frozenset({self.kind})
+        self.contains = _kinds(self.kind)
         """The kinds within, itself too; not through pointers. Scalars also as `Int8`, `Float16`."""
         self._fill(at, types)
 
@@ -130,7 +136,7 @@ class Type:
         if self.kind == "Float" and len(at.words) > 3:
             self.encoding = enumerant("FPEncoding", at.words[3])
         if self.kind != "Bool":
-            self.contains = frozenset({self.kind, self.encoding or f"{self.kind}{self.width}"})
+            self.contains = _kinds(self.kind, self.encoding or f"{self.kind}{self.width}")
 
     def _take_element(self, element: Type | None) -> None:
         self.element = element

@@ -189,9 +189,9 @@ def _finding(m: Module, rule: Rule, problem: Problem, at: Instruction | None) ->
 
 
 def _source(m: Module, at: Instruction) -> str | None:
-    line = m.sources.get(at.index)
+    line = m.line_of(at.index)
     if line is None:
         return None
-    file = m.definitions.get(line[0])
+    file = m.definitions.get(line.words[1])
     read = file.read if file is not None and file.op == "String" else None
-    return f"{read[1].value if read else '?'}:{line[1]}:{line[2]}"
+    return f"{read[1].value if read else '?'}:{line.words[2]}:{line.words[3]}"
