@@ -55,6 +55,13 @@ class Limits:
     A group that is given to groups stands for as many as there are ways through them.
     """
 
+    branch_values: int = 20_000
+    """
+    Our own: the values that branches give to OpPhi, beyond one for each word of the module.
+
+    In the dialect, each case of a switch gives the values of the block that it goes to once more.
+    """
+
 
 UNIVERSAL_LIMITS = Limits()
 

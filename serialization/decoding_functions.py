@@ -312,6 +312,7 @@ class FunctionDecoder:
     def _passed(self, label: int, target: int) -> list[SSAValue]:
         """What a branch gives to the phis of its target."""
         values: list[SSAValue] = []
+        self.index.pass_values(len(self.blocks[target].phis))
         for row in self.blocks[target].phis:
             self.index.at = row
             incoming = self._incoming.get(row)

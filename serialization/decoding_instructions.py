@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     IntAttr,
     LocationAttr,
     NoneType,
-    StringAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
@@ -128,9 +127,8 @@ class InstructionDecoder:
         file = index.definitions.get(index.word(words, 1))
         if file is None or index.name(file) != "OpString":
             raise index.error("a line's file is no OpString")
-        name = index.string(index.rows[file], 2)
         line, column = index.word(words, 2), index.word(words, 3)
-        at = FileLineColLoc(StringAttr(name), IntAttr(line), IntAttr(column))
+        at = FileLineColLoc(index.file_name(file), IntAttr(line), IntAttr(column))
         self.location = cast("LocationAttr", at)
 
     def _carry(self, row: int, block: Block) -> None:

