@@ -200,8 +200,12 @@ def lift(model: Any, limit: int) -> dict[str, Any]:
     kept: list[Any] = []
     for tensor in graph.initializer:
         array = numpy_helper.to_array(tensor)
-        if array.nbytes < limit or array.dtype == object:
+        if array.dtype == object:
             kept.append(tensor)
+            continue
+        if array.nbytes < limit:
+            # torch-mlir reads float16 in the raw form only.
+            kept.append(numpy_helper.from_array(array, tensor.name))
             continue
         weights[tensor.name] = array
     # An old file lists its initializers among the inputs; those that stay constant are none.

@@ -188,7 +188,7 @@ class _Folder:
         array = self.known[result]
         if not isinstance(result.type, TensorType):
             return self._scalar(op, result, array)
-        if isinstance(op, MAKERS) or self._grows(op, array):
+        if isinstance(op, MAKERS) or fills(op) or self._grows(op, array):
             return None
         return self._weight(op, result, array)
 
@@ -226,6 +226,19 @@ class _Folder:
         self.function.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
         note_argument(self.function, argument, name)
         return argument
+
+
+def fills(op: Operation) -> bool:
+    """Whether an operation makes a tensor of one number: an accumulator starts as one."""
+    if not isinstance(op, linalg.ops.GenericOp) or not op.results:
+        return False
+    last = op.body.block.last_op
+    return (
+        last is not None
+        and len(op.inputs) == 1
+        and not isinstance(op.inputs[0].type, TensorType)
+        and last.operands[0] is op.body.block.args[0]
+    )
 
 
 def dequantizes(op: Operation) -> bool:
