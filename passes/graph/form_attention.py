@@ -52,13 +52,14 @@ from xdsl_spirv.passes.graph.element_trees import (
 from xdsl_spirv.passes.graph.grouping import erase_unused, users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
 from xdsl_spirv.passes.graph.pointwise import body_ops, generalized, is_pointwise
-from xdsl_spirv.passes.schedule.attention import supports
+from xdsl_spirv.passes.schedule.attention import choose_attention
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     NotAContraction,
     contraction_of,
     element_type,
 )
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.targets import Target
 
@@ -110,9 +111,7 @@ def form(block: Block, target: Target | None) -> None:
             attention = _Match(found).attention()
         except (NotTraced, NotAContraction):
             continue
-        element = element_type(attention.v[0])
-        if target is None or supports(element, attention.loops["d"], attention.loops["e"], target):
-            _replace(attention, block)
+        _replace(attention, block, target)
 
 
 def _contraction(op: Operation) -> Contraction | None:
@@ -516,8 +515,12 @@ class _Loops:
         return AffineConstantExpr(0) if found is None else found
 
 
-def _replace(found: Attention, block: Block) -> None:
-    """Put the dispatch in the place of the result, and erase what nobody reads any more."""
+def _replace(found: Attention, block: Block, target: Target | None) -> None:
+    """
+    Put the dispatch in the place of the result, and erase what nobody reads any more.
+
+    Nothing changes where the target has no schedule for it.
+    """
     try:
         loops = _Loops(found)
     except NotTraced:
@@ -547,6 +550,11 @@ def _replace(found: Attention, block: Block) -> None:
         found.nan_to_zero,
     )
     assert attention.result is not None
+    if target is not None:
+        try:
+            choose_attention(attention, target)
+        except ScheduleDoesNotFit:
+            return
     body.add_ops([empty, attention, YieldOp(attention.result)])
     dispatch = DispatchOp(inputs, [type], Region(body))
     owner = result.owner

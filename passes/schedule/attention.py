@@ -53,11 +53,6 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "result": (M,
 """The two loops of an operand after the batch's: M or N and K of its product, for q, k and v."""
 
 
-def supports(element: Attribute, d: int, e: int, target: Target) -> bool:
-    """Whether a target has the matrices that an attention needs."""
-    return not any(_unsupported(element, d, e, target))
-
-
 def _unsupported(element: Attribute, d: int, e: int, target: Target) -> Iterator[str]:
     if not isinstance(element, Float16Type | BFloat16Type):
         yield f"queries, keys and values are f16 or bf16, not {element}"

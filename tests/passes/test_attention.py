@@ -135,8 +135,11 @@ def test_a_target_with_other_subgroups(size: int, tmp_path: Path):
     known["subgroup_size"] = {"default": size, "min": size, "max": size}
     path = tmp_path / "other.json"
     path.write_text(json.dumps(known))
-    workload = replace(SMALL, mask="causal", n=12)
-    schedule = "query_tile = 8, key_tile = 8, subgroups = 1, instruction = coopmat 8x8x8"
+    workload = AttentionWorkload(1, 2, 16, 16, 8, 8, mask="causal")
+    schedule = (
+        "query_tile = 8, key_tile = 8, subgroups = 1, instruction = coopmat 8x8x8, "
+        "q = rows, k = rows, v = rows"
+    )
     program = compiled(workload, str(path), schedule)
     inputs = workload.inputs(np.random.default_rng(4))
     results = run(program, inputs)
