@@ -1,0 +1,43 @@
+// RUN: xdsl-opt %s --parsing-diagnostics --verify-diagnostics --split-input-file | filecheck %s
+
+func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>) {
+  // CHECK: q cannot depend on n, e: (d0, d1, d2, d3) -> (d1, d2)
+  %0 = schedule.attention %q, %k, %k into %e loops = [16, 24, 8, 8] maps = [affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> into tensor<16x8xf32> -> tensor<16x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>) {
+  // CHECK: (d0, d1, d2, d3) -> (d1, d2) leads outside tensor<24x8xf16> in k
+  %0 = schedule.attention %q, %k, %k into %e loops = [16, 25, 8, 8] maps = [affine_map<(m, n, d, e) -> (m, d)>, affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> into tensor<16x8xf32> -> tensor<16x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>) {
+  // CHECK: maps are those of q, k, v, the result and the mask if any
+  %0 = schedule.attention %q, %k, %k into %e loops = [16, 24, 8, 8] maps = [affine_map<(m, n, d, e) -> (m, d)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> into tensor<16x8xf32> -> tensor<16x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: query_tile = 20 is not a multiple of 16 (subgroups x instruction): 16 would be
+"test.op"() {schedule = #schedule.attention<query_tile = 20, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8>} : () -> ()
+
+// -----
+
+// CHECK: rescale is never, not one of always, seldom
+"test.op"() {schedule = #schedule.attention<query_tile = 16, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8, rescale = never>} : () -> ()
+
+// -----
+
+// CHECK: 'tile' is not one of query_tile, key_tile, subgroups, instruction, q, k, v, rescale
+"test.op"() {schedule = #schedule.attention<tile = 16>} : () -> ()
+
+// -----
+
+// CHECK: a schedule needs key_tile
+"test.op"() {schedule = #schedule.attention<query_tile = 16, subgroups = 2, instruction = coopmat 8x8x8>} : () -> ()
