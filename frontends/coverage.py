@@ -23,7 +23,7 @@ EACH = 30.0
 
 def refused_nodes(
     path: str | os.PathLike[str],
-    dims: Mapping[str, int],
+    dims: Mapping[str, int | None],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[dict[str, str], frozenset[str]]:
     """Why nodes are refused, by their names, and the names of all nodes that were tried."""
