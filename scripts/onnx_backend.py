@@ -37,6 +37,7 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
@@ -188,9 +189,9 @@ class Runner:
 
 
 def run_all(
-    names: list[str], folder: Path, target: str, jobs: int, seconds: float
+    names: list[str], folder: Path, target: str, jobs: int, seconds: float, out: Path | None
 ) -> dict[str, Outcome]:
-    """The outcome of each case, and its time; several at once."""
+    """The outcome of each case, several at once; to `out` as they come, a line of JSON each."""
     runners: SimpleQueue[Runner] = SimpleQueue()
     for _ in range(jobs):
         runners.put(Runner(folder, target, seconds))
@@ -202,9 +203,13 @@ def run_all(
             found[name] = runner.run(name)
         finally:
             runners.put(runner)
+        if stream is not None:
+            print(json.dumps([name, *found[name]]), file=stream, flush=True)
         progress("ran", len(found), len(names))
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with ExitStack() as stack:
+        stream = stack.enter_context(out.open("w")) if out is not None else None
+        pool = stack.enter_context(ThreadPoolExecutor(jobs))
         for _ in pool.map(one, names):
             pass
     for _ in range(jobs):
@@ -261,6 +266,9 @@ def report(found: dict[str, Outcome], verbose: bool) -> None:
 
 def chosen(options: argparse.Namespace, names: list[str]) -> list[str]:
     """The cases that the options ask for."""
+    if options.names and options.names.startswith("@"):
+        wanted = Path(options.names[1:]).read_text().split()
+        return [name for name in names if name in set(wanted)]
     if options.only:
         words = options.only.split(",")
         names = [name for name in names if any(word in name for word in words)]
@@ -278,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, help="so many cases, chosen by --seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="words, of which one is in the name")
-    parser.add_argument("--names", help="exactly these cases")
+    parser.add_argument("--names", help="exactly these cases, or @FILE")
     parser.add_argument("--modules", help="make only the cases of these modules of onnx, quickly")
     parser.add_argument("--target", default=TARGET, help=f"{TARGET}, ..., or {REFERENCE}")
     parser.add_argument("--cases", type=Path, default=CASES, help="the folder of imported cases")
@@ -286,10 +294,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--import-only", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--timeout", type=float, default=SECONDS, help="seconds for one case")
-    parser.add_argument("--out", type=Path, help="write outcomes as JSON")
+    parser.add_argument("--out", type=Path, help="write outcomes, a line of JSON each")
+    parser.add_argument("--outcomes", type=Path, help="take outcomes from such a file, run nothing")
     parser.add_argument("--write", action="store_true", help="write the status file")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args(arguments)
+    if options.outcomes:
+        lines = map(json.loads, options.outcomes.read_text().splitlines())
+        found = {name: (status, reason) for name, status, reason in lines}
+        return concluded(dict(sorted(found.items())), options)
     if options.imported:
         names = chosen(
             options, sorted(path.parent.name for path in options.cases.glob("*/case.json"))
@@ -302,11 +315,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.import_only:
         return 0
     started = time.monotonic()
-    found = run_all(names, options.cases, options.target, options.jobs, options.timeout)
-    if options.out:
-        options.out.write_text(json.dumps(found, indent=1) + "\n")
-    report(found, options.verbose)
+    found = run_all(
+        names, options.cases, options.target, options.jobs, options.timeout, options.out
+    )
     print(f"{time.monotonic() - started:.0f} s for {len(names)} cases")
+    return concluded(found, options)
+
+
+def concluded(found: dict[str, Outcome], options: argparse.Namespace) -> int:
+    """Report outcomes, and write or compare their statuses."""
+    report(found, options.verbose)
     if options.write:
         write_expected(found)
         return 0
