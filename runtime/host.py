@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, bufferization, func, gpu, memref, tensor
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     MemRefType,
     ModuleOp,
     TensorType,
@@ -185,7 +186,10 @@ class _HostReader:
         type = shaped or value.type
         if not isinstance(type, TensorType | MemRefType):
             raise ProgramError(f"{name} is of type {type}", HOST, "use tensors of static shape")
-        shape = tuple(written(size, self.sizes.name) for size in extents(value))
+        sizes = type.get_shape()
+        if DYNAMIC_INDEX in sizes:
+            sizes = extents(value)
+        shape = tuple(written(size, self.sizes.name) for size in sizes)
         if name in self.buffers:
             raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
         element = element or str(type.element_type)

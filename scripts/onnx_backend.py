@@ -268,7 +268,7 @@ def chosen(options: argparse.Namespace, names: list[str]) -> list[str]:
     """The cases that the options ask for."""
     if options.names and options.names.startswith("@"):
         wanted = Path(options.names[1:]).read_text().split()
-        return [name for name in names if name in set(wanted)]
+        return [name for name in wanted if name in set(names)]
     if options.only:
         words = options.only.split(",")
         names = [name for name in names if any(word in name for word in words)]
