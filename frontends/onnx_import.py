@@ -148,23 +148,33 @@ def _work(job: dict[str, Any], folder: Path, worker: TorchMLIR) -> None:
             return worker.run(job | {"expand": expand}, folder)
         except FrontendError as error:
             first = first or error
-            found = _function_at_fault(error, folder)
-            if found is None or found in expand:
+            found = [each for each in _functions_at_fault(error, folder) if each not in expand]
+            if not found:
                 raise first from None
-            expand.append(found)
+            expand += found
             for name in ("error.json", "signal"):
                 (folder / name).unlink(missing_ok=True)
 
 
-def _function_at_fault(error: FrontendError, folder: Path) -> tuple[str, str] | None:
-    """Domain and name of the operator that an error is about, if ONNX defines it by others."""
-    operator = error.operator
+def _functions_at_fault(error: FrontendError, folder: Path) -> list[tuple[str, str]]:
+    """
+    Domain and name of the operator that an error is about, if ONNX defines it by others.
+
+    If the error names none, all such operators of the model.
+    """
     path = folder / "interface.json"
-    if error.node is not None and path.exists():
-        nodes = json.loads(path.read_text())["nodes"]
-        operator = next((kind for name, kind, *_ in nodes if name == error.node), operator)
-    domain = onnx_file.function_domain(operator) if operator is not None else None
-    return None if operator is None or domain is None else (domain, operator)
+    kinds = (
+        {name: kind for name, kind, *_ in json.loads(path.read_text())["nodes"]}
+        if (path.exists())
+        else {}
+    )
+    named = kinds.get(error.node or "", error.operator)
+    found: list[tuple[str, str]] = []
+    for operator in [named] if named is not None else dict.fromkeys(kinds.values()):
+        domain = onnx_file.function_domain(operator)
+        if domain is not None:
+            found.append((domain, operator))
+    return found
 
 
 def _lowered(

@@ -123,7 +123,8 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
     stage.enter("rewriting")
     if rules.decompose(model) and job["simplify"]:
         stage.enter("onnxsim")
-        model = simplify(model)
+        # Its optimizations would put some operators together again.
+        model = simplify(model, perform_optimization=False)
     package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
     stage.enter("shape inference")
     model = onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -175,10 +176,10 @@ def expanded(model: Any, operators: list[list[str]]) -> Any:
     return model
 
 
-def simplify(model: Any) -> Any:
+def simplify(model: Any, **options: Any) -> Any:
     """Constants folded and shapes computed, or the model as it is where onnxsim cannot."""
     try:
-        simplified, _ = package("onnxsim").simplify(model)
+        simplified, _ = package("onnxsim").simplify(model, **options)
     except Exception:
         return model
     return simplified

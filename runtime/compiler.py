@@ -58,7 +58,7 @@ from xdsl_spirv.serialization.target import find_module
 from xdsl_spirv.targets import load
 from xdsl_spirv.universe import UNIVERSE
 
-BEFORE = ("unroll-host-loops", "own-results")
+UNROLLING, COPIES = "unroll-host-loops", "own-results"
 """What a host function needs that becomes a program, beside the lowering of what it computes."""
 
 OUTLINING = OutlineDispatchesPass.name
@@ -216,12 +216,13 @@ def prepare(
     """Constants out of a host function, what can be computed now computed; returns the weights."""
     host = host_function(module, name)
     values = _named(host, weights) | lift_constants(host, ctx)
-    for before in BEFORE:
-        UNIVERSE.all_passes[before]()().apply(ctx, module)
+    UNIVERSE.all_passes[UNROLLING]()().apply(ctx, module)
     values = fold(module, name, values, ctx)
     mark_weights(host, values)
     _run(QUANTIZED, target, module, ctx)
     values = fold(module, name, values, ctx)
+    # Last: a result that was folded is a weight, and has to be copied.
+    UNIVERSE.all_passes[COPIES]()().apply(ctx, module)
     mark_weights(host, values)
     return values
 
