@@ -69,7 +69,15 @@ class Quotient:
     divisor: int
 
 
-Atom: TypeAlias = Extent | Quotient
+@dataclass(frozen=True)
+class Least:
+    """The lesser of an expression and a number."""
+
+    value: Size
+    limit: int
+
+
+Atom: TypeAlias = Extent | Quotient | Least
 Monomial: TypeAlias = tuple[Atom, ...]
 """A product of atoms, ordered by when they were first met; of none, 1."""
 
@@ -106,8 +114,7 @@ class Size(int):
         found: dict[Extent, None] = {}
         for atoms, _ in self.terms:
             for atom in atoms:
-                inner = [atom] if isinstance(atom, Extent) else atom.dividend.extents
-                found |= dict.fromkeys(inner)
+                found |= dict.fromkeys(_extents(atom))
         return list(found)
 
     def __eq__(self, other: object) -> bool:
@@ -229,15 +236,34 @@ class Size(int):
     __repr__ = __str__
 
 
+def _extents(atom: Atom) -> list[Extent]:
+    if isinstance(atom, Extent):
+        return [atom]
+    return (atom.dividend if isinstance(atom, Quotient) else atom.value).extents
+
+
+def least(size: int, limit: int) -> int:
+    """The lesser of a size and a number that is known."""
+    return Size.of({(Least(size, limit),): 1}) if isinstance(size, Size) else min(size, limit)
+
+
 def _replaced(atom: Atom, known: Mapping[Extent, int]) -> int:
     if isinstance(atom, Extent):
         return known.get(atom, Size.of({(atom,): 1}))
+    if isinstance(atom, Least):
+        return least(atom.value.replaced(known), atom.limit)
     dividend = atom.dividend.replaced(known)
     return dividend // atom.divisor
 
 
 def _value(atom: Atom) -> int:
-    return _typical.get() if isinstance(atom, Extent) else int(atom.dividend) // atom.divisor
+    match atom:
+        case Extent():
+            return _typical.get()
+        case Quotient():
+            return int(atom.dividend) // atom.divisor
+        case Least():
+            return min(int(atom.value), atom.limit)
 
 
 def _terms(size: int) -> Iterable[tuple[Monomial, int]]:
@@ -472,6 +498,10 @@ def number(value: SSAValue) -> int:
                 return found
         case op if type(op) in OPERATIONS:
             return OPERATIONS[type(op)](*(number(each) for each in op.operands))  # pyright: ignore
+        case arith.MinUIOp() | arith.MinSIOp() as op:
+            sizes = sorted((number(each) for each in op.operands), key=is_dynamic)
+            if not is_dynamic(sizes[0]):
+                return least(sizes[1], sizes[0])
         case op if type(op) in DIVISIONS:
             a, b = (number(each) for each in op.operands)  # pyright: ignore
             if not isinstance(b, Size) and b > 0:

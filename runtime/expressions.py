@@ -1,7 +1,7 @@
 """
 Sizes in a program's manifest: numbers, or sums and products of named sizes as text.
 
-    "batch", "batch * 12", "(seq + 63) / 64"
+    "batch", "batch * 12", "(seq + 63) / 64", "min(seq * 8, 256)"
 
 `/` divides and drops the rest. An input's shape names sizes; what else depends on them is computed
 from the names when the shapes of all inputs are known.
@@ -13,21 +13,24 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from xdsl_spirv.passes.sizes import Extent, Quotient, Size
+from xdsl_spirv.passes.sizes import Atom, Extent, Least, Size
 from xdsl_spirv.runtime.errors import ProgramError
 
 Number: TypeAlias = int | str
 """A size that is known, or the expression of one."""
 
 NAME = re.compile(r"[A-Za-z_]\w*")
-TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[-+*/()])")
+TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[-+*/(),])")
+MIN = "min"
+"""The function that there is: no size may be called so."""
+
 LONGEST = 10_000
 """Characters of an expression: nobody writes longer ones."""
 
 
 def is_name(size: Number) -> bool:
     """Whether a size is a name alone, which an input's shape gives a value."""
-    return isinstance(size, str) and NAME.fullmatch(size) is not None
+    return isinstance(size, str) and NAME.fullmatch(size) is not None and size != MIN
 
 
 def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
@@ -39,7 +42,9 @@ def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
 
 def names_in(size: Number) -> list[str]:
     """The names that a size is computed from."""
-    return [] if isinstance(size, int) else list(dict.fromkeys(NAME.findall(size)))
+    if isinstance(size, int):
+        return []
+    return [name for name in dict.fromkeys(NAME.findall(size)) if name != MIN]
 
 
 class _Reader:
@@ -98,6 +103,14 @@ class _Reader:
             if self._next(")") is None:
                 raise self._wrong()
             return value
+        if token == MIN and self._next("(") is not None:
+            first = self._sum(depth + 1)
+            if self._next(",") is None:
+                raise self._wrong()
+            second = self._sum(depth + 1)
+            if self._next(")") is None:
+                raise self._wrong()
+            return min(first, second)
         if token not in self.values:
             raise self._wrong()
         return self.values[token]
@@ -122,7 +135,9 @@ def _sum(size: Size, name: Callable[[Extent], Number]) -> str:
     return text
 
 
-def _atom(atom: Extent | Quotient, name: Callable[[Extent], Number]) -> str:
+def _atom(atom: Atom, name: Callable[[Extent], Number]) -> str:
     if isinstance(atom, Extent):
         return str(name(atom))
-    return f"(({_sum(atom.dividend, name)}) / {atom.divisor})"  # pyright: ignore[reportArgumentType]
+    if isinstance(atom, Least):
+        return f"min({_sum(atom.value, name)}, {atom.limit})"
+    return f"(({_sum(atom.dividend, name)}) / {atom.divisor})"

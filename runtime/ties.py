@@ -24,7 +24,7 @@ from xdsl_spirv.passes.graph.local_sizes import is_size_check
 from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.passes.sizes import Extent, Size, extent, number
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import NAME, Number, written
+from xdsl_spirv.runtime.expressions import MIN, NAME, Number, written
 from xdsl_spirv.runtime.program import Equation
 from xdsl_spirv.runtime.weights import argument_name
 
@@ -125,7 +125,7 @@ def _given(argument: BlockArgument, key: Key) -> str:
 def _free(name: str, called: dict[Key, Number]) -> str:
     """A name like that which no other size has."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    plain = plain if NAME.fullmatch(plain) else f"_{plain}"
+    plain = plain if NAME.fullmatch(plain) and plain != MIN else f"_{plain}"
     found, number = plain, 1
     while found in called.values():
         found, number = f"{plain}_{number}", number + 1

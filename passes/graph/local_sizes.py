@@ -24,13 +24,31 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import DispatchOp
-from xdsl_spirv.passes.sizes import DIVISIONS, OPERATIONS, Extent, Quotient, Size, extent, number
+from xdsl_spirv.passes.sizes import (
+    DIVISIONS,
+    OPERATIONS,
+    Atom,
+    Extent,
+    Least,
+    Quotient,
+    Size,
+    extent,
+    number,
+)
 
 INDEX = IndexType()
 
 Values: TypeAlias = Mapping[SSAValue, SSAValue]
 
-NUMBERS = (tensor.DimOp, arith.IndexCastOp, affine.ApplyOp, *OPERATIONS, *DIVISIONS)
+NUMBERS = (
+    tensor.DimOp,
+    arith.IndexCastOp,
+    arith.MinUIOp,
+    arith.MinSIOp,
+    affine.ApplyOp,
+    *OPERATIONS,
+    *DIVISIONS,
+)
 
 
 def is_size_op(op: Operation) -> bool:
@@ -122,7 +140,9 @@ class SizeCode:
     def _made(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
         return self._once((kind, *operands), lambda: kind(*operands))
 
-    def _atom(self, atom: Extent | Quotient) -> SSAValue:
+    def _atom(self, atom: Atom) -> SSAValue:
+        if isinstance(atom, Least):
+            return self._made(arith.MinUIOp, self.value(atom.value), self.value(atom.limit))
         if isinstance(atom, Quotient):
             return self._made(arith.DivUIOp, self.value(atom.dividend), self.value(atom.divisor))
         value = atom.value if self.values is None else self.values[atom.value]

@@ -51,11 +51,12 @@ from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
 from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.loops_schedule import units_of
 from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.target import target_of
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
-from xdsl_spirv.passes.sizes import Size, extent, is_dynamic
+from xdsl_spirv.passes.sizes import Size, extent, is_dynamic, least
 from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"
@@ -86,7 +87,7 @@ class OutlineDispatchesPass(ModulePass):
                 continue
             loops = dispatch.attributes.get(SCHEDULE)
             if isinstance(loops, LoopsAttr):
-                self._outline_loops(dispatch, loops, kernels)
+                self._outline_loops(dispatch, loops, target, kernels)
                 continue
             root = _root(dispatch)
             if root is None:
@@ -130,12 +131,15 @@ class OutlineDispatchesPass(ModulePass):
         shape = _Shape(made.grid, (made.invocations, 1, 1))
         _launch(dispatch, body, f"attention_{sizes}", shape, kernels)
 
-    def _outline_loops(self, dispatch: DispatchOp, loops: LoopsAttr, kernels: _Kernels) -> None:
+    def _outline_loops(
+        self, dispatch: DispatchOp, loops: LoopsAttr, target: Target, kernels: _Kernels
+    ) -> None:
         try:
             body = LoopsBody(dispatch, loops)
         except Unplaced as error:
             refuse(self.name, error.op, str(error))
-        _launch(dispatch, body, loops_name(dispatch), _Shape(loops.grid, loops.block), kernels)
+        grid = (least(units_of(dispatch, loops, target), loops.grid[0]), 1, 1)
+        _launch(dispatch, body, loops_name(dispatch), _Shape(grid, loops.block), kernels)
 
     def _enclose(self, root: Operation) -> None:
         """Put a scheduled contraction that stands alone into a dispatch."""

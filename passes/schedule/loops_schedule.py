@@ -16,6 +16,7 @@ from xdsl_spirv.passes.kernel.loops_groups import combinations_of
 from xdsl_spirv.passes.kernel.loops_nests import Nest, columns_of, nests_of, reductions_of
 from xdsl_spirv.passes.kernel.loops_reader import results_of_dispatch
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
 WORKGROUP = 64
@@ -101,3 +102,24 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
 def _groups(units: int, size: int, target: Target) -> int:
     """Workgroups for so many units, `size` of them to a workgroup."""
     return max(1, min(-(-units // size), target.max_grid[0]))
+
+
+def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> int:
+    """
+    Workgroups that have something to do: those that are launched where all sizes are known, fewer
+    where dynamic ones are small.
+    """
+    _, results = results_of_dispatch(dispatch)
+    total = 0
+    for nest in nests_of(results):
+        columns = columns_of(nest)
+        rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
+        if not is_dynamic(rows):
+            return schedule.workgroups.data
+        each = {
+            "invocation": schedule.workgroup.data,
+            "subgroup": schedule.workgroup.data // target.subgroup_size,
+            "workgroup": 1,
+        }[schedule.reduce.data]
+        total += ceil_div(rows, each)
+    return total if is_dynamic(total) else schedule.workgroups.data

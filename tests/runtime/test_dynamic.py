@@ -4,6 +4,9 @@ Programs with sizes that are known only when they run: one compilation, every si
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -99,6 +102,135 @@ CASES: dict[str, tuple[str, list[dict[str, int]]]] = {
     ),
 }
 
+EPILOGUE = """
+func.func @main(%A: tensor<?x24xf16>, %B: tensor<24x40xf16>, %X: tensor<?x40xf32>)
+    -> tensor<?x40xf16> {
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %X, %c0 : tensor<?x40xf32>
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%m) : tensor<?x40xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<?x40xf32>) -> tensor<?x40xf32>
+  %p = linalg.matmul ins(%A, %B : tensor<?x24xf16>, tensor<24x40xf16>)
+                     outs(%i : tensor<?x40xf32>) -> tensor<?x40xf32>
+  %h = tensor.empty(%m) : tensor<?x40xf16>
+  %r = linalg.generic {
+      indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>,
+                       affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%p, %X : tensor<?x40xf32>, tensor<?x40xf32>) outs(%h : tensor<?x40xf16>) {
+  ^bb0(%a: f32, %b: f32, %o: f16):
+    %0 = arith.addf %a, %b : f32
+    %1 = arith.maximumf %0, %z : f32
+    %2 = arith.truncf %1 : f32 to f16
+    linalg.yield %2 : f16
+  } -> tensor<?x40xf16>
+  return %r : tensor<?x40xf16>
+}
+"""
+
+CONVOLUTION = """
+func.func @main(%A: tensor<?x6x6x4xf16>, %B: tensor<3x3x4x8xf16>) -> tensor<?x3x3x8xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %A, %c0 : tensor<?x6x6x4xf16>
+  %z = arith.constant 0.0 : f32
+  %zh = arith.constant 0.0 : f16
+  %p = tensor.pad %A low[0, 1, 1, 0] high[0, 1, 1, 0] {
+  ^bb0(%i0: index, %i1: index, %i2: index, %i3: index):
+    tensor.yield %zh : f16
+  } : tensor<?x6x6x4xf16> to tensor<?x8x8x4xf16>
+  %e = tensor.empty(%n) : tensor<?x3x3x8xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<?x3x3x8xf32>) -> tensor<?x3x3x8xf32>
+  %r = linalg.conv_2d_nhwc_hwcf {strides = dense<2> : tensor<2xi64>,
+                                 dilations = dense<1> : tensor<2xi64>}
+      ins(%p, %B : tensor<?x8x8x4xf16>, tensor<3x3x4x8xf16>)
+      outs(%i : tensor<?x3x3x8xf32>) -> tensor<?x3x3x8xf32>
+  return %r : tensor<?x3x3x8xf32>
+}
+"""
+
+CONCATENATION = """
+func.func @main(%A: tensor<?x5xf32>, %B: tensor<?x5xf32>) -> tensor<?x5xf32> {
+  %r = tensor.concat dim(0) %A, %B : (tensor<?x5xf32>, tensor<?x5xf32>) -> tensor<?x5xf32>
+  return %r : tensor<?x5xf32>
+}
+"""
+
+HEADS = """
+func.func @main(%A: tensor<?x?x24xf32>) -> tensor<?x3x?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %A, %c0 : tensor<?x?x24xf32>
+  %s = tensor.dim %A, %c1 : tensor<?x?x24xf32>
+  %x = tensor.expand_shape %A [[0], [1], [2, 3]] output_shape [%b, %s, 3, 8]
+      : tensor<?x?x24xf32> into tensor<?x?x3x8xf32>
+  %e = tensor.empty(%b, %s) : tensor<?x3x?x8xf32>
+  %r = linalg.transpose ins(%x : tensor<?x?x3x8xf32>) outs(%e : tensor<?x3x?x8xf32>)
+      permutation = [0, 2, 1, 3]
+  return %r : tensor<?x3x?x8xf32>
+}
+"""
+
+CASES |= {
+    "epilogue": (EPILOGUE, [{"A_0": m} for m in (1, 0, 33)]),
+    "convolution": (CONVOLUTION, [{"A_0": n} for n in (1, 0, 3)]),
+    "concatenation": (CONCATENATION, [{"A_0": 0, "B_0": 3}, {"A_0": 7, "B_0": 12}]),
+    "heads": (HEADS, [{"A_0": 1, "A_1": 1}, {"A_0": 2, "A_1": 5}]),
+}
+
+SOFTMAX = """
+func.func @main(%A: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %A, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %A, %c1 : tensor<?x?xf32>
+  %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %row = tensor.empty(%m) : tensor<?xf32>
+  %low = arith.constant 0xFF800000 : f32
+  %z = arith.constant 0.0 : f32
+  %i = linalg.fill ins(%low : f32) outs(%row : tensor<?xf32>) -> tensor<?xf32>
+  %iz = linalg.fill ins(%z : f32) outs(%row : tensor<?xf32>) -> tensor<?xf32>
+  %mx = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%A : tensor<?x?xf32>) outs(%i : tensor<?xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = arith.maximumf %a, %o : f32
+    linalg.yield %0 : f32
+  } -> tensor<?xf32>
+  %ex = linalg.generic {indexing_maps = [#all, #row, #all],
+                        iterator_types = ["parallel", "parallel"]}
+      ins(%A, %mx : tensor<?x?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = arith.subf %a, %b : f32
+    %1 = math.exp %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x?xf32>
+  %sm = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%ex : tensor<?x?xf32>) outs(%iz : tensor<?xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = arith.addf %a, %o : f32
+    linalg.yield %0 : f32
+  } -> tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [#all, #row, #all],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%ex, %sm : tensor<?x?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %0 = arith.divf %a, %b : f32
+    linalg.yield %0 : f32
+  } -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+""".replace("#all", "affine_map<(i, j) -> (i, j)>").replace("#row", "affine_map<(i, j) -> (i)>")
+
+
+def test_softmax():
+    program = compile_module(parse_text(SOFTMAX), "lavapipe")
+    for m, n in ((1, 1), (5, 70), (3, 300)):
+        a = np.random.default_rng(0).uniform(-4, 4, (m, n)).astype(np.float32)
+        checks = Checks.of("all")
+        (found,) = run(program, {"A": a}, checks=checks).values()
+        assert not checks.report.findings, str(checks.report)
+        powers = np.exp(a - a.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(found, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_contractions(name: str):
@@ -123,6 +255,40 @@ def test_too_many_elements():
         run(program, {"A": huge, "B": np.zeros((20, 12), np.float32)})
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("all", marks=pytest.mark.long),
+        pytest.param("epilogue", marks=pytest.mark.long),
+        "heads",
+    ],
+)
+def test_on_vulkan(name: str, lavapipe: Path, tmp_path: Path):
+    text, sizes = CASES[name]
+    program = compile_module(parse_text(text), "lavapipe")
+    program.save(tmp_path / "program")
+    for each in sizes:
+        given: list[str] = []
+        inputs = inputs_of(program, each)
+        for key, array in inputs.items():
+            np.save(tmp_path / f"{key}.npy", array)
+            given += ["--input", f"{key}={tmp_path / key}.npy"]
+        command = [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", "run"]
+        options = ["--device", "vulkan:0", "--check", "-o", tmp_path / "r.npz"]
+        done = subprocess.run(
+            [*command, tmp_path / "program", *given, *options],
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+            env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
+        )
+        assert done.returncode == 0, done.stderr
+        expected = run(program, inputs)["result0"].astype(np.float64)
+        found = np.load(tmp_path / "r.npz")["result0"].astype(np.float64)
+        np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
+
+
 def test_a_saved_program(tmp_path: Path):
     program = compile_module(parse_text(CASES["columns"][0]), "lavapipe")
     program.save(tmp_path / "program")
@@ -134,6 +300,7 @@ def test_a_saved_program(tmp_path: Path):
 def test_expressions():
     values = {"m": 7, "n_1": 3}
     assert evaluate("(m + 31) / 32 * n_1 - 1", values, "") == 2
-    for wrong in ("m +", "(m", "m // 2", "k", "m / (n_1 - 3)", ""):
+    assert evaluate("min(m * 8, 50) + min(4, n_1)", values, "") == 53
+    for wrong in ("min(m)", "m +", "(m", "m // 2", "k", "m / (n_1 - 3)", ""):
         with pytest.raises(ProgramError, match="is no size"):
             evaluate(wrong, values, "grid")
