@@ -70,6 +70,7 @@ class Variant:
     locations: list[str] = field(default_factory=list[str])
     weights: list[str] = field(default_factory=list[str])
     inputs: list[list[Any]] = field(default_factory=list[list[Any]])
+    sizes: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
 
 @dataclass
@@ -158,6 +159,7 @@ def _import(
         lowered.locations,
         list(lowered.weights),
         [[v.name, v.type, list(v.shape)] for v in lowered.inputs],
+        dict(lowered.sizes),
     )
     return variant, lowered.text, dict(lowered.weights)
 
@@ -206,4 +208,5 @@ def read_model(case: Case, folder: Path, name: str, arrays: dict[str, Any]) -> I
         variant.locations,
         {n: arrays[f"weight.{name}.{n}"] for n in variant.weights},
         [Value(n, type, tuple(shape)) for n, type, shape in variant.inputs],
+        variant.sizes,
     ).model()
