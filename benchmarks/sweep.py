@@ -95,19 +95,21 @@ def _run(made: Any, seed: int, target: str, plan: Plan) -> dict[str, Any]:
     messages = [text for code in program.code.values() if (text := spirv_val(code.binary))]
     if messages:
         return {"status": "invalid", "what": messages[0][:SHOWN]}
-    inputs = made.inputs(np.random.default_rng(seed))
-    checks = Checks.all()
     found: dict[str, Any] = {"kernels": len(program.code)}
-    wrong = made.verdict(program, inputs, run(program, inputs, checks=checks))
-    if checks.report.findings:
-        return found | {"status": "finding", "what": str(checks.report.findings[0])[:SHOWN]}
-    if wrong:
-        return found | {"status": "mismatch", "what": wrong[:SHOWN], "on": "interpreter"}
-    if target == plan.vulkan:
-        wrong = made.verdict(program, inputs, _on_device(program, inputs))
+    generator = np.random.default_rng(seed)
+    draws = made.draws(generator) if hasattr(made, "draws") else [made.inputs(generator)]
+    for inputs in draws:
+        checks = Checks.all()
+        wrong = made.verdict(program, inputs, run(program, inputs, checks=checks))
+        if checks.report.findings:
+            return found | {"status": "finding", "what": str(checks.report.findings[0])[:SHOWN]}
         if wrong:
-            return found | {"status": "mismatch", "what": wrong[:SHOWN], "on": "vulkan"}
-        found["on_device"] = True
+            return found | {"status": "mismatch", "what": wrong[:SHOWN], "on": "interpreter"}
+        if target == plan.vulkan:
+            wrong = made.verdict(program, inputs, _on_device(program, inputs))
+            if wrong:
+                return found | {"status": "mismatch", "what": wrong[:SHOWN], "on": "vulkan"}
+            found["on_device"] = True
     return found | {"status": "passed"}
 
 

@@ -9,6 +9,8 @@ module:function`) takes a seed too and returns any object with these four:
     inputs(g)       arrays by the names of @main's arguments, from a numpy generator
     verdict(program, inputs, results)   "" if the results are legal, else what is wrong
 
+and, if it is to run with several inputs, `draws(g)`, which gives them one after the other.
+
 `Case` is one whose results are compared by `xdsl_spirv.runtime.check`.
 """
 
@@ -19,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from sweep_dynamic import Dynamic, dynamic
 
 from xdsl_spirv.dialects.linalg_extensions import MAPPED
 from xdsl_spirv.dialects.linalg_named import CONTRACTIONS, QUANTIZED
@@ -53,9 +56,15 @@ class Case:
         return "; ".join(wrong)
 
 
-def case(seed: int, largest: int = 64) -> Case:
+EIGHTH = 8
+"""Every eighth seed names a contraction with dynamic sizes."""
+
+
+def case(seed: int, largest: int = 64) -> Case | Dynamic:
     """The case that a seed names."""
     generator = np.random.default_rng([seed, 1])
+    if seed % EIGHTH == EIGHTH - 1:
+        return dynamic(seed, generator, largest)
     kinds = (plain, plain, named, quantized, with_epilogue, with_epilogue)
     return kinds[int(generator.integers(len(kinds)))](seed, generator, largest)
 

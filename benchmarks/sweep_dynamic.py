@@ -1,0 +1,78 @@
+"""
+Contractions of the sweep with sizes that are known only when they run: one program, three sizes.
+
+Some loops of a random contraction are chosen; every dimension that one of them walks is `?`. The
+program then runs with those loops at 1, at their own sizes, and at others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.runtime.check import check
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.workloads import Workload, workload
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Generator: TypeAlias = np.random.Generator
+
+UNKNOWN = 100_000
+"""The size of a dynamic loop while the text is written: no static dimension is as large."""
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """A contraction of which the loops `open` have another size in every run."""
+
+    form: str
+    types: str
+    made: Workload
+    open: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        loops = {name: UNKNOWN if name in self.open else n for name, n in self.made.loops.items()}
+        written = replace(self.made, loops=loops).text()
+
+        def size(found: re.Match[str]) -> str:
+            return "?" if int(found.group()) >= UNKNOWN // 2 else found.group()
+
+        return re.sub(
+            r"tensor<[^>]*>", lambda type: re.sub(r"\d+(?=x)", size, type.group()), written
+        )
+
+    def inputs(self, generator: Generator) -> dict[str, Array]:
+        return next(self.draws(generator))
+
+    def draws(self, generator: Generator) -> Iterator[dict[str, Array]]:
+        """Inputs at three sizes of the open loops."""
+        sizes = dict(self.made.loops)
+        others = {name: int(generator.integers(1, 49)) for name in self.open}
+        for chosen in (sizes, sizes | dict.fromkeys(self.open, 1), sizes | others):
+            yield replace(self.made, loops=chosen).inputs(generator)
+
+    def verdict(
+        self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
+    ) -> str:
+        """The results against the source in binary64, by the bound of docs/numerics.md."""
+        wrong = [str(each) for each in check(program, inputs, results) if not each.passed]
+        shapes = {name: "x".join(map(str, array.shape)) for name, array in inputs.items()}
+        return f"{shapes}: {'; '.join(wrong)}" if wrong else ""
+
+
+def dynamic(seed: int, generator: Generator, largest: int) -> Dynamic:
+    """A random contraction, one to all of its loops open; windows keep their sizes."""
+    made = workload(seed, largest=largest)
+    # The result's initial value is an argument, so that no size has to be computed for it. Elements
+    # that no window reaches, and windows that reach into a padding only, are for static sizes.
+    made = replace(made, accumulate=True, low=(), high=(), extra=())
+    windows = {loop for index in made.a if not isinstance(index, str) for loop, _ in index}
+    free = [name for name in made.loops if name not in windows] or list(made.loops)
+    count = int(generator.integers(1, len(free) + 1))
+    chosen = tuple(str(name) for name in sorted(generator.permutation(free)[:count]))
+    return Dynamic(f"dynamic {made.name}", made.types, made, chosen)
