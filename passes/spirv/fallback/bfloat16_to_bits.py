@@ -32,12 +32,15 @@ from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.target import target_of
 from xdsl_spirv.passes.spirv.fallback.code import Code, Codes
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 from xdsl_spirv.passes.spirv.folding import integer_attribute
 
 NAME = "spirv-bfloat16-to-bits"
 ROUNDINGS = ("nearest-even", "toward-zero")
+FEATURE = "bfloat16-type"
+"""What a target's file calls the type."""
 BITS = IntegerType(16)
 
 CONVERSIONS = (
@@ -70,18 +73,23 @@ class BFloat16ToBitsPass(ModulePass):
     """
     bfloat16 becomes 16-bit integers, its conversions and dot products operations on f32.
 
-    `rounding` is nearest-even or toward-zero.
+    `rounding` is nearest-even or toward-zero; `as_needed` leaves modules alone whose target has
+    the type.
     """
 
     name = NAME
 
     rounding: str = "nearest-even"
 
+    as_needed: bool = False
+
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.rounding not in ROUNDINGS:
             raise PassFailedException(
                 f"{NAME}: rounding is {self.rounding!r}, not one of {', '.join(ROUNDINGS)}"
             )
+        if self.as_needed and FEATURE in target_of(op, NAME).features:
+            return
         for module in op.walk():
             if isinstance(module, ModuleOp):
                 lower_bfloat16(module, to_nearest=self.rounding == "nearest-even")

@@ -6,7 +6,7 @@
 // H200: builtin.module attributes {schedule.target = "nvidia-h200"}
 // LAVAPIPE: builtin.module attributes {schedule.target = "lavapipe"}
 func.func @main(%a: tensor<4096x4096xf16>, %b: tensor<4096x4096xf16>, %c: tensor<4096x4096xf32>, %d: tensor<4096x4096xf16>, %e: tensor<100x60xf16>, %f: tensor<60x75xf16>, %g: tensor<100x75xf32>) -> tensor<100x75xf32> {
-  // H200: workgroup_tile = [128, 256, 32], subgroups = [2, 4], instruction = coopmat 16x16x16, a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 8>, raster = rows>
+  // H200: workgroup_tile = [128, 256, 32], subgroups = [2, 4], instruction = coopmat 16x16x16, a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 8>, raster = rows<8>>
   // LAVAPIPE: workgroup_tile = [32, 32, 16], subgroups = [2, 2], instruction = coopmat 8x8x8, a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 8>, raster = rows>
   %0 = linalg.matmul ins(%a, %b : tensor<4096x4096xf16>, tensor<4096x4096xf16>) outs(%c : tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
   // H200: workgroup_tile = [256, 256, 32], subgroups = [4, 2], instruction = coopmat 16x16x16,
