@@ -45,7 +45,7 @@ def run(
         run_scheduled(unit, function, arguments, workgroups)
         return
     with np.errstate(all="ignore"):
-        code = unit.code(symbol_name(function.properties["sym_name"]), compile_function)
+        code = unit.code(_name(function), compile_function)
         geometry = unit.geometry
         chunk = chunk_size(unit, code)
         last = geometry.workgroups if workgroups is None else min(workgroups, geometry.workgroups)
@@ -55,6 +55,13 @@ def run(
             if unit.checker is not None:
                 unit.checker.start(wave)
             code(wave, arguments)
+
+
+def _name(function: Operation) -> str:
+    """A function's name, which `gpu.func` has among its attributes."""
+    name = function.get_attr_or_prop("sym_name")
+    assert name is not None
+    return symbol_name(name)
 
 
 def chunk_size(unit: Unit, code: Code) -> int:
