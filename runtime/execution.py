@@ -13,6 +13,7 @@ import numpy as np
 
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.memory import refuse_beyond_memory
 from xdsl_spirv.runtime.program import Dispatch, Program
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def run(
     if device != "interpreter":
         raise _not_here(device, checks)
     program = program.at(inputs)
+    refuse_beyond_memory(b for b in program.manifest.buffers if b.offset is None)
     buffers: Buffers = bind_inputs(program, inputs) | program.weights
     buffers |= empty_buffers(program)
     _run_interpreter(program, buffers, checks, times)

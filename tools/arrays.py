@@ -9,12 +9,14 @@ import io
 import math
 import zipfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, is_name
+from xdsl_spirv.runtime.memory import refuse_beyond_memory
 from xdsl_spirv.runtime.program import Buffer
 from xdsl_spirv.tools.output import write
 
@@ -72,6 +74,7 @@ def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, 
                 f"{buffer.name!r} is {buffer}: how large is {size}?", "", f"give --dim {size}=SIZE"
             )
     shape = tuple(evaluate(size, sizes, f"input {buffer.name!r}") for size in buffer.shape)
+    refuse_beyond_memory([replace(buffer, shape=shape)])
     dtype = dtype_of(buffer.type)
     if dtype.kind in "iu":
         return generator.integers(-8 if dtype.kind == "i" else 0, 8, shape).astype(dtype)

@@ -2,8 +2,8 @@
 The command `xdsl-spirv`: what its arguments are.
 
 What a subcommand does is imported when it is chosen, so that `xdsl-spirv --help` and a mistyped
-option cost nothing. Every failure that a user can cause ends in one message on standard error and
-exit status 1; `--debug` shows where it was raised.
+option cost nothing. Every failure ends in one message on standard error and exit status 1;
+`--debug` shows where it was raised.
 """
 
 from __future__ import annotations
@@ -428,6 +428,15 @@ def _assemble(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _bug(error: BaseException) -> str:
+    """What is said of an error that nobody foresaw."""
+    said = str(error).strip().partition("\n")[0]
+    return (
+        f"xdsl-spirv itself is at fault: {type(error).__name__}: {said}; "
+        "run it again with --debug for the traceback, and report it"
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     top = parser()
@@ -452,9 +461,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from xdsl_spirv.tools.messages import message
 
         text = message(error)
-        if text is None:
+        if text is None and not isinstance(error, Exception):
             raise
-        print(f"error: {text}", file=sys.stderr)
+        print(f"error: {text or _bug(error)}", file=sys.stderr)
         return 1
 
 

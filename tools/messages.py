@@ -1,7 +1,7 @@
 """
 What a user is told: cause, place, and what to do, whichever layer of the house said no.
 
-An error that is not listed here is a bug of ours, and keeps its traceback.
+An error that is not listed here is a bug of ours, and said to be one.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from xdsl_spirv.passes.schedule.paths import PATHS, Limits
 from xdsl_spirv.runtime.compiler import Observer
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import DEVICES
 from xdsl_spirv.runtime.model import (
     Shapes,
     buffers_of,
@@ -31,8 +32,9 @@ from xdsl_spirv.runtime.model_check import (
     tolerance_of,
 )
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.targets import load
 from xdsl_spirv.tools.arrays import dims_of, read_array, read_inputs, write_results
-from xdsl_spirv.tools.running import execute
+from xdsl_spirv.tools.running import INTERPRETER, execute
 from xdsl_spirv.tools.trace import tracing
 
 REFERENCE = "reference"
@@ -123,6 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = arguments.program
     if not Path(path).is_file():
         raise ProgramError("cannot read the model: no such file", path, "give an .onnx file")
+    refuse_unknown(arguments)
     model = read_model(arguments, path, given_shapes(arguments))
     if not arguments.inputs and arguments.random is None:
         arguments.random = 0
@@ -147,6 +150,19 @@ def run(arguments: argparse.Namespace) -> int:
     if tolerance is None:
         return 0
     return compare(path, inputs, results, tolerance)
+
+
+def refuse_unknown(arguments: argparse.Namespace) -> None:
+    """Raises for a device, a target or a limit that is none, before a model is imported."""
+    load(arguments.target or DEFAULT_TARGET)
+    limits_of(arguments)
+    kind = (arguments.device or INTERPRETER).partition(":")[0]
+    if kind not in (INTERPRETER, REFERENCE, "vulkan"):
+        raise ProgramError(
+            f"there is no device {arguments.device!r}",
+            "",
+            f"use one of {', '.join((*DEVICES, REFERENCE))}",
+        )
 
 
 def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:

@@ -1,0 +1,35 @@
+"""
+What is too large for this machine is refused by name, before an allocation fails or the system ends
+the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Buffer
+
+
+def physical_bytes() -> int | None:
+    """The machine's memory; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def refuse_beyond_memory(buffers: Iterable[Buffer]) -> None:
+    """Raises `ProgramError` for buffers that the machine's memory cannot hold at once."""
+    known = physical_bytes()
+    sizes = {str(b): b.bytes for b in buffers}
+    total = sum(sizes.values())
+    if known is None or total <= known:
+        return
+    largest = max(sizes, key=sizes.__getitem__)
+    raise ProgramError(
+        f"{total:,} bytes are more than this machine's {known:,} bytes of memory",
+        f"the largest buffer: {largest}, {sizes[largest]:,} bytes",
+        "use smaller dimensions",
+    )
