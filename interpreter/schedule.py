@@ -26,6 +26,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.kernel import ControlBarrierArriveOp, ControlBarrierWaitOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
@@ -39,6 +40,7 @@ from xdsl_spirv.interpreter.steps import Steps
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
+BARRIERS = (ControlBarrierOp, ControlBarrierWaitOp)
 PARTS = 4
 """Into how many parts a chunk's invocations are dealt."""
 CHUNK = 4
@@ -156,7 +158,7 @@ def parted_by(unit: Unit, function: Operation) -> Scope:
 
 def _scope(op: Operation, unit: Unit) -> Scope | None:
     """The scope whose invocations execute an operation as one; None for a single invocation."""
-    if isinstance(op, MemoryBarrierOp):
+    if isinstance(op, MemoryBarrierOp | ControlBarrierArriveOp):
         return None
     scope = op.properties.get("execution_scope")
     if scope is None:
@@ -166,7 +168,7 @@ def _scope(op: Operation, unit: Unit) -> Scope | None:
     if scope is None:
         return None
     found = unit.scope(scope) if not isinstance(scope, ScopeAttr) else scope.data
-    if found == Scope.Invocation or (isinstance(op, ControlBarrierOp) and found != Scope.Subgroup):
+    if found == Scope.Invocation or (isinstance(op, BARRIERS) and found != Scope.Subgroup):
         return None
     return Scope.Subgroup if found == Scope.Subgroup else Scope.Workgroup
 

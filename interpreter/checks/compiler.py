@@ -53,6 +53,7 @@ MODULES = (
     "synchronization",
     "copies",
     "tensors",
+    "vendor",
 )
 """The modules of this package that say how operations are checked."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl_spirv.dialects.spirv import cooperative_matrix as ops
 from xdsl_spirv.dialects.spirv import cooperative_matrix_2 as ops_2
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixMulAddNVOp
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.checks import races
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
@@ -35,12 +36,19 @@ from xdsl_spirv.interpreter.wave import Wave
 class Matrices:
     """The tiles that one load or store touches, checked; `store` says which it is."""
 
-    def __init__(self, op: Any, compiler: CheckedCompiler, type: Any, store: bool):
+    def __init__(
+        self,
+        op: Any,
+        compiler: CheckedCompiler,
+        type: Any,
+        store: bool,
+        by_rows: bool | None = None,
+    ):
         self.op = op
         self.checker = compiler.checker
         self.compiler = compiler
         self.form = matrix_form(type, compiler.unit)
-        self.place = Placement(op, self.form, compiler.unit)
+        self.place = Placement(op, self.form, compiler.unit, by_rows)
         self.store = store
         self.what = "a cooperative store" if store else "a cooperative load"
         line_bytes = self.place.lines[1] * self.place.size
@@ -214,7 +222,11 @@ def _safe(tiles: Tiles, outside: Array, memory: Memory, dtype: numbers.DType) ->
 @checked(ops.CooperativeMatrixLoadOp)
 def load(op: ops.CooperativeMatrixLoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """One matrix for each scope instance, and which of its components were never written."""
-    matrices = Matrices(op, compiler, op.result.type, store=False)
+    return loading(op, compiler, Matrices(op, compiler, op.result.type, store=False))
+
+
+def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
+    """A load of a pointer and perhaps a Stride."""
     form, place, checker = matrices.form, matrices.place, compiler.checker
     octets, carry = raw_dtype(form.dtype), carried(form)
 
@@ -258,7 +270,11 @@ def store(
     op: ops.CooperativeMatrixStoreOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
     """Every scope instance's matrix to its place, and the shadow with it."""
-    matrices = Matrices(op, compiler, op.object.type, store=True)
+    return storing(op, compiler, Matrices(op, compiler, op.object.type, store=True))
+
+
+def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
+    """A store of a pointer, a matrix and perhaps a Stride."""
     form, place, checker = matrices.form, matrices.place, compiler.checker
     visible = accessed_matrix(op).storage_class.data in BUFFERS
     octets = raw_dtype(form.dtype)
@@ -328,10 +344,8 @@ def _check_overlap(matrices: Matrices, wave: Wave, tiles: Tiles, lines: Array) -
     )
 
 
-@checked(ops.CooperativeMatrixMulAddOp)
-def multiply_add(
-    op: ops.CooperativeMatrixMulAddOp, compiler: CheckedCompiler, function: Function
-) -> Checked:
+@checked(ops.CooperativeMatrixMulAddOp, CooperativeMatrixMulAddNVOp)
+def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """CM-27, CM-24; an undefined component of A spoils its row, of B its column."""
     checker = compiler.checker
     result = matrix_form(op.result.type, compiler.unit)
@@ -377,7 +391,9 @@ def by_function(op: Any, compiler: CheckedCompiler, function: Function) -> Check
     return call
 
 
-def _inner_overflow(op: ops.CooperativeMatrixMulAddOp, compiler: CheckedCompiler) -> Any:
+def _inner_overflow(op: Any, compiler: CheckedCompiler) -> Any:
+    if not isinstance(op, ops.CooperativeMatrixMulAddOp):
+        return None
     flags = CooperativeMatrixOperands
     bits = flags(0) if op.matrix_operands is None else op.matrix_operands.data
     if not bits & flags.SaturatingAccumulationKHR:

@@ -31,15 +31,25 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv import barrier as barriers
+from xdsl_spirv.dialects.spirv import kernel
 from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
     CooperativeMatrixStoreOp,
 )
+from xdsl_spirv.dialects.spirv.cooperative_matrix_tensor import CooperativeMatrixStoreTensorOp
+from xdsl_spirv.dialects.spirv.cooperative_vector import (
+    CooperativeVectorOuterProductAccumulateOp,
+    CooperativeVectorReduceSumAccumulateOp,
+    CooperativeVectorStoreOp,
+)
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, MemorySemantics, Scope
+from xdsl_spirv.dialects.spirv.pointer import CopyMemorySizedOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleOp
+from xdsl_spirv.dialects.spirv.tensor_arm import TensorWriteOp
 from xdsl_spirv.dialects.spirv.types import UntypedPointerType
+from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixStoreNVOp
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.memory import Memory
@@ -56,6 +66,17 @@ ID = PRIVATE - 1
 WHO = (1 << 32) - 1
 
 STORES = memory_ops.StoreOp | CooperativeMatrixStoreOp | AtomicOperation
+OTHER_STORES = (
+    CopyMemorySizedOp
+    | kernel.SubgroupBlockWriteOp
+    | kernel.AtomicFlag
+    | CooperativeMatrixStoreTensorOp
+    | CooperativeMatrixStoreNVOp
+    | CooperativeVectorStoreOp
+    | CooperativeVectorReduceSumAccumulateOp
+    | CooperativeVectorOuterProductAccumulateOp
+)
+"""Extensions' instructions that write through one pointer."""
 SYNCHRONIZING = (
     MemorySemantics.Acquire
     | MemorySemantics.Release
@@ -102,6 +123,12 @@ def written_variables(module: Operation) -> set[str] | None:
             root = root_of(op.pointer)  # pyright: ignore
         elif isinstance(op, memory_ops.CopyMemoryOp):
             root = root_of(op.target)
+        elif isinstance(op, OTHER_STORES):
+            root = root_of(op.operands[0])
+            if root is None:
+                return None
+        elif isinstance(op, TensorWriteOp):
+            return None
         else:
             continue
         if root is not None:
@@ -177,11 +204,11 @@ class Races:
         self.written = written_variables(module)
         self.fences = any(isinstance(op, barriers.MemoryBarrierOp) for op in module.walk())
         self.near_barriers = any(
-            isinstance(op, barriers.ControlBarrierOp)
+            isinstance(op, barriers.ControlBarrierOp | kernel.SplitBarrier)
             and Scope.Subgroup in (op.execution_scope.data, op.memory_scope.data)
             for op in module.walk()
         )
-        self.stamp = 1
+        self.stamp = self.arrived = 1
         self.log: list[Operation | None] = [None, None]
         self.passed: list[tuple[int, Operation]] = []
         self.known: Array | None = None
@@ -218,8 +245,11 @@ class Races:
         self.log.append(op)
         return self.stamp
 
-    def barrier(self, op: barriers.ControlBarrierOp, mask: Mask) -> None:
-        """The invocations of a scope wait for each other."""
+    def barrier(self, op: Any, mask: Mask, since: int | None = None) -> None:
+        """
+        The invocations of a scope wait for each other; of a barrier in two halves, `since` is when
+        they came to the first.
+        """
         self.passed.append((self.tick(op), op))
         semantics = op.memory_semantics.data
         if not semantics & SYNCHRONIZING:
@@ -233,10 +263,12 @@ class Races:
             if not semantics & flag:
                 continue
             for level in (0, 1) if full else (0,):
-                self._move(space, level, scope, memory_scope, mask)
+                now = self.stamp if since is None else since
+                self._move(space, level, scope, memory_scope, mask, now)
 
-    def _move(self, space: int, level: int, scope: Scope, memory_scope: Scope, mask: Mask) -> None:
-        now = self.stamp
+    def _move(
+        self, space: int, level: int, scope: Scope, memory_scope: Scope, mask: Mask, now: int
+    ) -> None:
         near = self.near[space, level]
         if mask is None:
             near[:] = now
@@ -253,8 +285,8 @@ class Races:
 
     def synchronize(self, op: Any, location: Array, groups: Array) -> None:
         """An atomic: workgroups see what was released at the same locations before."""
-        semantics = getattr(op, "semantics", None) or op.equal_semantics
-        if not (self.fences or semantics.data & SYNCHRONIZING):
+        semantics = getattr(op, "semantics", None) or getattr(op, "equal_semantics", None)
+        if not self.fences and (semantics is None or not semantics.data & SYNCHRONIZING):
             return
         count = self.wave.geometry.workgroups
         if self.known is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl_spirv.dialects.spirv import barrier as ops
+from xdsl_spirv.dialects.spirv import kernel
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.scopes import full_scope
@@ -15,9 +16,11 @@ from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.wave import Wave
 
 
-@checked(ops.ControlBarrierOp)
+@checked(ops.ControlBarrierOp, kernel.ControlBarrierWaitOp)
 def control_barrier(
-    op: ops.ControlBarrierOp, compiler: CheckedCompiler, function: Function
+    op: ops.ControlBarrierOp | kernel.ControlBarrierWaitOp,
+    compiler: CheckedCompiler,
+    function: Function,
 ) -> Checked:
     """BARRIER-01."""
     checker = compiler.checker
@@ -28,7 +31,26 @@ def control_barrier(
         if known and checker.checks.barriers and wave.mask is not checker.existing:
             full_scope(checker, op, scope, "BARRIER-01")
         if checker.races is not None:
-            checker.races.barrier(op, wave.mask)
+            halves = isinstance(op, kernel.ControlBarrierWaitOp)
+            checker.races.barrier(op, wave.mask, checker.races.arrived if halves else None)
+        return None, None
+
+    return call
+
+
+@checked(kernel.ControlBarrierArriveOp)
+def arrive(
+    op: kernel.ControlBarrierArriveOp, compiler: CheckedCompiler, function: Function
+) -> Checked:
+    """BARRIER-01; what comes before it is ordered by the other half."""
+    checker = compiler.checker
+    known = op.execution_scope.data in (Scope.Subgroup, Scope.Workgroup)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if known and checker.checks.barriers and wave.mask is not checker.existing:
+            full_scope(checker, op, op.execution_scope.data, "BARRIER-01")
+        if checker.races is not None:
+            checker.races.arrived = checker.races.tick(op)
         return None, None
 
     return call

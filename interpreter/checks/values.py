@@ -56,8 +56,19 @@ def general(kind: str) -> CheckedStage:
 
 
 def _action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """What needs the wave and has no check: its result is defined."""
-    return lambda wave, values, shadows: (function(wave, *values), None)
+    """What needs the wave and has no check: its result is as undefined as its operands."""
+    propagate: list[Any] = []
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        result = function(wave, *values)
+        if not op.results or all(shadow is None for shadow in shadows):
+            return result, None
+        if not propagate:
+            forms = [compiler.unit.form(operand.type) for operand in op.operands]
+            propagate.append(propagation(forms, compiler.unit.form(op.results[0].type)))
+        return result, normal(propagate[0](shadows))
+
+    return call
 
 
 def _value(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from xdsl_spirv.dialects.spirv import barrier as ops
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.kernel import ControlBarrierWaitOp
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
 
-@action(ops.ControlBarrierOp)
-def control_barrier(op: ops.ControlBarrierOp, unit: Unit) -> Function:
+@action(ops.ControlBarrierOp, ControlBarrierWaitOp)
+def control_barrier(op: ops.ControlBarrierOp | ControlBarrierWaitOp, unit: Unit) -> Function:
     """Let the workgroup's other parts come to a barrier."""
     if unit.options.schedule is None or unit.scope(op.execution_scope) == Scope.Subgroup:
         return nothing

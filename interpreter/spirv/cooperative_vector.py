@@ -9,7 +9,8 @@ packed. Accumulations are atomic, one invocation after the other.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
@@ -28,6 +29,7 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.interpreter import memory, numbers
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.layout import PlainLoader
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import F16, F32, F64, I64, Array, DType, integer_dtype
 from xdsl_spirv.interpreter.semantics import Function, action
@@ -87,11 +89,20 @@ def load(op: ops.CooperativeVectorLoadOp, unit: Unit) -> Function:
     return lambda wave, pointer, offset: load_vector(pointer, offset, form, wave.mask)
 
 
-def load_vector(pointer: Pointer | Pointers, offset: Array, form: Plain, mask: Mask) -> Array:
+VectorLoader: TypeAlias = Callable[[Pointer | Pointers, Array, Plain, Mask], Array]
+
+
+def load_vector(
+    pointer: Pointer | Pointers,
+    offset: Array,
+    form: Plain,
+    mask: Mask,
+    load: PlainLoader = memory.load,
+) -> Array:
     """A vector `offset` bytes further than a pointer."""
     found = None
     for one, lanes in cases(moved(pointer, offset), mask):
-        part = memory.load(one, form, lanes)
+        part = load(one, form, lanes)
         found = part if found is None else np.where(lanes[..., None], part, found)
     assert found is not None  # a pointer is into some memory
     return found
@@ -161,14 +172,18 @@ class Matrix:
         return [start.plus(step * number, 1, 0) for number in range(self.lines)]
 
     def load(
-        self, pointer: Pointer | Pointers, offset: Array, stride: Array | None, mask: Mask
+        self,
+        pointer: Pointer | Pointers,
+        offset: Array,
+        stride: Array | None,
+        mask: Mask,
+        load: VectorLoader = load_vector,
     ) -> Array:
         """(w, s, l, rows, columns), widened for a multiplication."""
         form = Plain(self.dtype, (self.width,))
         nothing = np.zeros((1, 1, 1), I64)
         found = [
-            load_vector(start, nothing, form, mask)
-            for start in self.line_starts(pointer, offset, stride)
+            load(start, nothing, form, mask) for start in self.line_starts(pointer, offset, stride)
         ]
         lines = widened(np.stack(found, axis=3), self.sign)
         return lines.swapaxes(3, 4) if self.by_columns else lines
@@ -181,38 +196,45 @@ def widened(value: Array, sign: bool) -> Array:
     return value if value.dtype in (F32, F64) else value.astype(F32)
 
 
+class Product:
+    """The matrix times the vector, plus a vector in memory; `load` reads lines and the bias."""
+
+    def __init__(self, op: ops.VectorTimesMatrix, unit: Unit, load: VectorLoader = load_vector):
+        self.rows, columns = _constant(op.m, unit), _constant(op.k, unit)
+        if _constant(op.transpose, unit):
+            raise InterpreterError(
+                f"{op.name} of a transposed matrix, which only layouts of a device's own have",
+                op,
+                "use the other one of RowMajorNV and ColumnMajorNV",
+            )
+        bits = CooperativeMatrixOperands(0)
+        flags = bits if op.matrix_operands is None else op.matrix_operands.data
+        self.convert = Input(op, columns, flags, unit)
+        self.matrix = Matrix(self.rows, columns, op.memory_layout, op.matrix_interpretation, unit)
+        self.dtype = unit.plain(op.result.type).dtype
+        self.bias: tuple[Plain, bool] | None = None
+        if isinstance(op, ops.CooperativeVectorMatrixMulAddOp):
+            dtype, sign = _TYPES[_interpretation(op.bias_interpretation, unit)]
+            self.bias = Plain(dtype, (self.rows,)), sign
+        self.load = load
+
+    def __call__(self, wave: Wave, vector: Array, pointer: Any, offset: Array, *rest: Any) -> Array:
+        stride = rest[-1] if len(rest) % 2 else None
+        factors = self.matrix.load(pointer, offset, stride, wave.mask, self.load)
+        given = widened(self.convert(vector), True)
+        total = np.matmul(factors, given[..., None])[..., 0]
+        if self.bias is not None:
+            form, sign = self.bias
+            total = total + widened(self.load(rest[0], rest[1], form, wave.mask), sign)
+        if self.dtype.kind == "i":
+            return total.astype(self.dtype)
+        return _rounded(total, self.dtype)
+
+
 @action(ops.CooperativeVectorMatrixMulOp, ops.CooperativeVectorMatrixMulAddOp)
 def multiply(op: ops.VectorTimesMatrix, unit: Unit) -> Function:
     """The matrix times the vector, plus a vector in memory."""
-    rows, columns = _constant(op.m, unit), _constant(op.k, unit)
-    if _constant(op.transpose, unit):
-        raise InterpreterError(
-            f"{op.name} of a transposed matrix, which only layouts of a device's own have",
-            op,
-            "use the other one of RowMajorNV and ColumnMajorNV",
-        )
-    flags = CooperativeMatrixOperands(0) if op.matrix_operands is None else op.matrix_operands.data
-    convert = Input(op, columns, flags, unit)
-    matrix = Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, unit)
-    dtype = unit.plain(op.result.type).dtype
-    adds = isinstance(op, ops.CooperativeVectorMatrixMulAddOp)
-    bias_dtype, bias_sign = F32, True
-    if isinstance(op, ops.CooperativeVectorMatrixMulAddOp):
-        bias_dtype, bias_sign = _TYPES[_interpretation(op.bias_interpretation, unit)]
-    bias_form = Plain(bias_dtype, (rows,))
-    integers = dtype.kind == "i"
-
-    def call(wave: Wave, vector: Array, pointer: Any, offset: Array, *rest: Any) -> Array:
-        stride = rest[-1] if len(rest) % 2 else None
-        factors = matrix.load(pointer, offset, stride, wave.mask)
-        given = widened(convert(vector), True)
-        total = np.matmul(factors, given[..., None])[..., 0]
-        if adds:
-            bias = load_vector(rest[0], rest[1], bias_form, wave.mask)
-            total = total + widened(bias, bias_sign)
-        return total.astype(dtype) if integers else _rounded(total, dtype)
-
-    return call
+    return Product(op, unit)
 
 
 def _rounded(total: Array, dtype: DType) -> Array:
@@ -244,12 +266,16 @@ def accumulate_vector(op: ops.CooperativeVectorReduceSumAccumulateOp, unit: Unit
     return call
 
 
+def accumulated(op: ops.CooperativeVectorOuterProductAccumulateOp, unit: Unit) -> Matrix:
+    """The matrix that products are added to."""
+    rows, columns = (unit.plain(operand.type).shape[0] for operand in (op.a, op.b))
+    return Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, unit)
+
+
 @action(ops.CooperativeVectorOuterProductAccumulateOp)
 def accumulate_product(op: ops.CooperativeVectorOuterProductAccumulateOp, unit: Unit) -> Function:
     """Each product of components added to memory, rounded to what the matrix has."""
-    a_form, b_form = unit.plain(op.a.type), unit.plain(op.b.type)
-    rows, columns = a_form.shape[0], b_form.shape[0]
-    matrix = Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, unit)
+    matrix = accumulated(op, unit)
     form = Plain(matrix.dtype, (matrix.width,))
     round_to = numbers.float_to_float(F32, matrix.dtype) if matrix.dtype != F32 else None
 

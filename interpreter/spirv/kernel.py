@@ -113,7 +113,6 @@ def less_or_greater(op: ops.LessOrGreaterOp, unit: Unit) -> Function:
     ops.LifetimeStartOp,
     ops.LifetimeStopOp,
     ops.ControlBarrierArriveOp,
-    ops.ControlBarrierWaitOp,
 )
 def nothing_happens(op: Operation, unit: Unit) -> Function:
     """Nothing."""

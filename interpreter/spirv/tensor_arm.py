@@ -6,14 +6,17 @@ What is read outside of a tensor is the operand that says so, or 0; what is writ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.spirv import tensor_arm as ops
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.layout import PlainLoader
 from xdsl_spirv.interpreter.memory import Memory, Pointer, start_of
 from xdsl_spirv.interpreter.numbers import I64, Array
 from xdsl_spirv.interpreter.semantics import Function, action, value
@@ -47,25 +50,47 @@ class Tensor:
         return start_of(self.memory).plus(element, size, 0), inside
 
 
-def _count(form: Plain) -> int:
-    return form.shape[0] if form.shape else 1
+class Elements:
+    """An element of a tensor, or a run of them along the last dimension, one after the other."""
+
+    def __init__(self, type: Attribute, unit: Unit):
+        self.form = unit.plain(type)
+        self.element = Plain(self.form.dtype)
+        self.count = self.form.shape[0] if self.form.shape else 1
+
+    def places(
+        self, wave: Wave, tensor: Tensor, coordinates: Array
+    ) -> Iterator[tuple[Pointer, Array]]:
+        """Where each is, and the active lanes in which it is inside."""
+        pointer, inside = tensor.places(coordinates, self.count, self.form.dtype.itemsize)
+        for number in range(self.count):
+            index = pointer.index[..., number]
+            place = Pointer(pointer.memory, index, pointer.scale, pointer.base)
+            yield place, inside[..., number] & wave.active()
+
+    def part(self, value: Array, number: int) -> Array:
+        """One of a value's elements."""
+        return value[..., number] if self.form.shape else value
+
+    def whole(self, parts: list[Array]) -> Array:
+        """The elements as one value."""
+        return np.stack(parts, axis=3) if self.form.shape else parts[0]
 
 
 @action(ops.TensorReadOp)
-def read(op: ops.TensorReadOp, unit: Unit) -> Function:
+def read(op: ops.TensorReadOp, unit: Unit, load: PlainLoader = memory.load) -> Function:
     """An element, or a run of them along the last dimension."""
-    form = unit.plain(op.result.type)
-    element, count = Plain(form.dtype), _count(form)
+    elements = Elements(op.result.type, unit)
+    dtype = elements.form.dtype
 
     def call(wave: Wave, tensor: Tensor, coordinates: Array, *outside: Array) -> Array:
-        pointer, inside = tensor.places(coordinates, count, form.dtype.itemsize)
-        parts: list[Array] = []
-        for number in range(count):
-            place = Pointer(pointer.memory, pointer.index[..., number], pointer.scale, pointer.base)
-            found = memory.load(place, element, wave.mask)
-            rest = outside[0] if outside else form.dtype.type(0)
-            parts.append(np.where(inside[..., number], found, rest).astype(form.dtype))
-        return np.stack(parts, axis=3) if form.shape else parts[0]
+        rest = outside[0] if outside else dtype.type(0)
+        return elements.whole(
+            [
+                np.where(lanes, load(place, elements.element, lanes), rest).astype(dtype)
+                for place, lanes in elements.places(wave, tensor, coordinates)
+            ]
+        )
 
     return call
 
@@ -73,15 +98,12 @@ def read(op: ops.TensorReadOp, unit: Unit) -> Function:
 @action(ops.TensorWriteOp)
 def write(op: ops.TensorWriteOp, unit: Unit) -> Function:
     """An element, or a run of them along the last dimension."""
-    form = unit.plain(op.object.type)
-    element, count = Plain(form.dtype), _count(form)
+    elements = Elements(op.object.type, unit)
 
     def call(wave: Wave, tensor: Tensor, coordinates: Array, object: Array) -> None:
-        pointer, inside = tensor.places(coordinates, count, form.dtype.itemsize)
-        for number in range(count):
-            place = Pointer(pointer.memory, pointer.index[..., number], pointer.scale, pointer.base)
-            lanes = inside[..., number] & wave.active()
-            memory.store(place, element, object[..., number] if form.shape else object, lanes)
+        places = elements.places(wave, tensor, coordinates)
+        for number, (place, lanes) in enumerate(places):
+            memory.store(place, elements.element, elements.part(object, number), lanes)
 
     return call
 
