@@ -157,9 +157,9 @@ class AttentionAttr(ParametrizedAttribute):
             value: IntAttr = getattr(self, name)
             if value.data < 1:
                 raise VerifyException(f"{name} is {value.data}, must be at least 1")
-        for name, value in zip("qkv", self.paths, strict=True):
-            if value not in PATHS:
-                raise VerifyException(f"{name} is {value}, not one of {', '.join(PATHS)}")
+        for name, path in zip("qkv", self.paths, strict=True):
+            if path not in PATHS:
+                raise VerifyException(f"{name} is {path}, not one of {', '.join(PATHS)}")
         if self.rescale.data not in RESCALE:
             raise VerifyException(
                 f"rescale is {self.rescale.data}, not one of {', '.join(RESCALE)}"

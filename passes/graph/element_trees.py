@@ -178,7 +178,7 @@ def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):
             value, place = owner.operands[0], before_reshape(owner, place)
-        elif _moves(owner):
+        elif isinstance(owner, linalg.ops.GenericOp) and _moves(owner):
             read, write = (each.data for each in owner.get_indexing_maps())
             value, place = owner.inputs[0], through(read, loops_at(write, place))
         else:
@@ -186,9 +186,9 @@ def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
     return value, place
 
 
-def _moves(op: Operation) -> bool:
+def _moves(op: linalg.ops.GenericOp) -> bool:
     """Whether it yields its one input: a transposition or a broadcast of a tensor."""
-    if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or not moves_only(op):
+    if not is_pointwise(op) or not moves_only(op):
         return False
     last = op.body.block.last_op
     assert last is not None

@@ -341,6 +341,8 @@ def _without_nan(node: Node) -> tuple[Node, bool]:
             # 8 is uno, 13 une: both hold for NaN only if the operands are the same.
             if predicates["predicate"].value.data in (8, 13):
                 return _uncast(p), True
+        case _:
+            pass
     return node, False
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import Attribute, MemRefType, f16, f32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import MemRefType, f16, f32
+from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp

@@ -222,8 +222,8 @@ class KernelBuilder:
 
         A single trip from 0 is emitted without a loop.
         """
-        fixed = isinstance(upper, int) and not is_dynamic(upper)
-        if fixed and lower == 0 and upper <= step:
+        known = isinstance(upper, int) and not is_dynamic(upper) and upper <= step
+        if known and lower == 0:
             return body(0, carried)
         outer = self.block
         block = Block(arg_types=[INDEX, *(value.type for value in carried)])
@@ -254,7 +254,8 @@ class KernelBuilder:
             self.block.add_op(scf.YieldOp(*results))
             regions.append(Region(self.block))
         self.block = outer
-        branch = scf.IfOp(condition, [value.type for value in otherwise], *regions)
+        types = [value.type for value in otherwise]
+        branch = scf.IfOp(condition, types, regions[0], regions[1])
         self.block.add_op(branch)
         return branch.results
 
