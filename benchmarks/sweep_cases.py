@@ -16,6 +16,7 @@ and, if it is to run with several inputs, `draws(g)`, which gives them one after
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -65,7 +66,7 @@ def case(seed: int, largest: int = 64) -> Case | Dynamic:
     generator = np.random.default_rng([seed, 1])
     if seed % EIGHTH == EIGHTH - 1:
         return dynamic(seed, generator, largest)
-    kinds = (plain, plain, named, quantized, with_epilogue, with_epilogue)
+    kinds = (plain, plain, named, quantized, with_epilogue, with_epilogue, with_prologue)
     return kinds[int(generator.integers(len(kinds)))](seed, generator, largest)
 
 
@@ -239,6 +240,70 @@ def with_epilogue(seed: int, generator: Generator, largest: int) -> Case:
     return Epilogued(f"epilogue {made.name}", types, made, tuple(steps))  # pyright: ignore
 
 
+@dataclass(frozen=True)
+class Prologue:
+    """
+    What makes a contraction's operand (`A` or `B`) of a tensor of another type, element by element.
+
+    `body` makes `%o` of `%x`; `values` does the same to an array, exactly.
+    """
+
+    name: str
+    operand: str
+    source: str
+    body: str
+    values: Callable[[Array], Array]
+
+
+def with_prologue(seed: int, generator: Generator, largest: int) -> Case:
+    """A contraction of what is cast, dequantized or shifted, sometimes with a chain behind."""
+    types = str(generator.choice(list(TYPES)))
+    made = workload(seed, (types,), largest)
+    steps: list[Step] = []
+    type, rank = element_type(TYPES[types][2]), len(made.out)
+    for _ in range(int(generator.integers(3))):
+        steps.append(_step(type, rank, generator))
+        type = steps[-1].type
+        if type == "i8":
+            break
+    operand = int(generator.integers(2))
+    before = _prologue("AB"[operand], element_type(TYPES[types][operand]), generator)
+    form = f"prologue {before.name} {made.name}"
+    return Epilogued(form, types, made, tuple(steps), before)  # pyright: ignore
+
+
+def _prologue(operand: str, type: str, generator: Generator) -> Prologue:
+    """A random one that makes elements of a type."""
+    dtype = dtype_of(type)
+    if type[0] == "i":
+        number = int(generator.integers(-4, 5))
+        body = f"%s = arith.constant {number} : {type}\n    %o = arith.addi %x, %s : {type}"
+        shift = lambda x: (x.astype(np.int64) + number).astype(dtype)  # noqa: E731
+        return Prologue("shift", operand, type, body, shift)
+    scale = 2.0 ** int(generator.integers(-8, -4))
+    match int(generator.integers(3)):
+        case 0:
+            source = {"f32": "f16", "f16": "f32", "bf16": "f32"}[type]
+            op = "extf" if source == "f16" else "truncf"
+            body = f"%o = arith.{op} %x : {source} to {type}"
+            return Prologue("cast", operand, source, body, lambda x: x.astype(dtype))
+        case 1 if type != "bf16":
+            body = f"""%f = arith.sitofp %x : i8 to {type}
+    %s = arith.constant {scale} : {type}
+    %o = arith.mulf %f, %s : {type}"""
+            dequantized = lambda x: (x.astype(np.float64) * scale).astype(dtype)  # noqa: E731
+            return Prologue("dequantize", operand, "i8", body, dequantized)
+        case _:
+            body = f"%s = arith.constant {scale} : {type}\n    %o = arith.mulf %x, %s : {type}"
+            scaled = lambda x: (x.astype(np.float64) * scale).astype(dtype)  # noqa: E731
+            return Prologue("scale", operand, type, body, scaled)
+
+
+FLOAT_STEPS = (
+    "bias", "residual", "scale", "relu", "clamp", "exp", "tanh", "sigmoid", "gelu", "convert"
+)  # fmt: skip
+
+
 def _step(type: str, rank: int, generator: Generator) -> Step:
     """A random step from elements of a type."""
     if type == "i32":
@@ -246,7 +311,18 @@ def _step(type: str, rank: int, generator: Generator) -> Step:
     dims = tuple(sorted(int(x) for x in generator.permutation(rank)[: int(generator.integers(3))]))
     scale = float(np.float16(generator.uniform(0.125, 2)))
     low, high = sorted(float(np.float16(x)) for x in generator.uniform(-4, 4, 2))
-    names = ["bias", "residual", "scale", "relu", "clamp", "exp", "tanh", "sigmoid", "convert"]
+    names = [
+        "bias",
+        "residual",
+        "scale",
+        "relu",
+        "clamp",
+        "exp",
+        "tanh",
+        "sigmoid",
+        "gelu",
+        "convert",
+    ]
     match str(generator.choice(names)):
         case "bias":
             return Step("bias", f"%o = arith.addf %x, %y : {type}", _plus, type, dims)
@@ -273,6 +349,19 @@ def _step(type: str, rank: int, generator: Generator) -> Step:
             return Step("exp", body, lambda x, _: np.exp(np.minimum(x, 2)), type, error=(250, 1e-6))
         case "tanh":
             return Step("tanh", f"%o = math.tanh %x : {type}", _tanh, type, error=(16, 1e-5))
+        case "gelu":
+            # From its lowest point on, where it is monotone.
+            body = f"""%l = arith.constant -0.5 : {type}
+    %m = arith.maximumf %x, %l : {type}
+    %h = arith.constant 0.5 : {type}
+    %one = arith.constant 1.0 : {type}
+    %c = arith.constant 0.70703125 : {type}
+    %s = arith.mulf %m, %c : {type}
+    %e = math.erf %s : {type}
+    %p = arith.addf %e, %one : {type}
+    %g = arith.mulf %m, %h : {type}
+    %o = arith.mulf %g, %p : {type}"""
+            return Step("gelu", body, _gelu, type, error=(16, 1e-5))
         case "sigmoid":
             body = f"""%one = arith.constant 1.0 : {type}
     %n = arith.negf %x : {type}
@@ -297,6 +386,14 @@ def _plus(x: Array, y: Array | None) -> Array:
 
 def _tanh(x: Array, _: Array | None) -> Array:
     return np.tanh(x)
+
+
+def _gelu(x: Array, _: Array | None) -> Array:
+    x = np.maximum(x, -0.5)
+    return x * 0.5 * (1 + _ERF(x * 0.70703125).astype(np.float64))
+
+
+_ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _sigmoid(x: Array, _: Array | None) -> Array:
@@ -349,6 +446,7 @@ class Epilogued:
     types: str
     made: Workload
     steps: tuple[Step, ...]
+    before: Prologue | None = None
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -387,10 +485,37 @@ class Epilogued:
   }} -> {to}
 """
             value, type = f"%r{number}", step.type
-        return self.made.text(Tail(arguments, lines, value, tensor(shape, type)))
+        text = self.made.text(Tail(arguments, lines, value, tensor(shape, type)))
+        return text if self.before is None else self._with_prologue(text, self.before)
+
+    def _with_prologue(self, text: str, before: Prologue) -> str:
+        """The operand is called `A_source` or `B_source`, and what it was is made of it."""
+        name = before.operand
+        shape = self.made.a_shape if name == "A" else self.made.shape(self.made.b)
+        element = element_type(TYPES[self.types]["AB".index(name)])
+        to, source = tensor(shape, element), tensor(shape, before.source)
+        head, rest = text.split("\n", 1)
+        assert f"%{name}: {to}" in head
+        loops = ", ".join(f"d{n}" for n in range(len(shape)))
+        identity = f"affine_map<({loops}) -> ({loops})>"
+        kinds = ", ".join(['"parallel"'] * len(shape))
+        return f"""{head.replace(f"%{name}: {to}", f"%{name}_source: {source}")}
+  %before = tensor.empty() : {to}
+  %{name} = linalg.generic {{indexing_maps = [{identity}, {identity}],
+      iterator_types = [{kinds}]}} ins(%{name}_source : {source}) outs(%before : {to}) {{
+  ^bb0(%x: {before.source}, %out: {element}):
+    {before.body}
+    linalg.yield %o : {element}
+  }} -> {to}
+{rest}"""
 
     def inputs(self, generator: Generator) -> dict[str, Array]:
         found = self.made.inputs(generator)
+        if (before := self.before) is not None:
+            drawn = found.pop(before.operand)
+            if before.name == "dequantize":
+                drawn = generator.integers(-128, 128, drawn.shape)
+            found[f"{before.operand}_source"] = drawn.astype(dtype_of(before.source))
         type = element_type(TYPES[self.types][2])
         for number, step in enumerate(self.steps):
             operand = self._operand(number)
@@ -404,6 +529,9 @@ class Epilogued:
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
         """Whether every element lies between what the ends of the contraction's interval become."""
+        if (before := self.before) is not None:
+            made = before.values(inputs[f"{before.operand}_source"])
+            inputs = {**inputs, before.operand: made}
         low, high = self._interval(inputs)
         type = element_type(TYPES[self.types][2])
         for number, step in enumerate(self.steps):
