@@ -20,6 +20,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.tools.pass_help import passes_help
 from xdsl_spirv.tools.trace import Trace, tracing
 
 
@@ -28,12 +29,20 @@ class SPIRVOpt(xDSLOptMain):
     `xdsl-opt` with the front ends `spv` and `spvasm`, which the file's name chooses.
 
     `--trace-passes DIR` writes what every pass changed; `linalg-to-spirv` is then its passes.
+    `--help` explains the options of this package's passes.
     """
 
     trace: Trace | None = None
 
+    def __init__(self, given: list[str]):
+        self.given = given
+        super().__init__(args=given)
+
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
+        if {"-h", "--help"} & set(self.given):
+            arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
+            arg_parser.epilog = passes_help()
         arg_parser.add_argument(
             "--trace-passes",
             metavar="DIR",
@@ -86,7 +95,7 @@ class SPIRVOpt(xDSLOptMain):
 def opt(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv opt`."""
     given: list[str] = arguments.arguments
-    driver = SPIRVOpt(args=given[1:] if given[:1] == ["--"] else given)
+    driver = SPIRVOpt(given[1:] if given[:1] == ["--"] else given)
     name = driver.args.input_file or "standard input"
     with tracing(driver.args.trace_passes, name) as driver.trace:
         driver.run()

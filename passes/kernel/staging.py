@@ -277,6 +277,8 @@ class StagedOperand:
         value = b.load(self.source, (offset,))
         if self.tile.prologue:
             value = computed(b, self.tile, value)
+            if value.type != (moved := self.tile.moved_type) and self.tile.as_bits:
+                value = b.add(BitcastOp(value, moved))
         if in_guards is not None and self.tile.fill:
             value = b.select(in_guards, value, self._fill(value.type))
         return value if inside is None else b.select(inside, value, b.zero(value.type))

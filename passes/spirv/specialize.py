@@ -96,7 +96,9 @@ class SpecializePass(ModulePass):
     name = NAME
 
     values: tuple[str, ...] = ()
+    """ID=VALUE by a SpecId or a symbol, several in quotes and separated by commas."""
     defaults: bool = False
+    """Freeze the constants that `values` does not name as they are."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         found = [o for o in op.walk() if isinstance(o, SPIRVModuleOp)]

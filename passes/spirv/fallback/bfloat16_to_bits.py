@@ -80,6 +80,7 @@ class BFloat16ToBitsPass(ModulePass):
     name = NAME
 
     rounding: str = "nearest-even"
+    """nearest-even or toward-zero."""
 
     as_needed: bool = False
 

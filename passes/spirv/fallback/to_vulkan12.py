@@ -59,10 +59,15 @@ class ToVulkan12Pass(ModulePass):
     name = NAME
 
     target: str = ""
+    """A device's name or target file; without it nothing beyond Vulkan 1.2 is there."""
     subgroup_size: int = 0
+    """How many invocations share a matrix; 0: as the module's SubgroupSize says, or the target."""
     subgroups: str = "virtual"
+    """virtual, or device: the device's own subgroups, which must be of that size."""
     workgroup_memory: int = 0
+    """Bytes of Workgroup memory that there are in all; 0: as the target has, or 32768."""
     assume_uniform: bool = False
+    """A workgroup's invocations execute every MulAdd together, whatever the module shows."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         target = None

@@ -1,0 +1,70 @@
+"""
+What `xdsl-spirv opt --help` says of this package's passes: what each does, and its options.
+
+Both are read from the passes' source, where a field's docstring explains the option.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+from textwrap import dedent, fill
+
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.universe import UNIVERSE
+
+WIDTH = 100
+
+
+def passes_help() -> str:
+    """The names of all passes, each with its purpose and its options."""
+    return "\n\n".join(
+        ["the passes of xdsl-spirv, and their options (-p 'NAME{option=value option=value}'):"]
+        + [pass_help(name, factory()) for name, factory in UNIVERSE.all_passes.items()]
+    )
+
+
+def pass_help(name: str, cls: type[ModulePass]) -> str:
+    """One pass."""
+    lines = [f"  {name}"]
+    lines += [_filled(paragraph, "    ") for paragraph in (cls.__doc__ or "").split("\n\n")]
+    said = _field_docs(cls)
+    for field in dataclasses.fields(cls):
+        option = f"{field.name.replace('_', '-')}={_default(field)}"
+        words = said.get(field.name, "is not explained")
+        lines.append(_filled(f"{option} {words}", "    ", "        "))
+    return "\n".join(lines)
+
+
+def _filled(text: str, first: str, following: str | None = None) -> str:
+    words = " ".join(text.split())
+    return fill(words, WIDTH, initial_indent=first, subsequent_indent=following or first)
+
+
+def _default(field: dataclasses.Field[object]) -> str:
+    match field.default:
+        case bool():
+            return str(field.default).lower()
+        case "" | ():
+            return '""'
+        case _:
+            return str(field.default)
+
+
+def _field_docs(cls: type[ModulePass]) -> dict[str, str]:
+    """The docstring behind each field of a class."""
+    (tree,) = ast.parse(dedent(inspect.getsource(cls))).body
+    assert isinstance(tree, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, after in zip(tree.body, tree.body[1:], strict=False):
+        match field, after:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = text
+            case _:
+                pass
+    return found
