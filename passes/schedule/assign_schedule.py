@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from math import log2
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -135,12 +136,48 @@ class AssignSchedulePass(ModulePass):
             else:
                 refuse(self.name, op, f"its schedule {given} is not a #schedule.contraction")
         except (ScheduleDoesNotFit, NotAContraction) as error:
-            refuse(self.name, op, f"{contraction}: {error}")
+            hint = _nearest(contraction, given, target) if given is not None else ""
+            refuse(self.name, op, f"{contraction}: {error}{hint}")
 
 
 def _needs_none(op: Operation) -> bool:
     """Whether the dispatch around an operation needs no schedule of loops."""
     return SCHEDULE in op.attributes or isinstance(op, PackOp)
+
+
+def _nearest(contraction: Contraction, given: Attribute, target: Target) -> str:
+    """The schedule that fits and is most like one that does not, as the end of a refusal."""
+    if isinstance(given, WindowAttr):
+        window = window_or_reason(contraction, target)
+        return f"; {window} fits" if isinstance(window, WindowAttr) else ""
+    if not isinstance(given, ContractionAttr):
+        return ""
+    fitting = [
+        candidate.schedule
+        for _, candidates in candidates_of(contraction, target)
+        for candidate in candidates
+        if not any(problems_of(plan(contraction, candidate.schedule, target)))
+    ]
+    if not fitting:
+        return f"; {target.name} has no schedule for it"
+    best = min(fitting, key=lambda schedule: _distance(given, schedule))
+    return f"; the nearest schedule that fits is {best}"
+
+
+def _distance(one: ContractionAttr, other: ContractionAttr) -> tuple[float, ...]:
+    """Instructions of another kind first, then how often sizes must be doubled or halved."""
+    kinds = one.instruction.kind.data != other.instruction.kind.data
+    sizes = [
+        abs(log2(x / y))
+        for a, b in (
+            (one.tile, other.tile),
+            (one.grid, other.grid),
+            (one.instruction.sizes, other.instruction.sizes),
+        )
+        for x, y in zip(a, b, strict=True)
+    ]
+    paths = sum(type(x) is not type(y) for x, y in ((one.a, other.a), (one.b, other.b)))
+    return float(kinds), sum(sizes) + paths
 
 
 def decide(contraction: Contraction, target: Target) -> ContractionAttr | WindowAttr:

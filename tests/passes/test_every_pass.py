@@ -161,12 +161,17 @@ SCALARS = """func.func @main(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32
     linalg.yield %p : f32
   } -> tensor<4xf32>
   func.return %r : tensor<4xf32>
-}"""
+}"""  # noqa: E501
 
 LAVAPIPE = "assign-schedule{target=lavapipe}"
 FORMED = f"linalg-to-contraction,form-dispatches,{LAVAPIPE}"
 OUTLINED = f"{FORMED},pack-operands,outline-dispatches"
 FOR_H200 = "linalg-to-spirv{target=nvidia-h200}"
+
+DIRECT = (
+    "{schedule = #schedule.contraction<workgroup_tile = [16, 16, 8], subgroups = [1, 1], "
+    "instruction = coopmat 8x8x8, a = staged<vector = 4>, b = direct>}"
+)
 
 CASES: dict[str, tuple[str, str, str]] = {
     # name: (program, what runs before, the pass)
@@ -178,6 +183,11 @@ CASES: dict[str, tuple[str, str, str]] = {
     "form-dispatches": (matmul("f16", "f32"), "linalg-to-contraction", "form-dispatches"),
     "assign-schedule": (
         matmul("f16", "f32"), "linalg-to-contraction,form-dispatches", LAVAPIPE
+    ),
+    "pack-operands": (
+        matmul("f16", "f32").replace("linalg.matmul ins", f"linalg.matmul {DIRECT} ins"),
+        FORMED,
+        "pack-operands",
     ),
     "outline-dispatches": (matmul("f16", "f32"), FORMED, "outline-dispatches"),
     "contraction-to-cooperative-matrix": (
@@ -216,7 +226,6 @@ CASES: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 ELSEWHERE = {
-    "pack-operands": "test_packing.py",
     "form-attention": "test_attention.py",
     "attention-to-cooperative-matrix": "test_attention.py",
 }
