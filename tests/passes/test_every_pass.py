@@ -226,17 +226,17 @@ CASES: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 ELSEWHERE = {
-    "form-attention": "test_attention.py",
-    "attention-to-cooperative-matrix": "test_attention.py",
+    "form-attention": ("test_attention.py", "test_every_stage_computes_it"),
+    "attention-to-cooperative-matrix": ("test_attention.py", "test_every_stage_computes_it"),
 }
-"""Passes whose validation needs a machinery of its own, and the file that has it."""
+"""Passes that are validated where their programs are made: file and test."""
 
 
 def test_every_pass_is_validated():
     missing = PASSES.keys() - CASES.keys() - ELSEWHERE.keys()
     assert not missing, f"translation validation of {', '.join(sorted(missing))} is missing"
-    for name, file in ELSEWHERE.items():
-        assert name in (Path(__file__).parent / file).read_text(), f"{file} does not name {name}"
+    for file, test in ELSEWHERE.values():
+        assert f"\ndef {test}(validate: " in (Path(__file__).parent / file).read_text()
 
 
 def applied(text: str, passes: str) -> tuple[Context, ModuleOp]:
