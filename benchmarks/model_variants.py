@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def variant_of(model: Model, variant: str) -> Any:
         return proto
     if variant == "f16":
         return half(proto)
-    return quantized(proto, variant, model.calibration())
+    return quantized(proto, variant, model.calibration(), model.quantize)
 
 
 def half(proto: Any) -> Any:
@@ -84,8 +85,8 @@ def half(proto: Any) -> Any:
     return made
 
 
-def quantized(proto: Any, variant: str, calibration: list[Inputs]) -> Any:
-    """The model in 8 bits."""
+def quantized(proto: Any, variant: str, calibration: list[Inputs], operators: Sequence[str]) -> Any:
+    """The model in 8 bits, nodes of these operators only if there are any."""
     onnx, tools = package("onnx"), package("onnxruntime.quantization")
 
     class Reader(tools.CalibrationDataReader):
@@ -100,6 +101,7 @@ def quantized(proto: Any, variant: str, calibration: list[Inputs]) -> Any:
     types: dict[str, Any] = {
         "extra_options": {"QDQDisableWeightAdjustForInt32Bias": True},
         "weight_type": tools.QuantType.QInt8,
+        "op_types_to_quantize": list(operators) or None,
         "per_channel": variant in ("channel", "dynamic"),
     }
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-variant-") as name:

@@ -36,7 +36,8 @@ class Model:
     A model in an installed package.
 
     `calibration` gives inputs of the same kind, other ones than `inputs`, to quantize with;
-    `meaning` says what the results are about.
+    `meaning` says what the results are about; `quantize` are the operators to quantize, if not all
+    that onnxruntime can.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Model:
     meaning: Callable[[Results], str]
     needs: tuple[str, ...] = ()
     variants: tuple[str, ...] = ("f32", "f16", "tensor", "channel")
+    quantize: tuple[str, ...] = ()
 
     def missing(self) -> str | None:
         """What has to be installed first, as `pip install --no-deps` takes it."""
@@ -248,6 +250,7 @@ MODELS = [
         labels,
         # With scales of each channel the quantizer makes a model that onnxruntime itself refuses.
         variants=("f32", "f16", "tensor", "dynamic"),
+        quantize=("Conv", "MatMul", "Gemm"),
     ),
     Model(
         "centerface",

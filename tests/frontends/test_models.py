@@ -24,25 +24,36 @@ def script(path: str) -> ModuleType:
 
 
 MODELS = script("benchmarks/models.py")
+CASES = [(model, variant) for model in MODELS.MODELS for variant in model.variants]
+NAMES = [f"{model.name}-{variant}" for model, variant in CASES]
+FEW = [case for case in CASES if case[0].name == "ppocr_cls" and case[1] != "tensor"]
+
+
+def measured(model: Any, variant: str, device: str) -> Any:
+    """The figures of a case; skips with a reason where a package is missing."""
+    needed = model.missing() or MODELS.missing(variant)
+    if needed is not None:
+        pytest.skip(f"pip install --no-deps {needed}")
+    return MODELS.measure(model, variant, [device], "lavapipe")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", MODELS.MODELS, ids=lambda model: model.name)
-def test_a_model_agrees_with_onnxruntime(model: Any, onnx: Any):
-    path = model.path()
-    if path is None:
-        pytest.skip(f"{model.package} is not installed (pip install --no-deps)")
-    figures = MODELS.measure(model, path, None)
-    assert figures["passed"], figures
+@pytest.mark.parametrize(("model", "variant"), CASES, ids=NAMES)
+def test_a_model_agrees_with_onnxruntime(model: Any, variant: str, onnx: Any):
+    figures = measured(model, variant, "reference")
+    found = figures["devices"]["reference"]
+    assert found["passed"], figures
+    assert found["means"] == figures["means"]
 
 
 @pytest.mark.long
-def test_ppocr_cls_runs_through_its_kernels(onnx: Any):
-    model = next(m for m in MODELS.MODELS if m.name == "ppocr_cls")
-    path = model.path()
-    if path is None:
-        pytest.skip(f"{model.package} is not installed (pip install --no-deps)")
-    figures = MODELS.measure(model, path, "lavapipe")
-    assert figures["passed"], figures
+@pytest.mark.parametrize(("model", "variant"), FEW, ids=[variant for _, variant in FEW])
+def test_ppocr_cls_runs_through_its_kernels(model: Any, variant: str, onnx: Any):
+    figures = measured(model, variant, "interpreter")
+    found = figures["devices"]["interpreter"]
+    assert found["passed"], figures
+    assert found["means"] == figures["means"]
     assert figures["kernels"] < figures["dispatches"]
     assert figures["memory"] < figures["temporaries"] / 2
+    if variant not in ("f32", "f16"):
+        assert figures["paths"]["cooperative matrix, int8"] >= 40, figures["paths"]
