@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 
 from xdsl_spirv.runtime import compile_module
 from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.tools.main import main
 
 pytestmark = pytest.mark.vulkan
@@ -269,6 +272,23 @@ def test_a_program_for_another_target(on_lavapipe: Run, programs: Programs):
     done = on_lavapipe(*MAIN, program, "--random", "3", "--check")
     assert done.returncode == 0
     assert done.stderr.startswith("note: llvmpipe")
+
+
+def test_the_command_ends_what_never_ends(on_lavapipe: Run, programs: Programs, tmp_path: Path):
+    program = tmp_path / "program"
+    shutil.copytree(programs("lavapipe", HALF, (9, 9, 9)), program)
+    (path,) = (program / "kernels").glob("*.spv")
+    text = (SCENARIOS.parent / "forever.spvasm").read_text()
+    text = text.replace('"forever"', f'"{path.stem}"')
+    path.write_bytes(assemble(text).encode())
+    begun = time.perf_counter()
+    arguments = ["--random", "3", "--device", "vulkan", "--timeout", "2"]
+    done = on_lavapipe(*MAIN, str(program), *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "did not finish within 2 s" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert time.perf_counter() - begun < 60
 
 
 def test_a_device_that_is_not_there(on_lavapipe: Run, programs: Programs):
