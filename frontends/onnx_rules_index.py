@@ -282,6 +282,148 @@ def binarizer(graph: Graph, node: Any, attributes: Attributes) -> bool:
     return True
 
 
+def reverse_sequence(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Along the time axis, place t of a sequence is taken from length - 1 - t."""
+    import numpy as np
+
+    shape = graph.shape(node.input[0])
+    if shape is None:
+        return False
+    time, batch = attributes.get("time_axis", 0), attributes.get("batch_axis", 1)
+    rank = len(shape)
+    along = [1] * rank
+    along[time] = shape[time]
+    place = graph.constant(np.arange(shape[time], dtype=np.int64).reshape(along))
+    along = [1] * rank
+    along[batch] = shape[batch]
+    length = graph.reshape(node.input[1], along)
+    last = graph.add("Sub", [length, graph.constant(np.array(1, np.int64))])
+    turned = graph.add("Sub", [last, place])
+    inside = graph.add("Less", [place, length])
+    source = graph.add("Where", [inside, turned, place])
+    index = graph.add("Expand", [source, graph.integers(*shape)])
+    graph.add("GatherElements", [node.input[0], index], node.output[0], axis=time)
+    return True
+
+
+def one_hot(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Every place compares its number with the index; the declared output says how many."""
+    import numpy as np
+
+    given, declared = graph.shape(node.input[0]), graph.shape(node.output[0])
+    if given is None or declared is None or len(declared) != len(given) + 1:
+        return False
+    axis = attributes.get("axis", -1) % len(declared)
+    depth = declared[axis]
+    index = _wrapped(graph, node.input[0], depth)
+    wide = graph.add("Unsqueeze", [index, graph.integers(axis)])
+    along = [1] * len(declared)
+    along[axis] = depth
+    places = graph.constant(np.arange(depth, dtype=np.int64).reshape(along))
+    hits = graph.add("Equal", [wide, places])
+    off, on = (graph.reshape(graph.slice(node.input[2], 0, i, i + 1), []) for i in range(2))
+    graph.add("Where", [hits, on, off], node.output[0])
+    return True
+
+
+def _first(graph: Graph, hits: str, axis: int) -> str:
+    """Where along an axis the one true element is."""
+    whole = graph.cast(hits, graph.onnx.TensorProto.INT32)
+    return graph.add("ArgMax", [whole], axis=axis, keepdims=0)
+
+
+def top_k(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """The elements whose rank, by value and then by place, is below k."""
+    import numpy as np
+
+    shape, declared = graph.shape(node.input[0]), graph.shape(node.output[0])
+    if shape is None or declared is None:
+        return False
+    axis = attributes.get("axis", -1) % len(shape)
+    size, count = shape[axis], declared[axis]
+    if prod(shape) * size > MOST:
+        return False
+    # Dimension `axis`: an element; the one after it: what it is compared with.
+    one = graph.add("Unsqueeze", [node.input[0], graph.integers(axis + 1)])
+    other = graph.add("Unsqueeze", [node.input[0], graph.integers(axis)])
+    better = graph.add("Greater" if attributes.get("largest", 1) else "Less", [other, one])
+    tail = [1] * (len(shape) - axis - 1)
+    place = np.arange(size)
+    earlier = (place[None, :] < place[:, None]).reshape(size, size, *tail)
+    same = graph.add("And", [graph.add("Equal", [other, one]), graph.constant(earlier)])
+    before = graph.cast(graph.add("Or", [better, same]), graph.onnx.TensorProto.INT32)
+    rank = graph.reduce("ReduceSum", before, [axis + 1], False)
+    wide = graph.add("Unsqueeze", [rank, graph.integers(axis)])
+    ranks = graph.constant(np.arange(count, dtype=np.int32).reshape(count, 1, *tail))
+    found = _first(graph, graph.add("Equal", [wide, ranks]), axis + 1)
+    graph.add("GatherElements", [node.input[0], found], node.output[0], axis=axis)
+    if len(node.output) > 1 and node.output[1]:
+        graph.add("Identity", [found], node.output[1])
+    return True
+
+
+def unique(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Elements that no earlier one equals, in order; the declared output says how many."""
+    import numpy as np
+
+    shape, declared = graph.shape(node.input[0]), graph.shape(node.output[0])
+    if shape is None or declared is None or attributes.get("axis") is not None:
+        return False
+    size, count = prod(shape), declared[0]
+    if size * size > MOST:
+        return False
+    types = graph.onnx.TensorProto
+    flat = graph.reshape(node.input[0], [-1])
+    one, other = graph.reshape(flat, [size, 1]), graph.reshape(flat, [1, size])
+    place = np.arange(size)
+    equal = graph.add("Equal", [one, other])
+    earlier = graph.add("And", [equal, graph.constant(place[None, :] < place[:, None])])
+    repeats = graph.reduce("ReduceSum", graph.cast(earlier, types.INT32), [1], False)
+    none = graph.scalar_of(0, types.INT32)
+    is_first = graph.add("Equal", [repeats, none])
+    row = graph.reshape(graph.cast(is_first, types.INT32), [1, size])
+    if attributes.get("sorted", 1):
+        less = graph.cast(graph.add("Less", [other, one]), types.INT32)
+    else:
+        # The place of the first element that is equal.
+        first = _first(graph, equal, 1)
+        mine, its = graph.reshape(first, [size, 1]), graph.reshape(first, [1, size])
+        less = graph.cast(graph.add("Less", [its, mine]), types.INT32)
+    # How many distinct values come before an element's own.
+    number = graph.reduce("ReduceSum", graph.add("Mul", [less, row]), [1], False)
+    numbers = graph.constant(np.arange(count, dtype=np.int32)[:, None])
+    hits = graph.add("Equal", [graph.reshape(number, [1, size]), numbers])
+    firsts = _first(graph, graph.add("And", [hits, graph.reshape(is_first, [1, size])]), 1)
+    outputs = [*node.output, "", "", ""]
+    graph.add("Gather", [flat, firsts], outputs[0] or None, axis=0)
+    if outputs[1]:
+        graph.add("Identity", [firsts], outputs[1])
+    if outputs[2]:
+        graph.cast(number, types.INT64, outputs[2])
+    if outputs[3]:
+        total = graph.reduce("ReduceSum", graph.cast(hits, types.INT32), [1], False)
+        graph.cast(total, types.INT64, outputs[3])
+    return True
+
+
+def declared_shape(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Expand, Tile and Reshape to a shape that is no constant but that the output declares."""
+    if len(node.input) < 2 or graph.value(node.input[1]) is not None:
+        return False
+    shape, declared = graph.shape(node.input[0]), graph.shape(node.output[0])
+    if shape is None or declared is None or 0 in declared or 0 in shape:
+        return False
+    if node.op_type == "Tile":
+        if len(shape) != len(declared):
+            return False
+        wanted = graph.integers(*(b // a for a, b in zip(shape, declared, strict=True)))
+    else:
+        wanted = graph.integers(*declared)
+    attributes.pop("allowzero", None)
+    graph.add(node.op_type, [node.input[0], wanted], node.output[0], **attributes)
+    return True
+
+
 RULES: dict[str, Rule] = {
     "Compress": compress,
     "NonZero": non_zero,
@@ -289,6 +431,11 @@ RULES: dict[str, Rule] = {
     "ScatterElements": scatter_elements,
     "Scatter": scatter_elements,
     "ScatterND": scatter_nd,
+    "ReverseSequence": reverse_sequence,
+    "OneHot": one_hot,
+    "TopK": top_k,
+    "Unique": unique,
+    **dict.fromkeys(("Expand", "Tile", "Reshape"), declared_shape),
     "MaxUnpool": max_unpool,
     "TensorScatter": tensor_scatter,
     "ArrayFeatureExtractor": array_feature,

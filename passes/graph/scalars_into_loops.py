@@ -6,7 +6,8 @@ Scalars that a host function takes out of tensors and computes with, moved to th
     linalg.generic ins(%x, %h)                     ...
 
 A program's host computes nothing: a scale or a zero point that is an input is a tensor of one
-element like any other. What it costs to compute such a scalar for every element is little.
+element like any other. What it costs to compute such a scalar for every element is little. Nor does
+it check anything: an importer's assertions about such scalars are dropped.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ def move_scalars(block: Block) -> None:
             if scalars and all(_is_movable(value) for value in scalars):
                 _move(op, scalars)
     for op in reversed(list(block.ops)):
+        if op.name == "cf.assert" and _is_movable(op.operands[0]):
+            Rewriter.erase_op(op)
+            continue
         scalar = op.results and not isinstance(op.results[0].type, TensorType)
         if scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor.")):
             erase_unused(op)
