@@ -314,6 +314,11 @@ class Program:
         self._fixed[key] = found
         return found
 
+    @property
+    def at_sizes(self) -> list[Program]:
+        """What `at` has made of it and still keeps."""
+        return list(self._fixed.values())
+
     def __call__(self, *arrays: Array, device: str = "interpreter", **named: Array) -> Any:
         """
         Run the program on numpy arrays, by position or by name.

@@ -13,14 +13,14 @@ its shape only need not come in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from xdsl.dialects import affine, arith, cf, linalg, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.memref import DimOp as BufferDimOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import DispatchOp
@@ -153,6 +153,18 @@ class SizeCode:
         return self._once(
             (kind, value, at), lambda: kind.create(operands=[value, at], result_types=[INDEX])
         )
+
+
+def empty_of(sizes: Sequence[int], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
+    """A tensor of these sizes, and the operations before it that compute them."""
+    block = Block([end := arith.ConstantOp(IntegerAttr(0, INDEX))])
+    code = SizeCode(block, end)
+    given = [code.value(size) for size in sizes if isinstance(size, Size)]
+    before = [op for op in block.ops if op is not end]
+    for op in before:
+        op.detach()
+    shape = [DYNAMIC_INDEX if isinstance(size, Size) else size for size in sizes]
+    return before, tensor.EmptyOp(given, TensorType(element, shape))
 
 
 def resolve_sizes(block: Block) -> None:

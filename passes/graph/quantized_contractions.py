@@ -21,7 +21,6 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     AffineMapAttr,
     ArrayAttr,
     IntegerAttr,
@@ -41,12 +40,14 @@ from xdsl.rewriter import Rewriter
 from xdsl_spirv.dialects.linalg_named import multiply_add
 from xdsl_spirv.passes.graph.dequantized import with_integers
 from xdsl_spirv.passes.graph.known_tensors import constant_of, erase_dead, known_tensor, sums_of
+from xdsl_spirv.passes.graph.local_sizes import empty_of
 from xdsl_spirv.passes.graph.signs import OtherSigns
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 from xdsl_spirv.passes.schedule.body import NotAContraction, clone_into, factors_of
 from xdsl_spirv.passes.schedule.cost import is_weight
 from xdsl_spirv.passes.schedule.factors import own_map
 from xdsl_spirv.passes.schedule.target import load_target
+from xdsl_spirv.passes.sizes import extents, is_dynamic, loop_extents
 from xdsl_spirv.targets import Target
 
 
@@ -172,19 +173,12 @@ class _Quantized:
         return is_weight(value) or known_tensor(value) is not None
 
     def is_possible(self) -> bool:
-        """Whether zero points are the same for all terms of a sum, and all shapes static."""
-        operands = [*self.op.inputs, *self.op.outputs]
-        if any(
-            DYNAMIC_INDEX in value.type.get_shape()
-            for value in operands
-            if isinstance(value.type, TensorType)
-        ):
-            return False
+        """Whether zero points are the same for all terms of a sum, whose number is known."""
         if any(not isinstance(self.op.inputs[x.input].type, TensorType) for x in (self.a, self.b)):
             return False
         if any(not isinstance(each, AffineDimExpr) for each in self.out.results):
             return False
-        if self._sizes() is None:
+        if self._sizes() is None or is_dynamic(self.k):
             return False
         try:
             for each in (self.a, self.b):
@@ -196,15 +190,9 @@ class _Quantized:
 
     def _sizes(self) -> list[int] | None:
         """The loops' sizes, from the dimensions that one of them walks alone."""
-        sizes: dict[int, int] = {}
-        operands = (*self.op.inputs, *self.op.outputs)
-        for value, map in zip(operands, self.maps, strict=True):
-            if isinstance(value.type, TensorType):
-                for index, size in zip(map.results, value.type.get_shape(), strict=True):
-                    if isinstance(index, AffineDimExpr):
-                        sizes[index.position] = size
-        loops = range(self.out.num_dims)
-        return [sizes[d] for d in loops] if all(d in sizes for d in loops) else None
+        sizes = loop_extents(self.op)
+        known = [size for size in sizes if size is not None]
+        return known if len(known) == len(sizes) else None
 
     def rewritten(self) -> tuple[list[Operation], list[SSAValue]]:
         """The operations instead, and the result."""
@@ -275,9 +263,9 @@ class _Quantized:
         )
         shape = [sizes[d] for d in kept]
         zero = arith.ConstantOp(IntegerAttr(0, self.type))
-        empty = tensor.EmptyOp((), TensorType(self.type, shape))
+        before, empty = empty_of(shape, self.type)
         fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
-        ops: list[Operation] = [zero, empty, fill]
+        ops: list[Operation] = [zero, *before, empty, fill]
         # A window's size is no dimension of the operand; that of a tensor without contents says it.
         named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
         windows = [at for at in range(len(kept), count) if at not in named]
@@ -444,8 +432,8 @@ class _Correction:
     def operation(self) -> linalg.ops.GenericOp:
         result = self.quantized.op.results[0].type
         assert isinstance(result, TensorType)
-        empty = tensor.EmptyOp((), result)
-        self.before.append(empty)
+        before, empty = empty_of(extents(self.quantized.op.outputs[0]), result.element_type)
+        self.before += [*before, empty]
         self.block.insert_arg(self.quantized.type, len(self.block.args))
         self.block.add_op(linalg.ops.YieldOp(self.value))
         rank = len(result.get_shape())

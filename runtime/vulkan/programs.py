@@ -134,9 +134,10 @@ class Executor(ABC, Generic[L]):
 
     def drop(self, program: Program) -> None:
         """Take back what is kept of a program."""
-        found = self._ready.pop(id(program), None)
-        if found is not None:
-            self.unload(found[1])
+        for each in (program, *program.at_sizes):
+            found = self._ready.pop(id(each), None)
+            if found is not None:
+                self.unload(found[1])
 
     def forget(self, loaded: L) -> None:
         """Someone else takes a program's work back."""

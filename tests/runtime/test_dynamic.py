@@ -170,7 +170,20 @@ func.func @main(%A: tensor<?x?x24xf32>) -> tensor<?x3x?x8xf32> {
 }
 """
 
+QUANTIZED = """
+func.func @main(%A: tensor<?x24xi8>, %B: tensor<24x12xi8>, %C: tensor<?x12xi32>)
+    -> tensor<?x12xi32> {
+  %za = arith.constant 10 : i32
+  %zb = arith.constant 3 : i32
+  %r = linalg.quantized_matmul
+      ins(%A, %B, %za, %zb : tensor<?x24xi8>, tensor<24x12xi8>, i32, i32)
+      outs(%C : tensor<?x12xi32>) -> tensor<?x12xi32>
+  return %r : tensor<?x12xi32>
+}
+"""
+
 CASES |= {
+    "quantized": (QUANTIZED, [{"A_0": 1}, {"A_0": 19}]),
     "epilogue": (EPILOGUE, [{"A_0": m} for m in (1, 0, 33)]),
     "convolution": (CONVOLUTION, [{"A_0": n} for n in (1, 0, 3)]),
     "concatenation": (CONCATENATION, [{"A_0": 0, "B_0": 3}, {"A_0": 7, "B_0": 12}]),
