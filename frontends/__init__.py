@@ -1,7 +1,7 @@
 """
 How models get in: other people's formats to `linalg` on tensors, with the weights beside it.
 
-    from xdsl_spirv.frontends import import_onnx
+    from xdsl_spirv.frontends import import_onnx, import_stablehlo, import_torch
 
 Names are imported when they are used: the worker process that runs torch-mlir needs no xDSL.
 """
@@ -14,10 +14,18 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.errors import FrontendError
     from xdsl_spirv.frontends.model import ImportedModel
     from xdsl_spirv.frontends.onnx_import import import_onnx
+    from xdsl_spirv.frontends.stablehlo_import import import_stablehlo
+    from xdsl_spirv.frontends.torch_import import import_torch
 
-__all__ = ["FrontendError", "ImportedModel", "import_onnx"]
+__all__ = ["FrontendError", "ImportedModel", "import_onnx", "import_stablehlo", "import_torch"]
 
-_HOMES = {"FrontendError": "errors", "ImportedModel": "model", "import_onnx": "onnx_import"}
+_HOMES = {
+    "FrontendError": "errors",
+    "ImportedModel": "model",
+    "import_onnx": "onnx_import",
+    "import_stablehlo": "stablehlo_import",
+    "import_torch": "torch_import",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -30,10 +30,10 @@ def compile(
     """
     Compile a model for a target: the name of a device, or the path of a target file.
 
-    `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name,
-    or None where they stay open), an
-    MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or an
-    imported model. The program is called with numpy arrays: `program(x)`.
+    `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
+    None where they stay open), a program of `torch.export`, an MLIR file or module of `linalg` on
+    tensors (whose arguments `weights` may fill, by name), or an imported model. The program is
+    called with numpy arrays: `program(x)`.
 
     Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
     """
@@ -47,6 +47,12 @@ def compile(
         if is_onnx(source):
             return compile_model(load_model(source, dims), target)
         return compile_module(source, target, function, weights)
+    from xdsl_spirv.frontends.torch_import import is_exported
+
+    if is_exported(source):
+        from xdsl_spirv.frontends import import_torch
+
+        return compile_model(import_torch(source), target)
     from xdsl_spirv.frontends import import_onnx
 
     return compile_model(import_onnx(source, dims), target)
