@@ -237,12 +237,12 @@ def _quantize(graph: Graph, node: Any, attributes: dict[str, Any]) -> bool:
         return False
     types = graph.onnx.TensorProto
     axis, size = attributes.get("axis", 1), attributes.get("block_size", 0)
-    x, scale = node.input[0], _spread(graph, node.input[0], node.input[1], axis, size)
+    x, scale = node.input[0], spread(graph, node.input[0], node.input[1], axis, size)
     ratio = graph.add("Div", [graph.cast(x, types.FLOAT), graph.cast(scale, types.FLOAT)])
     if kind in INTEGERS:
         ratio = graph.add("Round", [ratio])
         if len(node.input) > 2 and node.input[2]:
-            zero = _spread(graph, x, _decoded(graph, node.input[2]), axis, size, node.input[2])
+            zero = spread(graph, x, _decoded(graph, node.input[2]), axis, size, node.input[2])
             ratio = graph.add("Add", [ratio, zero])
         values = _all_values(graph.onnx, kind)
         ends = [graph.scalar_of(float(v), types.FLOAT) for v in (values.min(), values.max())]
@@ -260,15 +260,15 @@ def _dequantize(graph: Graph, node: Any, attributes: dict[str, Any]) -> bool:
     axis, size = attributes.get("axis", 1), attributes.get("block_size", 0)
     number = _decoded(graph, x)
     if len(node.input) > 2 and node.input[2]:
-        zero = _spread(graph, x, _decoded(graph, node.input[2]), axis, size, node.input[2])
+        zero = spread(graph, x, _decoded(graph, node.input[2]), axis, size, node.input[2])
         number = graph.add("Sub", [number, zero])
-    factor = graph.cast(_spread(graph, x, scale, axis, size), types.FLOAT)
+    factor = graph.cast(spread(graph, x, scale, axis, size), types.FLOAT)
     product = graph.add("Mul", [number, factor])
     graph.cast(product, graph.type(node.output[0]) or types.FLOAT, node.output[0])
     return True
 
 
-def _spread(graph: Graph, x: str, scale: str, axis: int, size: int, of: str = "") -> str:
+def spread(graph: Graph, x: str, scale: str, axis: int, size: int, of: str = "") -> str:
     """A scale, or what has its shape (that of `of`), in a form that broadcasts over `x`."""
     shape, given = graph.shape(x), graph.shape(of or scale)
     if shape is None or given is None or len(given) == 0 or given == (1,):

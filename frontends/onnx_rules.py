@@ -14,6 +14,7 @@ from xdsl_spirv.frontends import (
     onnx_rules_index,
     onnx_rules_linear,
     onnx_rules_norm,
+    onnx_rules_quantized,
     onnx_rules_training,
 )
 from xdsl_spirv.frontends.onnx_graph import Rule, rewrite
@@ -23,6 +24,7 @@ RULES: dict[str, Rule] = {
     **onnx_rules_index.RULES,
     **onnx_rules_control.RULES,
     **onnx_rules_norm.RULES,
+    **onnx_rules_quantized.RULES,
     **onnx_rules_training.RULES,
 }
 

@@ -111,7 +111,9 @@ def _note(name: str, argument: SSAValue) -> DictionaryAttr:
 
 def is_splat(value: Attribute) -> bool:
     """Whether all elements of a constant are one: a kernel makes them where it needs them."""
-    return isinstance(value, DenseIntOrFPElementsAttr) and value.is_splat()
+    if not isinstance(value, DenseIntOrFPElementsAttr):
+        return False
+    return 0 in value.get_shape() or value.is_splat()
 
 
 def note_argument(function: FuncOp, argument: SSAValue, name: str) -> None:
