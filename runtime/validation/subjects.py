@@ -8,7 +8,7 @@ depend on what a pass makes of it; the passes' modules are only executed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -24,9 +24,12 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import Options, dispatch, interpret
 from xdsl_spirv.interpreter.numbers import DType, scalar_dtype
+from xdsl_spirv.passes.sizes import extents
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import evaluate, written
 from xdsl_spirv.runtime.host import host_function
+from xdsl_spirv.runtime.ties import names_of
 from xdsl_spirv.runtime.validation.inputs import Input
 from xdsl_spirv.runtime.weights import argument_name
 
@@ -60,6 +63,10 @@ def subject_of(
     return KernelSubject.of(module, options, grid, length)
 
 
+FIRST_SIZE = 5
+"""The first dynamic size of a host function; each further one is two more."""
+
+
 @dataclass(frozen=True)
 class HostSubject:
     """A host function of tensors, memrefs and scalars; memrefs are results too."""
@@ -75,8 +82,17 @@ class HostSubject:
         function = host_function(module, name)
         inputs: list[Input] = []
         outputs: list[int] = []
+        names = names_of(function)
+        sizes: dict[str, int] = {}
+        for found in names.of.values():
+            sizes.setdefault(str(found), FIRST_SIZE + 2 * len(sizes))
         for i, argument in enumerate(function.body.block.args):
-            inputs.append(_argument(argument_name(argument, i), argument.type))
+            made = _argument(argument_name(argument, i), argument.type)
+            if DYNAMIC_INDEX in made.shape:
+                shape = (written(size, names.name) for size in extents(argument))
+                known = tuple(evaluate(size, sizes, made.name) for size in shape)
+                made = replace(made, shape=known)
+            inputs.append(made)
             if isinstance(argument.type, MemRefType):
                 outputs.append(i)
         return cls(function.sym_name.data, tuple(inputs), options, tuple(outputs))
@@ -95,7 +111,7 @@ def _argument(name: str, type: Attribute) -> Input:
         shaped = cast("TensorType[Any] | MemRefType[Any]", type)
         shape, element = tuple(shaped.get_shape()), shaped.element_type
     dtype = scalar_dtype(element)
-    if dtype is None or DYNAMIC_INDEX in shape:
+    if dtype is None or (DYNAMIC_INDEX in shape and not isinstance(type, TensorType)):
         raise ProgramError(
             f"no inputs can be made for {name!r}, of type {type}",
             "",

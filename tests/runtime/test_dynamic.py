@@ -15,12 +15,13 @@ import pytest
 
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime.check import check
-from xdsl_spirv.runtime.compiler import compile_module, parse_text
+from xdsl_spirv.runtime.compiler import compile_module, context, parse_text, pipeline_of
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.expressions import evaluate
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.validation import check_passes
 
 Shape = Sequence[int | str]
 
@@ -252,6 +253,15 @@ def test_contractions(name: str):
     assert program.manifest.version == 3
     for each in sizes:
         assert_right(program, each)
+
+
+def test_every_pass_keeps_the_results():
+    ctx = context()
+    module = parse_text(EPILOGUE, ctx=ctx)
+    passes = pipeline_of("linalg-to-spirv{target=lavapipe}").passes
+    report = check_passes(module, passes, ctx, inputs=3)
+    assert report.finding is None, str(report)
+    assert "results" in str(report)
 
 
 def test_inputs_that_disagree():
