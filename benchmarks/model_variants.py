@@ -63,17 +63,18 @@ def variant_of(model: Model, variant: str) -> Any:
     if variant == "f32":
         return proto
     if variant == "f16":
-        return half(proto)
+        return half(proto, model.wide)
     return quantized(proto, variant, model.calibration(), model.quantize)
 
 
-def half(proto: Any) -> Any:
-    """Floats of 16 bits inside, inputs and results as they were."""
+def half(proto: Any, wide: Sequence[str] = ()) -> Any:
+    """Floats of 16 bits inside, inputs, results and the operators `wide` as they were."""
     float16, types = package("onnxconverter_common.float16"), package("onnx").TensorProto
     casts = {node.output[0] for node in proto.graph.node if node.op_type == "Cast"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = float16.convert_float_to_float16(proto, keep_io_types=True)
+        kept = [*float16.DEFAULT_OP_BLOCK_LIST, *wide]
+        made = float16.convert_float_to_float16(proto, keep_io_types=True, op_block_list=kept)
     results = {value.name for value in made.graph.output}
     for number, node in enumerate(made.graph.node):
         if node.op_type != "Cast":

@@ -37,7 +37,7 @@ class Model:
 
     `calibration` gives inputs of the same kind, other ones than `inputs`, to quantize with;
     `meaning` says what the results are about; `quantize` are the operators to quantize, if not all
-    that onnxruntime can.
+    that onnxruntime can, and `wide` those that stay in 32 bits where others have 16.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Model:
     needs: tuple[str, ...] = ()
     variants: tuple[str, ...] = ("f32", "f16", "tensor", "channel")
     quantize: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
 
     def missing(self) -> str | None:
         """What has to be installed first, as `pip install --no-deps` takes it."""
@@ -251,6 +252,8 @@ MODELS = [
         # With scales of each channel the quantizer makes a model that onnxruntime itself refuses.
         variants=("f32", "f16", "tensor", "dynamic"),
         quantize=("Conv", "MatMul", "Gemm"),
+        # Its variances are differences of two means, of which 16 bits leave nothing.
+        wide=("Mul", "ReduceSum", "Sub", "Max", "Sqrt", "Reciprocal"),
     ),
     Model(
         "centerface",

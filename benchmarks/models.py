@@ -38,6 +38,7 @@ from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.model import compile_model, run_reference
 from xdsl_spirv.runtime.model_check import Tolerance, differences, run_onnxruntime, tolerance_of
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan.worker import python_command
 
 TIMEOUT = 3000
 """Seconds that a case may take."""
@@ -198,7 +199,7 @@ def in_a_process(case: str, options: Any) -> dict[str, Any]:
     name, _, variant = case.partition(".")
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-model-") as folder:
         out = Path(folder, "figures.json")
-        command = [sys.executable, __file__, "--case", case, "--json", str(out)]
+        command = [*python_command(), __file__, "--case", case, "--json", str(out)]
         command += ["--devices", options.devices, "--target", options.target]
         if options.iree:
             command.append("--iree")

@@ -30,6 +30,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Array, ImportedModel, Node, Value, annotate
 from xdsl_spirv.frontends.quantized_nodes import expand_quantized
 from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
+from xdsl_spirv.frontends.wide_sums import widen_sums
 
 LIFT = 1024
 """Bytes from which an initializer becomes an argument. Smaller ones are mostly shapes, axes and
@@ -121,7 +122,7 @@ def lower_onnx(
         onnx_file.refuse_open_dimensions(proto, kept)
     inputs = [value_of(value) for value in onnx_file.inputs_of(proto)]
     onnx_file.name_nodes(proto)
-    proto = expand_quantized(proto)
+    proto = widen_sums(expand_quantized(proto))
     return _lowered(proto, inputs, simplify, worker, find_crashes)
 
 
