@@ -58,19 +58,27 @@ class Break:
 
 @dataclass
 class Debug:
-    """Breakpoints, and where to write a trace: one JSON object for each executed instruction."""
+    """
+    Breakpoints, and where to write a trace: one JSON object for each executed instruction.
+
+    With `stepping` a stop's `step` has the breakpoint's action called after the next instructions,
+    too; every instruction is looked at then.
+    """
 
     breaks: Sequence[Break] = ()
     trace: IO[str] | None = None
+    stepping: bool = False
     steps: int = field(default=0, init=False)
     reached: set[str | int] = field(default_factory=set[str | int], init=False)
+    following: list[tuple[int, Break]] = field(default_factory=list[tuple[int, Break]], init=False)
+    """Breakpoints that also stop up to a step."""
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
         """The step of `op`, followed by what is asked for."""
         line = compiler.unit.lines.get(op, 0)
         breaks = [b for b in self.breaks if b.names(op, line)]
         self.reached |= {b.at for b in breaks}
-        if not breaks and self.trace is None:
+        if not breaks and self.trace is None and not self.stepping:
             return step
         slots = {value: compiler.slot(value) for value in (*op.operands, *op.results)}
 
@@ -83,8 +91,10 @@ class Debug:
             self.steps += 1
             if self.trace is not None:
                 self.trace.write(json.dumps(stop.record(self.steps)) + "\n")
-            for b in breaks:
-                if b.condition is None or b.condition(stop):
+            self.following = [each for each in self.following if each[0] >= self.steps]
+            for b in dict.fromkeys([*breaks, *(b for _, b in self.following)]):
+                if b not in breaks or b.condition is None or b.condition(stop):
+                    stop.hit = self, b
                     b.action(stop)
 
         return debugged
@@ -114,7 +124,21 @@ class Stop:
         self.wave = wave
         self.mask = wave.active()
         self.values = values
+        self.hit: tuple[Debug, Break] | None = None
         self._unit = unit
+
+    def step(self, count: int = 1) -> None:
+        """
+        Have the breakpoint's action called after each of the next `count` instructions.
+
+        Raises `InterpreterError` unless `Debug.stepping` is on.
+        """
+        if self.hit is None or not self.hit[0].stepping:
+            raise InterpreterError(
+                "a stop that cannot step", "Options.debug", "use Debug(..., stepping=True)"
+            )
+        debug, b = self.hit
+        debug.following.append((debug.steps + count, b))
 
     def __str__(self) -> str:
         line = f", line {self.line}" if self.line else ""
@@ -151,6 +175,8 @@ class Stop:
         row = workgroup - self.wave.first
         form = self._unit.form(self.names()[name].type)
         found = self.value(name)
+        if not isinstance(found, np.ndarray):
+            return found
         if isinstance(form, CooperativeMatrix):
             return found[row, min(invocation // self.wave.lanes, found.shape[1] - 1)]
         return found[row, invocation]

@@ -62,10 +62,12 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
         allow = tuple(_allowed(text) for text in arguments.allow)
         checks = Checks.of(names, allow=allow)
     seed = arguments.schedule_seed
-    breaks = [_break(at, arguments.invocation, _stop) for at in arguments.breaks]
+    stop = _stepping(arguments.step)
+    breaks = [_break(at, arguments.invocation, stop) for at in arguments.breaks]
     breaks += [_break(at, arguments.invocation, _print) for at in arguments.prints]
     trace = open(arguments.trace, "w") if arguments.trace else None
-    debug = Debug(breaks, trace) if breaks or trace is not None else None
+    watched = bool(breaks) or trace is not None
+    debug = Debug(breaks, trace, bool(arguments.breaks)) if watched else None
     try:
         yield Options(
             subgroup_size=_subgroup_size(arguments, module),
@@ -119,7 +121,8 @@ def _break(at: str, invocation: str | None, act: Callable[[Stop, Any], None]) ->
         return bool(stop.active()[workgroup - stop.wave.first, lane])
 
     def one(stop: Stop) -> None:
-        act(stop, stop.at(workgroup, lane) if stop.op.results else None)
+        if stop.holds(workgroup):
+            act(stop, stop.at(workgroup, lane) if stop.op.results else None)
 
     return Break(at, one, here)
 
@@ -131,8 +134,27 @@ def _print(stop: Stop, value: Any) -> None:
             print(value)
 
 
+def _stepping(count: int) -> Callable[[Stop, Any], None]:
+    """Stop at a breakpoint, and after each of the `count` instructions that follow it."""
+    last = 0
+
+    def act(stop: Stop, value: Any) -> None:
+        nonlocal last
+        assert stop.hit is not None
+        debug, _ = stop.hit
+        if count and debug.steps > last:
+            last = debug.steps + count
+            stop.step(count)
+        _stop(stop, value)
+
+    return act
+
+
 def _stop(stop: Stop, value: Any) -> None:
-    """`stop` and `value` are what there is to look at; `stop.names()` lists more."""
+    """
+    `stop` and `value` are what there is to look at; `stop.names()` lists more, and after
+    `stop.step()` the next instruction stops, too.
+    """
     _print(stop, value)
     import pdb
 

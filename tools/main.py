@@ -355,6 +355,13 @@ def _debugging(command: argparse.ArgumentParser) -> None:
         help="stop in pdb after %%name, #number or a source line (repeat)",
     )
     command.add_argument(
+        "--step",
+        type=int,
+        default=0,
+        metavar="N",
+        help="after --break also stop after each of the next N instructions",
+    )
+    command.add_argument(
         "--print",
         dest="prints",
         action="append",

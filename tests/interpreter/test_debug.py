@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
-from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.checks import Checks, places
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 
 
@@ -83,3 +83,35 @@ def test_a_breakpoint_nowhere_is_refused(kernel: Any) -> None:
     kernel("%sum = spirv.IAdd %id, %one : i32")
     with pytest.raises(InterpreterError, match="no instruction is called %summ"):
         kernel.run(debug=Debug([Break("%summ", print)]))
+
+
+def test_steps(kernel: Any, parse: Any) -> None:
+    """The instructions after a breakpoint, in order, and then no more."""
+    value = kernel.op("spirv.IAdd %id, %one : i32")
+    twice = kernel.op(f"spirv.IMul {value}, {value} : i32")
+    kernel.op(f"spirv.ISub {twice}, %one : i32")
+    kernel.op(f"spirv.IAdd {twice}, %one : i32")
+    seen: list[str] = []
+
+    def look(stop: Stop) -> None:
+        if stop.op.name == "spirv.IMul":
+            stop.step(2)
+        seen.append(stop.op.name)
+
+    multiply = Break("#" + str(number_of(kernel, "spirv.IMul", parse)), look)
+    kernel.run(debug=Debug([multiply], stepping=True))
+    assert seen == ["spirv.IMul", "spirv.ISub", "spirv.IAdd"]
+
+
+def number_of(kernel: Any, name: str, parse: Any) -> int:
+    """The number of the only instruction of a kernel that is called so."""
+    module = parse(kernel.text((32, 1, 1)))
+    (op,) = [op for op in module.walk() if op.name == name]
+    return places.number_of(op)
+
+
+def test_stepping_must_be_asked_for(kernel: Any) -> None:
+    value = kernel.op("spirv.IAdd %id, %one : i32")
+    stop = Break(value, lambda stop: stop.step())
+    with pytest.raises(InterpreterError, match="cannot step"):
+        kernel.run(debug=Debug([stop]))

@@ -122,3 +122,21 @@ def test_a_compiled_program_is_checked(tmp_path: Path, capsys: Any) -> None:
     assert main(["run", str(program), "--random", "0", "--check", "--sanitize", "all"]) == 0
     assert "0 findings" in capsys.readouterr().out
     assert main(["interpret", str(source), "--random", "0", "--check", "all"]) == 0
+
+
+def test_steps_after_a_breakpoint(kernel: list[str], capsys: Any) -> None:
+    """A pointer to a variable has no number to show; the last step is behind the store."""
+    assert main([*kernel, "--break", "%p", "--step", "3", "--invocation", "0:5"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#")]
+    names = ["spirv.mlir.addressof", "spirv.mlir.addressof", "spirv.Load", "spirv.UDiv"]
+    assert [name in line for name, line in zip(names, lines, strict=True)] == [True] * 4
+
+
+def test_an_order_of_invocations(kernel: list[str], tmp_path: Path, capsys: Any) -> None:
+    output = tmp_path / "results.npz"
+    assert main([*kernel, "--schedule-seed", "3", "-o", str(output)]) == 0
+    assert np.load(output)["0.0"].tolist() == [0, *[1] * 7]
+    assert main([*kernel, "--permute"]) == 0
+    assert "0 findings" in capsys.readouterr().out
+    assert main([*kernel, "--schedule-seed", "3", "--check", "all"]) == 1
+    assert "without checks" in capsys.readouterr().err
