@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from xdsl.universe import Universe
+from xdsl.xdsl_opt_main import xDSLOptMain
 
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.tools.main import main
@@ -54,3 +56,11 @@ def test_what_is_no_module_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "x.spv" in capsys.readouterr().err
     assert main(["opt", str(tmp_path / "x.spvasm")]) == 1
     assert "x.spvasm:2:3" in capsys.readouterr().err
+
+
+def test_stock_xdsl_opt_cannot_be_given_front_ends():
+    """Once xDSL's universe has them, `spv` and `spvasm` belong there, as the targets do."""
+    assert set(vars(Universe())) == {"all_dialects", "all_passes", "all_targets"}
+    stock = xDSLOptMain(args=[])
+    assert set(stock.available_frontends) == {"mlir"}
+    assert {"spirv-assembly", "spirv-binary"} <= set(stock.available_targets)
