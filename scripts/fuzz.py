@@ -50,7 +50,7 @@ SLOW = 1.0
 MEMORY = 4 << 30
 """Bytes of address space of a process: what asks for more breaks, not the machine."""
 
-BATCH = 5_000
+BATCH = 1_000
 """Inputs of one seed; a batch is a unit of work and of progress."""
 
 Reader = Callable[[bytes], str]

@@ -64,6 +64,8 @@ class Block:
 class Dominators:
     """The dominator tree of the blocks that are reached from an entry."""
 
+    __slots__ = ("_enter", "_leave", "number", "order", "parent")
+
     def __init__(self, entry: Block, successors: Callable[[Block], Sequence[Block]]):
         self.order = reverse_postorder(entry, successors)
         """Reachable blocks in reverse postorder."""
@@ -154,14 +156,22 @@ def _intervals(parent: list[int]) -> tuple[list[int], list[int]]:
 class Function:
     """A function's instructions, blocks and graphs."""
 
+    __slots__ = (
+        "_flow",
+        "_structured",
+        "at",
+        "blocks",
+        "by_id",
+        "id",
+        "parameters",
+    )
+
     def __init__(self, at: Instruction):
         self.at = at
         self.id = at.result
         self.parameters: list[Instruction] = []
         self.blocks: list[Block] = []
         self.by_id: dict[int, Block] = {}
-        self.calls: list[Instruction] = []
-        self.used_globals: set[int] = set()
         self._flow: Dominators | None = None
         self._structured: Dominators | None = None
 
@@ -202,7 +212,10 @@ class Function:
     def structured(self) -> Dominators:
         """Dominators with the edges of merge instructions."""
         if self._structured is None:
-            self._structured = Dominators(self.blocks[0], self.structured_successors)
+            headers = any(block.merge is not None for block in self.blocks)
+            self._structured = (
+                Dominators(self.blocks[0], self.structured_successors) if headers else self.flow
+            )
         return self._structured
 
 
