@@ -44,6 +44,12 @@ MOST_HEAD = 256
 REGISTERS = 232
 """32-bit registers of an invocation that fragments may take; the rest is addresses and scalars."""
 
+MOST_REGISTERS = 288
+"""The same with some of them in memory: a long head has no other schedule."""
+
+SPILLS = 4.0
+"""Times that a kernel takes longer then."""
+
 ROW_PADDING = 8
 """f16 elements after each row of probabilities: shifts rows by four banks."""
 
@@ -328,10 +334,11 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             f"Workgroup memory of {plan.workgroup_bytes} bytes exceeds {target.name}'s "
             f"{target.workgroup_memory_bytes}: fewer subgroups, rows or keys would fit"
         )
-    if plan.registers > REGISTERS:
+    if plan.registers > MOST_REGISTERS and _parallel(target) > 1:
+        # Where one subgroup fills a unit, registers are memory anyway.
         yield (
-            f"fragments take {plan.registers} registers of an invocation, at most {REGISTERS} do "
-            "not spill: fewer rows a subgroup or a smaller key_tile would fit"
+            f"fragments take {plan.registers} registers of an invocation, at most "
+            f"{MOST_REGISTERS} do: fewer rows a subgroup or a smaller key_tile would fit"
         )
     for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
         if count > limit:
@@ -350,8 +357,11 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
 
 SUBGROUPS = (4, 8, 2, 1)
 STRIPS = (2, 1)
-KEY_FRAGMENTS = (4, 2, 1)
-"""Of scores along a tile of keys: what is written out for each, so more is slow to compile."""
+KEY_FRAGMENTS = (2, 4, 1)
+"""
+Of scores along a tile of keys, best first: with 4, and fewer steps, the H200 is slower
+(benchmarks/results/h200-attention-schedules.json).
+"""
 
 FEW_TILES = 2
 """Tiles of queries up to which packing keys and values does not pay."""
@@ -359,7 +369,7 @@ FEW_TILES = 2
 SIDE_BY_SIDE = 4
 """Subgroups that a unit computes without one delaying another."""
 
-TWO_STRIPS = 1.6
+TWO_STRIPS = 1.3
 """Time of two strips of rows, which share the fragments of keys and values, in that of one."""
 
 
@@ -367,31 +377,48 @@ def choose_attention(op: AttentionOp, target: Target) -> AttentionAttr:
     """
     The schedule with the least estimated time: rounds of workgroups, times what one of them takes.
 
+    Of instructions the first is taken that fits at all.
     Raises `ScheduleDoesNotFit` where none fits.
     """
     reasons: list[str] = []
-    best: tuple[float, AttentionAttr] | None = None
-    shapes = list(shapes_of(_element(op.query), target)) or [(16, 16, 16)]
-    parallel = min(SIDE_BY_SIDE, target.residency.subgroups)
-    many = SUBGROUPS, STRIPS, KEY_FRAGMENTS
-    if parallel == 1:
+    for shape in list(shapes_of(_element(op.query), target)) or [(16, 16, 16)]:
+        best: tuple[float, AttentionAttr] | None = None
+        for made in _candidates(op, target, shape):
+            found = list(problems(made))
+            reasons += found
+            seconds = _cost(made)
+            if not found and (best is None or seconds < best[0]):
+                best = seconds, made.schedule
+        if best is not None:
+            return best[1]
+    raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
+
+
+def _parallel(target: Target) -> int:
+    """Subgroups of a workgroup that do not delay one another."""
+    return min(SIDE_BY_SIDE, target.residency.subgroups)
+
+
+def _candidates(
+    op: AttentionOp, target: Target, shape: tuple[int, int, int]
+) -> Iterator[AttentionPlan]:
+    subgroups_of, strips_of, counts = SUBGROUPS, STRIPS, KEY_FRAGMENTS
+    if _parallel(target) == 1:
         # A driver for a processor: long code takes it seconds to compile, and lavapipe takes a
         # subgroup's barrier for the workgroup's.
-        many = SUBGROUPS[-1:], STRIPS[1:], KEY_FRAGMENTS[1:]
-    for shape, strips, count, subgroups in product(shapes, many[1], many[2], many[0]):
+        subgroups_of, strips_of, counts = (1,), (1,), (2, 1)
+    for strips, count, subgroups in product(strips_of, counts, subgroups_of):
         tile, keys = subgroups * strips * shape[0], count * max(shape[1:])
-        if count > 1 and keys >= 2 * op.extents[N]:
-            continue
-        made = AttentionPlan(op, _with_paths(op, target, tile, keys, subgroups, shape), target)
-        found = list(problems(made))
-        reasons += found
-        rounds = ceil_div(made.grid[0] * op.batch, target.compute_units)
-        cost = rounds * max(1.0, subgroups / parallel) * (TWO_STRIPS if strips > 1 else 1.0)
-        if not found and (best is None or cost < best[0]):
-            best = cost, made.schedule
-    if best is None:
-        raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
-    return best[1]
+        if count == 1 or keys < 2 * op.extents[N]:
+            schedule = _with_paths(op, target, tile, keys, subgroups, shape)
+            yield AttentionPlan(op, schedule, target)
+
+
+def _cost(made: AttentionPlan) -> float:
+    rounds = ceil_div(made.grid[0] * made.op.batch, made.target.compute_units)
+    waits = max(1.0, made.schedule.subgroups.data / _parallel(made.target))
+    spills = SPILLS if made.registers > REGISTERS and _parallel(made.target) > 1 else 1.0
+    return rounds * waits * spills * (TWO_STRIPS if made.schedule.strips > 1 else 1.0)
 
 
 def _with_paths(

@@ -7,7 +7,7 @@
 // CHECK:      "gpu.launch_func"{{.*}}kernel = @kernels::@attention_16x2048x128x64x64
 // CHECK:      schedule.pack {{.*}} {for_attention}
 // CHECK:      schedule.attention %{{.*}} into %d loops = [16, 2048, 128, 64, 64]
-// CHECK-SAME:   schedule = #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4, instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
+// CHECK-SAME:   schedule = #schedule.attention<query_tile = 128, key_tile = 32, subgroups = 4, instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
 
 // What packs is lowered with what reads.
 // KERNEL-LABEL: sym_name = "pack_64x128"
