@@ -59,6 +59,102 @@ def scalar_half(n: int, wide: bool = True) -> str:
     return _kernel(n, "f16", 2, 1, type, lines, results)
 
 
+def cooperative(n: int, element: str, result: str) -> str:
+    """
+    `@main`: a subgroup of 8 multiplies 2 x 2 fragments of 8 x 8 straight from global memory.
+
+    B is stored as it is multiplied, so both operands are row-major.
+    """
+    stride, size = {"f16": 2, "i8": 1}[element], 4
+    array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={stride}> [0]), Block>"
+    made = f"!spirv.struct<(!spirv.rtarray<{result}, stride={size}> [0]), Block>"
+    pointer = (
+        f"!spirv.ptr<{array}, StorageBuffer>, i32, i32 -> !spirv.ptr<{element}, StorageBuffer>"
+    )
+    matrix = {
+        use: f"!spirv.coopmatrix<8x8x{kind}, Subgroup, Matrix{use}>"
+        for use, kind in (("A", element), ("B", element), ("Acc", result))
+    }
+    signs = ""
+    if element == "i8":
+        signs = ", <ASigned|BSigned|CSigned|ResultSigned>"
+    acc = ", ".join([matrix["Acc"]] * 4)
+    tile = [(i, j) for i in range(2) for j in range(2)]
+    arguments = ", ".join(f"%c{i}{j}: {matrix['Acc']}" for i, j in tile)
+    nothing = "0" if result[0] == "i" else "0.0"
+    buffers = [(0, "a", array), (1, "b", array), (2, "c", made)]
+    out = [
+        "spirv.module @kernels Logical Vulkan {",
+        *(
+            f"spirv.GlobalVariable @{name} bind(0, {at}) : !spirv.ptr<{type}, StorageBuffer>"
+            for at, name, type in buffers
+        ),
+        *(
+            f'spirv.GlobalVariable @{name} built_in("{name}") : !spirv.ptr<vector<3xi32>, Input>'
+            for name in ("WorkgroupId", "LocalInvocationId")
+        ),
+        'spirv.func @main() "None" {',
+        *(
+            f"%{name} = spirv.mlir.addressof @{name} : !spirv.ptr<{type}, StorageBuffer>"
+            for _, name, type in buffers
+        ),
+        "%at = spirv.mlir.addressof @WorkgroupId : !spirv.ptr<vector<3xi32>, Input>",
+        '%group = spirv.Load "Input" %at : vector<3xi32>',
+        "%x = spirv.CompositeExtract %group[0 : i32] : vector<3xi32>",
+        "%y = spirv.CompositeExtract %group[1 : i32] : vector<3xi32>",
+        *(f"%n{v} = spirv.Constant {v} : i32" for v in (0, 8, 16)),
+        f"%n = spirv.Constant {n} : i32",
+        f"%zero = spirv.Constant dense<{nothing}> : {matrix['Acc']}",
+        "%row0 = spirv.IMul %y, %n16 : i32",
+        "%row1 = spirv.IAdd %row0, %n8 : i32",
+        "%column0 = spirv.IMul %x, %n16 : i32",
+        "%column1 = spirv.IAdd %column0, %n8 : i32",
+        "%start0 = spirv.IMul %row0, %n : i32",
+        "%start1 = spirv.IMul %row1, %n : i32",
+        f"%t00, %t01, %t10, %t11 = spirv.mlir.loop -> {acc} {{",
+        f"spirv.Branch ^head(%n0, %zero, %zero, %zero, %zero : i32, {acc})",
+        f"^head(%k: i32, {arguments}):",
+        "%more = spirv.SLessThan %k, %n : i32",
+        "spirv.BranchConditional %more, ^body, ^end",
+        "^body:",
+        "%down = spirv.IMul %k, %n : i32",
+    ]
+    for i in range(2):
+        out += [
+            f"%ia{i} = spirv.IAdd %start{i}, %k : i32",
+            f"%ib{i} = spirv.IAdd %down, %column{i} : i32",
+        ]
+        for name, use in (("a", "A"), ("b", "B")):
+            out += [
+                f"%p{name}{i} = spirv.AccessChain %{name}[%n0, %i{name}{i}] : {pointer}",
+                f"%{name}{i} = spirv.KHR.CooperativeMatrixLoad %p{name}{i}, %n, <RowMajor> : "
+                f"!spirv.ptr<{element}, StorageBuffer>, i32 -> {matrix[use]}",
+            ]
+    for i, j in tile:
+        out.append(
+            f"%s{i}{j} = spirv.KHR.CooperativeMatrixMulAdd %a{i}, %b{j}, %c{i}{j}{signs} : "
+            f"{matrix['A']}, {matrix['B']} -> {matrix['Acc']}"
+        )
+    out += [
+        "spirv.Branch ^next",
+        "^next:",
+        "%following = spirv.IAdd %k, %n8 : i32",
+        f"spirv.Branch ^head(%following, %s00, %s01, %s10, %s11 : i32, {acc})",
+        "^end:",
+        f"spirv.mlir.merge %c00, %c01, %c10, %c11 : {acc}",
+        "}",
+    ]
+    target = f"!spirv.ptr<{made}, StorageBuffer>, i32, i32 -> !spirv.ptr<{result}, StorageBuffer>"
+    for i, j in tile:
+        out += [
+            f"%o{i}{j} = spirv.IAdd %start{i}, %column{j} : i32",
+            f"%q{i}{j} = spirv.AccessChain %c[%n0, %o{i}{j}] : {target}",
+            f"spirv.KHR.CooperativeMatrixStore %q{i}{j}, %t{i}{j}, %n, <RowMajor> : "
+            f"!spirv.ptr<{result}, StorageBuffer>, {matrix['Acc']}, i32",
+        ]
+    return "\n".join([*out, "spirv.Return", "}", *_entry((SIDE, 1, 1)), "}"])
+
+
 def _kernel(
     n: int,
     element: str,

@@ -4,11 +4,15 @@ An epilogue on whole fragments: its operations on cooperative matrices, its oper
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv import arithmetic, conversion
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
@@ -25,7 +29,7 @@ from xdsl_spirv.passes.kernel.bodies import constant_of
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.elements import Access, ElementCode
 from xdsl_spirv.passes.kernel.result import ResultTile
-from xdsl_spirv.passes.schedule.componentwise import matrix_access
+from xdsl_spirv.passes.schedule.componentwise import homes, matrix_access
 from xdsl_spirv.passes.schedule.epilogue import Placed, definition, operand_of
 
 MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
@@ -50,6 +54,7 @@ class MatrixCode:
         self.builder, self.tile, self.code = builder, tile, code
         self._loaded: dict[tuple[Placed, Index], SSAValue] = {}
         self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
+        self._zeros: dict[Attribute, SSAValue] = {}
 
     def store(self, row: Index, column: Index, accumulator: SSAValue) -> None:
         """Store the results of the fragment that begins at `row` and `column`."""
@@ -126,22 +131,76 @@ class MatrixCode:
         return self._loaded[placed, at]
 
     def _body(self, op: linalg.ops.GenericOp, inputs: list[SSAValue]) -> SSAValue:
+        """A body on whole fragments; what no instruction on them does, component by component."""
         block = op.body.block
+        places = homes(op)
+        assert places is not None, "asked of is_componentwise"
         known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
+        spread: dict[SSAValue, list[SSAValue]] = {}
 
-        def value_of(value: SSAValue) -> SSAValue:
+        def whole(value: SSAValue) -> SSAValue:
             if value not in known:
-                known[value] = self._constant(value)
+                parts = spread.get(value)
+                known[value] = self._constant(value) if parts is None else self._joined(parts)
             return known[value]
+
+        def parts_of(value: SSAValue) -> list[SSAValue]:
+            if value not in spread:
+                if value in known:
+                    spread[value] = self._parts(known[value])
+                else:
+                    spread[value] = [constant_of(self.builder, value)] * self.components
+            return spread[value]
 
         for each in body_ops(block):
             if isinstance(each, arith.ConstantOp):
                 continue
-            operands = [value_of(operand) for operand in each.operands]
+            (result,) = each.results
+            if places[result].spread:
+                spread[result] = [
+                    self._scalar(each, parts)
+                    for parts in zip(*map(parts_of, each.operands), strict=True)
+                ]
+                continue
             made = MATRIX_OPERATIONS[type(each)].create(
-                operands=operands, result_types=[self._matrix(each.results[0].type)]
+                operands=[whole(operand) for operand in each.operands],
+                result_types=[self._matrix(result.type)],
             )
-            known[each.results[0]] = self.builder.add(made)
+            known[result] = self.builder.add(made)
         last = block.last_op
         assert last is not None
-        return value_of(last.operands[0])
+        return whole(last.operands[0])
+
+    @property
+    def components(self) -> int:
+        """Of a fragment in each invocation."""
+        return self.tile.m * self.tile.n // self.tile.plan.target.subgroup_size
+
+    def _parts(self, matrix: SSAValue) -> list[SSAValue]:
+        """An invocation's components of a fragment."""
+        add = self.builder.add
+        return [add(CompositeExtractOp(matrix, [n])) for n in range(self.components)]
+
+    def _joined(self, parts: Sequence[SSAValue]) -> SSAValue:
+        """The fragment of these components; every one is replaced."""
+        element = parts[0].type
+        matrix = self._zero(element)
+        for number, part in enumerate(parts):
+            matrix = self.builder.add(CompositeInsertOp(part, matrix, [number]))
+        return matrix
+
+    def _zero(self, element: Attribute) -> SSAValue:
+        type = self._matrix(element)
+        if type not in self._zeros:
+            zero = (
+                IntegerAttr(0, element)
+                if isinstance(element, IntegerType)
+                else FloatAttr(0.0, cast(AnyFloat, element))
+            )
+            self._zeros[type] = self.builder.at_top(ConstantOp(zero, type))
+        return self._zeros[type]
+
+    def _scalar(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        """An operation on one component of each operand."""
+        copy = op.clone(dict(zip(op.operands, operands, strict=True)), clone_name_hints=False)
+        return self.builder.add(copy)

@@ -1,19 +1,21 @@
 """
-Which epilogues whole fragments can compute: arithmetic and conversions, operands loaded alike.
+Which epilogues whole fragments can compute: what needs no position, operands loaded alike.
 
-Cooperative matrices of one type hold their components in the same places, whatever those are, so
-what needs no position is done on the matrices themselves (CM-19, CM-26). A row of a bias is a load
-with stride 0 (CM-12), a column the same in the other layout. Everything else goes element by
-element.
+Cooperative matrices of one type hold their components in the same places, whatever those are.
+Arithmetic and conversions are instructions on the matrices themselves (CM-19, CM-26); any other
+function is computed of each invocation's components in registers, where the target says how many
+there are. Of two types the places may differ (CM-18): between them stands a conversion of the
+matrix. A row of a bias is a load with stride 0 (CM-12), a column the same in the other layout.
+Everything else goes element by element through Workgroup memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.graph.pointwise import body_ops
@@ -35,6 +37,69 @@ ON_MATRICES: tuple[type[Operation], ...] = (
     arith.SIToFPOp,
 )
 """Operations that have a form on cooperative matrices."""
+
+
+CONVERSIONS = (arith.ExtFOp, arith.TruncFOp, arith.SIToFPOp)
+"""Those of them that give a matrix of another type."""
+
+MOST_INSTRUCTIONS = 256
+"""Of an operation's code on all components of a fragment; longer code goes through a loop."""
+
+OF_A_FUNCTION = 16
+"""Instructions that an operation of `math` becomes, about."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """
+    Where a value of an epilogue's body lives while a fragment is computed.
+
+    `matrix` is the element type of the matrix that holds it, or in whose places its components are
+    (`spread`); None for a constant.
+    """
+
+    matrix: Attribute | None
+    spread: bool = False
+
+
+def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
+    """Where each value of a body lives, None if components of two types would have to meet."""
+    block = op.body.block
+    found: dict[SSAValue, Home] = {
+        argument: Home(argument.type) for argument in block.args[: len(op.inputs)]
+    }
+    for each in body_ops(block):
+        if isinstance(each, arith.ConstantOp):
+            continue
+        if each.name.partition(".")[0] not in ("arith", "math") or len(each.results) != 1:
+            return None
+        operands = [found.get(value, Home(None)) for value in each.operands]
+        (result,) = each.results
+        whole = [home for home in operands if home.matrix is not None]
+        if isinstance(each, CONVERSIONS) and len(whole) == 1:
+            if each.operands[0].type != whole[0].matrix:
+                return None
+            found[result] = Home(result.type)
+        elif isinstance(each, ON_MATRICES) and not any(home.spread for home in whole):
+            found[result] = Home(result.type if whole else None)
+        elif len({home.matrix for home in whole}) > 1:
+            return None
+        else:
+            found[result] = Home(whole[0].matrix if whole else None, True)
+    last = block.last_op
+    assert last is not None
+    (value,) = last.operands
+    home = found.get(value, Home(None))
+    return found if home.matrix in (None, value.type) else None
+
+
+def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
+    """Instructions on one component."""
+    return sum(
+        OF_A_FUNCTION if each.name.startswith("math.") else 1
+        for each in body_ops(op.body.block)
+        if each.results and spread.get(each.results[0], Home(None)).spread
+    )
 
 
 @dataclass(frozen=True)
@@ -77,7 +142,9 @@ def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], targ
         steps = [access.stride, layout.start, *(axis.stride for axis in layout.walks[0])]
         return minor * size % needed == 0 and all(step * size % needed == 0 for step in steps)
 
-    values = _values(epilogue.results, epilogue.root)
+    lanes = target.subgroup_size
+    components = m * n // lanes if target.even_fragments and m * n % lanes == 0 else 0
+    values = _values(epilogue.results, epilogue.root, components)
     return (
         values is not None
         and all(has_matrices(each.element_type) for each in values)
@@ -86,8 +153,12 @@ def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], targ
     )
 
 
-def _values(results: Sequence[Placed], root: Placed) -> list[Placed] | None:
-    """Every value of an epilogue, or None if one of them has no form on matrices."""
+def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Placed] | None:
+    """
+    Every value of an epilogue, or None if one of them has no form on matrices.
+
+    `components` is how many an invocation has of a fragment, 0 if that is not known.
+    """
     found: list[Placed] = []
     waiting = list(results)
     while waiting:
@@ -100,8 +171,11 @@ def _values(results: Sequence[Placed], root: Placed) -> list[Placed] | None:
             continue
         if not isinstance(op, linalg.ops.GenericOp):
             return None
-        allowed = (*ON_MATRICES, arith.ConstantOp)
-        if not all(isinstance(each, allowed) for each in body_ops(op.body.block)):
+        spread = homes(op)
+        if spread is None:
+            return None
+        instructions = _cost(op, spread)
+        if instructions and not 0 < instructions * components <= MOST_INSTRUCTIONS:
             return None
         waiting += [operand_of(placed, op, number) for number in range(len(op.inputs))]
     return found
