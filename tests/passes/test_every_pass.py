@@ -429,6 +429,27 @@ def test_what_is_fused_keeps_its_meaning(kind: str, name: str, path: str, valida
     validate(text, lowering, inputs=2)
 
 
+WHOLE = {"12x20": "16x24", "20x10": "24x16", "12x10": "16x16", "tensor<10x": "tensor<16x"}
+"""Sizes that fragments divide, so that every one is stored as it is."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["clamp", *(pytest.param(n, marks=pytest.mark.long) for n in EPILOGUES if n != "clamp")],
+)
+def test_functions_are_computed_in_registers(name: str, validate: Validate):
+    text, target, _ = with_epilogue(name, "cooperative-matrix")
+    for size, whole in WHOLE.items():
+        text = text.replace(size, whole)
+    lowering = f"linalg-to-spirv{{target={target}}}"
+    _, module = applied(text, lowering)
+    printed = text_of(module)
+    after = printed.split("CooperativeMatrixMulAdd")[-1]
+    assert ("Workgroup>" in after) == (name == "requantization"), "bytes have no accumulators"
+    assert ("spirv.CompositeInsert" in printed) == (name in FUNCTIONS and name != "scale")
+    validate(text, lowering, inputs=2)
+
+
 class ForgetTheFunction(ModulePass):
     """An epilogue's maximum becomes its first operand."""
 

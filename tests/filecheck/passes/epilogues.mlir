@@ -35,20 +35,22 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// Fragments pass through Workgroup memory where a function needs each element; the accumulators are
-// stored nowhere else.
+// Fragments pass through Workgroup memory where what comes out has no matrix in the same places; the
+// accumulators are stored nowhere else.
 builtin.module attributes {schedule.target = "lavapipe"} {
-  func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>) -> tensor<8x8xf32> {
+  func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>) -> tensor<8x8xi32> {
     %z = arith.constant 0.0 : f32
     %e = tensor.empty() : tensor<8x8xf32>
+    %d = tensor.empty() : tensor<8x8xi32>
     %f = linalg.fill ins(%z : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
     %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 8>, b = staged<vector = 8>>} ins(%a, %b : tensor<8x8xf16>, tensor<8x8xf16>) outs(%f : tensor<8x8xf32>) -> tensor<8x8xf32>
-    %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%0 : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>) {
-    ^bb0(%x: f32, %o: f32):
-      %v = math.tanh %x : f32
-      linalg.yield %v : f32
-    } -> tensor<8x8xf32>
-    func.return %1 : tensor<8x8xf32>
+    %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%0 : tensor<8x8xf32>) outs(%d : tensor<8x8xi32>) {
+    ^bb0(%x: f32, %o: i32):
+      %t = math.tanh %x : f32
+      %v = arith.fptosi %t : f32 to i32
+      linalg.yield %v : i32
+    } -> tensor<8x8xi32>
+    func.return %1 : tensor<8x8xi32>
   }
 }
 // CHECK: %scratch = memref.alloc() : memref<8x8xf32, #spirv.storage_class<Workgroup>>
@@ -56,8 +58,40 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 // CHECK-NEXT: "gpu.barrier"() : () -> ()
 // CHECK: [[V:%.*]] = memref.load %scratch
 // CHECK-NEXT: [[T:%.*]] = math.tanh [[V]] : f32
-// CHECK: memref.store [[T]], %d_elements
+// CHECK-NEXT: [[I:%.*]] = arith.fptosi [[T]] : f32 to i32
+// CHECK: memref.store [[I]], %d_elements
 // CHECK-NOT: CooperativeMatrixStore
+
+// -----
+
+// A function that needs no position is computed of the components, in registers; a conversion of the whole fragment
+// follows. Here every invocation of eight has eight.
+builtin.module attributes {schedule.target = "lavapipe"} {
+  func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>) -> tensor<8x8xf16> {
+    %z = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<8x8xf32>
+    %d = tensor.empty() : tensor<8x8xf16>
+    %f = linalg.fill ins(%z : f32) outs(%e : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 8>, b = staged<vector = 8>>} ins(%a, %b : tensor<8x8xf16>, tensor<8x8xf16>) outs(%f : tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%0 : tensor<8x8xf32>) outs(%d : tensor<8x8xf16>) {
+    ^bb0(%x: f32, %o: f16):
+      %zero = arith.constant 0.0 : f32
+      %m = arith.maximumf %x, %zero : f32
+      %v = arith.truncf %m : f32 to f16
+      linalg.yield %v : f16
+    } -> tensor<8x8xf16>
+    func.return %1 : tensor<8x8xf16>
+  }
+}
+// CHECK-NOT: %scratch
+// CHECK: [[ACC:%.*]] = spirv.KHR.CooperativeMatrixMulAdd
+// CHECK: spirv.CompositeExtract %{{.*}}[0 : i32] : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
+// CHECK: spirv.CompositeExtract %{{.*}}[7 : i32] : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
+// CHECK-COUNT-8: arith.maximumf
+// CHECK-COUNT-8: spirv.CompositeInsert {{.*}} into !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
+// CHECK-NEXT: [[H:%.*]] = spirv.FConvert %{{.*}} : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc>
+// CHECK: spirv.KHR.CooperativeMatrixStore %{{.*}}, [[H]],
+// CHECK-NOT: memref.store
 
 // -----
 
