@@ -3,7 +3,7 @@
 Reads damaged and hostile modules until something breaks, and keeps what broke.
 
     python scripts/fuzz.py 200000  # that many inputs
-    python scripts/fuzz.py 200000 .corpus/*/*.spv  # damages these modules too
+    python scripts/fuzz.py 200000 a.spv b.spv  # damages these modules, not those of .corpus
     python scripts/fuzz.py --time 60 --seed 7 --jobs 2  # a minute's worth, by two processes
 
 Every input is decoded and encoded by the raw layer, at 50 microseconds. One in 20 also goes to each
@@ -43,7 +43,8 @@ from xdsl_spirv.serialization.mutation import (
 from xdsl_spirv.serialization.sampling import sample_module
 from xdsl_spirv.serialization.semantic_mutation import mutate_meaning
 
-CORPUS = Path(__file__).resolve().parents[1] / "tests" / "serialization" / "corpus"
+ROOT = Path(__file__).resolve().parents[1]
+CORPUS = ROOT / "tests" / "serialization" / "corpus"
 SLOW = 1.0
 """Seconds of processor time that no input of up to 100 kB may take in one reader."""
 
@@ -146,7 +147,9 @@ def report(outcomes: Outcomes, seconds: float) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("count", type=int, nargs="?", default=10_000)
-    parser.add_argument("seeds", type=Path, nargs="*", help="modules to damage")
+    parser.add_argument(
+        "seeds", type=Path, nargs="*", help="modules to damage; else what make_corpus.py has made"
+    )
     parser.add_argument("--time", type=float, help="stop after about this many seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
@@ -154,7 +157,8 @@ def main() -> int:
         "--share", type=int, default=SHARE, help="slower readers: 1 input of so many"
     )
     arguments = parser.parse_intermixed_args()
-    seeds = [path.read_bytes() for path in arguments.seeds]
+    paths = arguments.seeds or sorted((ROOT / ".corpus").glob("*/*.spv"))
+    seeds = [path.read_bytes() for path in paths]
     starts = range(0, arguments.count, BATCH)
     jobs = [
         (arguments.seed * 1_000_003 + k, min(BATCH, arguments.count - s))

@@ -12,10 +12,11 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
+from xdsl.dialects import test as anything
 from xdsl.dialects.builtin import i32
-from xdsl.dialects.test import TestOp
 from xdsl.ir import Block
 
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.disassembler import disassemble
@@ -194,10 +195,10 @@ def test_an_operation_takes_little_more_than_xdsl_needs():
     count = sum(row.name == "OpIAdd" for row in binary.decode(data))
 
     def chain() -> Block:
-        block = Block([TestOp.create(result_types=[i32])])
+        block = Block([anything.TestOp.create(result_types=[i32])])
         for _ in range(count):
             operands = [block.ops.last.results[0]] * 2 if block.ops.last else []
-            block.add_op(TestOp.create(operands=operands, result_types=[i32]))
+            block.add_op(anything.TestOp.create(operands=operands, result_types=[i32]))
         return block
 
     assert held(lambda: dialect(data)) < 1.25 * held(chain)
@@ -211,3 +212,15 @@ def test_groups_stand_for_no_more_than_the_limit():
     data = build([*BEGIN[:2], *notes, *groups, *doubled, *BEGIN[2:], of("OpLabel", FIRST), *END])
     assert "groups stand for more than 100000 decorations" in str(validator(data))
     assert dialect(data) is not None
+
+
+def test_a_switch_gives_no_more_values_than_the_limit():
+    """Two cases that go to one block give its phis their values twice, a hundred too often."""
+    assert "branches give more than 20000 values" in str(dialect(build(many_phis(SIZE))))
+    assert isinstance(dialect(build(many_phis(SIZE // 50))), ModuleOp)
+
+
+def test_a_finding_says_no_more_of_a_long_name_than_fits():
+    found = validate(build(errors_with_a_long_name(SIZE)), "vulkan1.3")
+    assert any("xxx...xxx" in str(finding) for finding in found)
+    assert max(len(str(finding)) for finding in found) < 2000
