@@ -164,7 +164,9 @@ def _run(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "program", metavar="DIR|MODEL.onnx", help="what `xdsl-spirv compile` wrote, or a model"
     )
-    command.add_argument("--target", help="of a model: what to compile it for (lavapipe)")
+    command.add_argument(
+        "--target", help="of a model: what to compile it for (the best device there is)"
+    )
     _dims(command)
     _limits(command)
     command.add_argument(

@@ -34,14 +34,12 @@ from xdsl_spirv.runtime.model_check import (
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.arrays import dims_of, read_array, read_inputs, write_results
+from xdsl_spirv.tools.own_target import own_target
 from xdsl_spirv.tools.running import INTERPRETER, execute
 from xdsl_spirv.tools.trace import tracing
 
 REFERENCE = "reference"
 """The device that is none: the model as it was imported, on whole arrays."""
-
-DEFAULT_TARGET = "lavapipe"
-"""What a model is compiled for where neither a target nor a device says."""
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits | None:
@@ -102,7 +100,7 @@ def compile_to(
     known = [b for b in manifest.buffers if b.kind == "temporary" and not b.is_dynamic]
     temporaries = sum(b.bytes for b in known)
     print(
-        f"compiled for {target} in {seconds:.2f} s: {len(manifest.dispatches)} dispatches "
+        f"compiled for {manifest.target} in {seconds:.2f} s: {len(manifest.dispatches)} dispatches "
         f"({', '.join(f'{count} {path}' for path, count in paths.most_common())}) of "
         f"{len(kernels)} kernels, {size:,} bytes of SPIR-V; temporaries take "
         f"{manifest.memory or 0:,} bytes at the peak, {temporaries:,} in sum"
@@ -141,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.compare_layers:
         from xdsl_spirv.tools.layerwise import compare as compare_layers
 
-        program = compile_to(model, arguments.target or DEFAULT_TARGET, limits_of(arguments))
+        program = compile_to(model, arguments.target, limits_of(arguments))
         return compare_layers(program, inputs, arguments)
     compared = is_onnx(path) and not arguments.no_compare
     tolerance = tolerance_of(model.module) if compared else None
@@ -154,7 +152,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def refuse_unknown(arguments: argparse.Namespace) -> None:
     """Raises for a device, a target or a limit that is none, before a model is imported."""
-    load(arguments.target or DEFAULT_TARGET)
     limits_of(arguments)
     kind = (arguments.device or INTERPRETER).partition(":")[0]
     if kind not in (INTERPRETER, REFERENCE, "vulkan"):
@@ -163,6 +160,8 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
             "",
             f"use one of {', '.join((*DEVICES, REFERENCE))}",
         )
+    arguments.target = arguments.target or own_target(arguments)
+    load(arguments.target)
 
 
 def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
@@ -184,7 +183,7 @@ def results_of(
         results = run_reference(model, inputs)
         print(f"run on the reference in {time.perf_counter() - start:.2f} s")
         return results
-    program = compile_to(model, arguments.target or DEFAULT_TARGET, limits_of(arguments))
+    program = compile_to(model, arguments.target, limits_of(arguments))
     start = time.perf_counter()
     results = execute(program, inputs, None, arguments)
     print(f"run in {time.perf_counter() - start:.2f} s")

@@ -100,3 +100,20 @@ def test_a_target_file_of_a_device(run: Run, tmp_path: Path):
     done = run(*COMMAND, "devices", "--device", "vulkan:4")
     assert done.returncode == 1
     assert "there is no device vulkan:4 (vulkan:0 llvmpipe" in done.stderr
+
+
+OWN_TARGET = """
+from dataclasses import replace
+from xdsl_spirv.runtime.vulkan.worker import list_devices
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.own_target import target_for
+info = list_devices().best_first()[0]
+print(target_for(info))
+print(load(target_for(replace(info, name="Some GPU", workgroup_memory_bytes=16384))).name)
+"""
+
+
+@pytest.mark.vulkan
+def test_a_model_is_compiled_for_the_device_of_this_machine(run: Run):
+    done = run("-c", OWN_TARGET)
+    assert done.stdout.splitlines() == ["lavapipe", "some-gpu"], done.stderr

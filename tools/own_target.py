@@ -1,0 +1,65 @@
+"""
+What a model is compiled for where nobody says: the best device of this machine.
+
+A target file whose measured numbers are this device's is taken, since its schedules were tried on
+it; else one is written from what the driver says. Without a device it is the target that the
+interpreter runs fastest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import datetime
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from xdsl_spirv.runtime.vulkan.describe import target_of, text_of
+from xdsl_spirv.runtime.vulkan.device import VARIABLE, parse_name
+from xdsl_spirv.runtime.vulkan.errors import VulkanError
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+from xdsl_spirv.runtime.vulkan.worker import list_devices
+from xdsl_spirv.targets import Target, load, names
+
+DEFAULT_TARGET = "lavapipe"
+
+
+def own_target(arguments: argparse.Namespace) -> str:
+    """The target for the device that a command names, or for the best one: a name or a path."""
+    name: str | None = arguments.device or os.environ.get(VARIABLE)
+    if name is not None and name.partition(":")[0] != "vulkan":
+        return DEFAULT_TARGET
+    number = None if name is None else parse_name(name)
+    try:
+        offered = list_devices().best_first()
+    except VulkanError:
+        return DEFAULT_TARGET
+    found = next((d for d in offered if number is None or d.index == number), None)
+    return DEFAULT_TARGET if found is None else target_for(found)
+
+
+def target_for(info: DeviceInfo) -> str:
+    """The target of a device: that of its kind, or a file made for it."""
+    folder = tempfile.mkdtemp(prefix="xdsl-spirv-target-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "device.json")
+    path.write_text(text_of(target_of(info, datetime.date.today().isoformat())))
+    described = load(str(path))
+    for name in names():
+        known = load(name)
+        if known.provenance["kind"] == "measured" and _is_same(known, described):
+            return name
+    return str(path)
+
+
+def _is_same(known: Target, described: Target) -> bool:
+    """Whether a target's numbers are a device's, as far as drivers state them."""
+    return (
+        known.subgroup_size == described.subgroup_size
+        and known.max_invocations == described.max_invocations
+        and known.workgroup_memory_bytes == described.workgroup_memory_bytes
+        and set(known.cooperative_matrix) <= set(described.cooperative_matrix)
+        and known.features <= described.features
+    )
