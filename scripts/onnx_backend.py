@@ -154,10 +154,15 @@ def progress(what: str, done: int, total: int) -> None:
 
 
 def serve(connection: Connection, folder: Path, target: str) -> None:
-    """A process that runs cases by name until there are no more."""
+    """A process that runs cases by name as long as its parent lives."""
     np.seterr(all="ignore")
-    while (name := connection.recv()) is not None:
-        connection.send(outcome(folder / name, target))
+    parent = os.getppid()
+    while True:
+        # Its siblings hold copies of the pipe, so that the parent's death does not close it.
+        while not connection.poll(5):
+            if os.getppid() != parent:
+                return
+        connection.send(outcome(folder / connection.recv(), target))
 
 
 class Runner:

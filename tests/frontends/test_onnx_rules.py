@@ -1,0 +1,147 @@
+"""What rules write computes what the operator does, as onnx's own evaluator has it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.frontends.onnx_narrow import FLOATS, INTEGERS, carry_as_bytes
+from xdsl_spirv.frontends.onnx_rules import RULES, decompose
+
+GENERATOR = np.random.default_rng(3)
+HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+
+
+def evaluated(model: Any, inputs: dict[str, Any]) -> list[Any]:
+    with np.errstate(all="ignore"):
+        return import_module("onnx.reference").ReferenceEvaluator(model).run(None, inputs)
+
+
+def cast(onnx: Any, source: str, target: str, count: int, **attributes: Any) -> Any:
+    types = onnx.TensorProto
+    node = onnx.helper.make_node(
+        "Cast", ["x"], ["y"], name="c", to=getattr(types, target), **attributes
+    )
+    values = [
+        onnx.helper.make_tensor_value_info(name, getattr(types, kind), [count])
+        for name, kind in (("x", source), ("y", target))
+    ]
+    graph = onnx.helper.make_graph([node], "g", values[:1], values[1:])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 25)])
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("saturate", [1, 0])
+def test_every_half_to_a_float_of_few_bits(onnx: Any, kind: str, saturate: int):
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, kind))
+    with np.errstate(all="ignore"):
+        truth = onnx.numpy_helper.saturate_cast(HALVES, dtype) if saturate else HALVES.astype(dtype)
+    if kind == "FLOAT4E2M1" and not saturate:
+        pytest.skip("it has nothing to give but its largest number")
+    model = carry_as_bytes(cast(onnx, "FLOAT16", kind, len(HALVES), saturate=saturate))
+    (codes,) = evaluated(model, {"x": HALVES})
+    assert codes.dtype == np.uint8
+    found = codes.view(dtype).astype(np.float32)
+    known = ~np.isnan(HALVES.astype(np.float32))
+    assert np.array_equal(found[known], truth.astype(np.float32)[known], equal_nan=True)
+    if kind != "FLOAT4E2M1":
+        assert np.isnan(found[~known]).all()
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, "FLOAT8E8M0", *INTEGERS])
+def test_every_code_to_a_number(onnx: Any, kind: str):
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, kind))
+    bits = INTEGERS.get(kind) or (FLOATS[kind][0] + 1 if kind in FLOATS else 8)
+    codes = np.arange(1 << bits, dtype=np.uint8)
+    model = carry_as_bytes(cast(onnx, kind, "FLOAT", len(codes)))
+    (found,) = evaluated(model, {"x": codes})
+    assert np.array_equal(found, codes.view(dtype).astype(np.float32), equal_nan=True)
+
+
+def test_arithmetic_in_few_bits_is_refused_by_its_node(onnx: Any):
+    value = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT8E4M3FN, [3])
+        for name in "xy"
+    ]
+    node = onnx.helper.make_node("Relu", ["x"], ["y"], name="the/relu")
+    graph = onnx.helper.make_graph([node], "g", value[:1], value[1:])
+    with pytest.raises(ValueError, match=r"the/relu.*float8e4m3fn"):
+        carry_as_bytes(onnx.helper.make_model(graph))
+
+
+def normal(*shape: int) -> Any:
+    return GENERATOR.standard_normal(shape).astype(np.float32)
+
+
+def integers(*values: Any) -> Any:
+    return np.array(values, np.int64)
+
+
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[Any]]] = {
+    "cumsum": ("CumSum", {"x": normal(3, 4, 2)}, {"exclusive": 1, "reverse": 1}, [np.array(1)]),
+    "top_k": ("TopK", {"x": normal(3, 7, 2)}, {"axis": 1, "largest": 0}, [integers(3)]),
+    "one_hot": (
+        "OneHot",
+        {"x": integers(0, -1, 9, 3)},
+        {"axis": 0},
+        [np.array(4), np.array([2.0, 5.0], np.float32)],
+    ),
+    "reverse": (
+        "ReverseSequence",
+        {"x": normal(4, 3, 2)},
+        {"time_axis": 0, "batch_axis": 1},
+        [integers(1, 4, 2)],
+    ),
+    "scatter": (
+        "ScatterElements",
+        {"x": normal(4, 3)},
+        {"axis": 0, "reduction": "max"},
+        [np.array([[0, -1, 2], [1, 2, 2]]), normal(2, 3)],
+    ),
+    "scatter_nd": (
+        "ScatterND",
+        {"x": normal(4, 3)},
+        {"reduction": "add"},
+        [np.array([[1], [3], [1]]), normal(3, 3)],
+    ),
+    "conv_transpose": (
+        "ConvTranspose",
+        {"x": normal(1, 4, 5, 5)},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        [normal(4, 3, 3, 3), normal(3)],
+    ),
+    "unique": ("Unique", {"x": np.float32([2, 1, 1, 3, 4, 3])}, {"sorted": 1}, []),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rule_keeps_the_meaning(onnx: Any, name: str):
+    kind, inputs, attributes, constants = CASES[name]
+    outputs = {"TopK": 2, "Unique": 4}.get(kind, 1)
+    names = [f"y{i}" for i in range(outputs)]
+    given = [*inputs, *(f"c{i}" for i in range(len(constants)))]
+    node = onnx.helper.make_node(kind, given, names, name="n", **attributes)
+    tensors = [onnx.numpy_helper.from_array(a, f"c{i}") for i, a in enumerate(constants)]
+
+    def values(arrays: dict[str, Any]) -> list[Any]:
+        of = onnx.helper.np_dtype_to_tensor_dtype
+        return [
+            onnx.helper.make_tensor_value_info(n, of(a.dtype), a.shape) for n, a in arrays.items()
+        ]
+
+    def made(results: list[Any]) -> Any:
+        graph = onnx.helper.make_graph([node], "g", values(inputs), results, tensors)
+        return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+
+    empty = [onnx.helper.make_empty_tensor_value_info(n) for n in names]
+    truth = evaluated(made(empty), inputs)
+    model = made(values(dict(zip(names, truth, strict=True))))
+    assert decompose(model)
+    assert kind not in {n.op_type for n in model.graph.node} or kind == "ConvTranspose"
+    assert kind in RULES
+    for found, expected in zip(evaluated(model, inputs), truth, strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
