@@ -15,6 +15,7 @@ from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.pack_operands import PackOperandsPass
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.passes.graph.scalars_into_loops import ScalarsIntoLoopsPass
+from xdsl_spirv.passes.graph.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.kernel.attention_to_cooperative_matrix import (
     AttentionToCooperativeMatrixPass,
 )
@@ -42,6 +43,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
         ScalarsIntoLoopsPass(),
         LinalgToContractionPass(),
         FormAttentionPass(target=target),
+        SplitReductionsPass(target=target),
         FormDispatchesPass(),
         AssignSchedulePass(target),
         PackOperandsPass(),

@@ -202,8 +202,14 @@ def decide(contraction: Contraction, target: Target) -> ContractionAttr | Window
 
 
 def choose(contraction: Contraction, target: Target) -> ContractionAttr:
+    """The schedule that `cheapest` finds; raises `ScheduleDoesNotFit` where none fits."""
+    return cheapest(contraction, target)[1]
+
+
+def cheapest(contraction: Contraction, target: Target) -> tuple[float, ContractionAttr]:
     """
-    The cheapest of the target's tiles, with the first instruction in its list that fits any.
+    The cheapest of the target's tiles, with the first instruction in its list that fits any, after
+    the seconds that it is likely to take.
 
     Where the target lists no cooperative matrix of these types, invocations compute by themselves:
     8-bit integers by packed dot products where it has them, all else by multiply-adds.
@@ -236,7 +242,7 @@ def choose(contraction: Contraction, target: Target) -> ContractionAttr:
                 fitting += 1
         if best is not None:
             note(op, path, f"the cheapest of {fitting} tiles by estimate", taken=True)
-            return best[1]
+            return best
         note(op, path, _reason(problems, target))
     if excluded:
         raise ScheduleDoesNotFit(f"no path is left for it where {', '.join(excluded)} is barred")

@@ -33,6 +33,7 @@ PASSES: dict[str, str] = {
         "passes.kernel.attention_to_cooperative_matrix:AttentionToCooperativeMatrixPass"
     ),
     "form-attention": "passes.graph.form_attention:FormAttentionPass",
+    "split-reductions": "passes.graph.split_reductions:SplitReductionsPass",
     "scalars-into-loops": "passes.graph.scalars_into_loops:ScalarsIntoLoopsPass",
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
     "form-dispatches": "passes.graph.form_dispatches:FormDispatchesPass",

@@ -1,0 +1,311 @@
+"""
+Contractions over many products of few results, cut along K into parts that run side by side.
+
+    %r = contraction %a[m, k], %b[k, n]     %p = contraction %a[m, s, k'], %b[s, k', n] -> [s, m, n]
+                                      ->    %r = sum of %p over s
+
+The parts are a batch like any other, the operands are read where they lie (`tensor.expand_shape`),
+and what followed the contraction follows the sum. A result of 64 x 64 is one workgroup, which a
+device of a hundred units computes on one of them; in 16 parts it keeps 16 busy, for the traffic of
+the sums. Whether that pays is estimated as schedules are (see `cost`).
+
+Sums of floats are taken in another order, as any schedule may; partial ones are kept in the
+result's type, so only binary32 and integers are cut, and only where the sum begins at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    Float32Type,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
+from xdsl_spirv.passes.constants import is_zero
+from xdsl_spirv.passes.schedule.assign_schedule import cheapest
+from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    shape_of,
+)
+from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.target import TARGET, load_target
+from xdsl_spirv.passes.schedule.tuned import lookup
+from xdsl_spirv.passes.sizes import ceil_div
+from xdsl_spirv.targets import DEFAULT_COPY, Target
+
+PARTS = (2, 4, 8, 16)
+"""Into how many parts K may be cut: few enough that an invocation sums them by itself."""
+
+LEAST_DEPTH = 256
+"""Products of a part: with fewer a kernel is all beginning and end."""
+
+USUAL_TILE = 64
+"""Rows and columns of a workgroup's tile: results of more of them than units are left alone."""
+
+WORTHWHILE = 0.8
+"""The share of the time, by estimate, that cutting must come down to."""
+
+
+@dataclass(frozen=True)
+class SplitReductionsPass(ModulePass):
+    """
+    Cuts contractions along K where workgroups are too few for the device.
+
+    `target` is a device's name or target file; without it the module's. `parts` cuts every
+    contraction that can be cut into so many parts, whatever the estimate.
+    """
+
+    name = "split-reductions"
+
+    target: str = ""
+
+    parts: int = 0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        known = op.attributes.get(TARGET)
+        name = self.target or (known.data if isinstance(known, StringAttr) else "")
+        target = load_target(name, op, self.name) if name else None
+        for function in op.ops:
+            if isinstance(function, FuncOp) and not function.is_declaration:
+                for each in list(function.body.block.ops):
+                    if isinstance(each, linalg.ops.GenericOp):
+                        self._split(each, target)
+
+    def _split(self, op: linalg.ops.GenericOp, target: Target | None) -> None:
+        cut = _cut_of(op)
+        if cut is None:
+            return
+        if self.parts:
+            parts = self.parts if cut.divides(self.parts) else 1
+        else:
+            parts = _best(cut, target) if target is not None else 1
+        if parts > 1:
+            _replace(cut, parts)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A contraction, and the loop of K that may be cut in parts."""
+
+    op: linalg.ops.GenericOp
+    contraction: Contraction
+    loop: int
+    """In the order of the operation's own loops."""
+    size: int
+
+    def divides(self, parts: int) -> bool:
+        return self.size % parts == 0 and self.size > parts
+
+
+def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
+    """What can be cut; None for what is no such contraction."""
+    if SCHEDULE in op.attributes or not _sums_from_zero(op):
+        return None
+    try:
+        contraction = contraction_of(op)
+    except NotAContraction:
+        return None
+    if contraction.is_dynamic or not all(map(_is_plain, op.inputs)):
+        return None
+    loops = [
+        (size, loop) for loop, size in _reduced(op) if all(_walks(op, i, loop) for i in (0, 1))
+    ]
+    if not loops:
+        return None
+    size, loop = max(loops)
+    return _Cut(op, contraction, loop, size)
+
+
+def _sums_from_zero(op: linalg.ops.GenericOp) -> bool:
+    """Whether the result begins at 0 and has a type whose sums may be kept in parts."""
+    if len(op.outputs) != 1 or not isinstance(op.outputs[0].type, TensorType):
+        return False
+    element = op.outputs[0].type.element_type
+    if not isinstance(element, Float32Type | IntegerType):
+        return False
+    init = op.outputs[0].owner
+    return isinstance(init, linalg.ops.FillOp) and is_zero(init.inputs[0])
+
+
+def _is_plain(value: SSAValue) -> bool:
+    """Whether an operand is in memory anyhow: nothing that would be computed as it is read."""
+    owner = value.owner
+    return isinstance(value, BlockArgument) or isinstance(
+        owner, arith.ConstantOp | tensor.ExpandShapeOp | tensor.CollapseShapeOp
+    )
+
+
+def _reduced(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
+    """The loops that are summed over, with their sizes."""
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    for loop, kind in enumerate(op.iterator_types):
+        if kind == IteratorTypeAttr.reduction():
+            for value, map in zip(op.operands, maps, strict=True):
+                if (dim := _dimension(map, loop)) is not None:
+                    yield loop, shape_of(value)[dim]
+                    break
+
+
+def _dimension(map: AffineMap, loop: int) -> int | None:
+    """The dimension that this loop walks alone."""
+    for dim, expression in enumerate(map.results):
+        if isinstance(expression, AffineDimExpr) and expression.position == loop:
+            return dim
+    return None
+
+
+def _walks(op: linalg.ops.GenericOp, operand: int, loop: int) -> bool:
+    """Whether an operand uses the loop in one dimension only, and there alone."""
+    map = op.get_indexing_maps().data[operand].data
+    dim = _dimension(map, loop)
+    others = [e for at, e in enumerate(map.results) if at != dim]
+    return dim is not None and not any(_uses(e, loop) for e in others)
+
+
+def _uses(expression: object, loop: int) -> bool:
+    dfs = getattr(expression, "dfs", None)
+    return dfs is not None and any(
+        isinstance(e, AffineDimExpr) and e.position == loop for e in dfs()
+    )
+
+
+def _best(cut: _Cut, target: Target) -> int:
+    """The number of parts with the least estimated time; 1 where cutting is not worthwhile."""
+    made = cut.contraction
+    tiles = ceil_div(made.m, USUAL_TILE) * ceil_div(made.n, USUAL_TILE) * made.batch
+    least = made.k // LEAST_DEPTH
+    if target.copy_bytes_per_second == DEFAULT_COPY or tiles >= target.compute_units or least < 2:
+        return 1
+    if lookup(made, target) is not None:
+        return 1
+    try:
+        whole, _ = cheapest(made, target)
+    except (ScheduleDoesNotFit, NotAContraction):
+        return 1
+    best = whole * WORTHWHILE, 1
+    results = prod(shape_of(cut.op.outputs[0]))
+    for parts in PARTS:
+        if parts > least or not cut.divides(parts):
+            continue
+        trial = _parts_of(cut, parts)
+        try:
+            seconds, _ = cheapest(contraction_of(trial[-2]), target)  # pyright: ignore[reportArgumentType]
+        except (ScheduleDoesNotFit, NotAContraction):
+            continue
+        finally:
+            for op in reversed(trial):
+                op.drop_all_references()
+        size = bit_width(made.element_types[2]) // 8
+        traffic = (parts + 1) * results * size / target.copy_bytes_per_second
+        best = min(best, (seconds + PACKING_SECONDS + traffic, parts))
+    return best[1]
+
+
+def _replace(cut: _Cut, parts: int) -> None:
+    ops = _parts_of(cut, parts)
+    for op in ops:
+        op.location = cut.op.location
+    Rewriter.insert_op(ops, InsertPoint.before(cut.op))
+    Rewriter.replace_op(cut.op, [], ops[-1].results)
+
+
+def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
+    """The operations that take the contraction's place: the last two multiply, and sum up."""
+    op, loop = cut.op, cut.loop
+    count = len(op.iterator_types)
+    # The new loop, over the parts, comes first; the others keep their order.
+    shifted = [AffineDimExpr(d + 1) for d in range(count)]
+    ops: list[Operation] = []
+    operands: list[SSAValue] = []
+    maps: list[AffineMap] = []
+    for value, attribute in zip(op.inputs, op.get_indexing_maps(), strict=False):
+        dim = _dimension(attribute.data, loop)
+        assert dim is not None
+        expanded = _expanded(value, dim, parts)
+        ops.append(expanded)
+        operands.append(expanded.result)
+        moved = attribute.data.replace_dims_and_symbols(shifted, [], count + 1, 0)
+        results = (*moved.results[:dim], AffineDimExpr(0), *moved.results[dim:])
+        maps.append(AffineMap(count + 1, 0, results))
+    out = op.get_indexing_maps().data[-1].data.replace_dims_and_symbols(shifted, [], count + 1, 0)
+    maps.append(AffineMap(count + 1, 0, (AffineDimExpr(0), *out.results)))
+    final = op.outputs[0].type
+    assert isinstance(final, TensorType)
+    partial = TensorType(final.element_type, [parts, *final.get_shape()])
+    fill = op.outputs[0].owner
+    assert isinstance(fill, linalg.ops.FillOp)
+    empty = tensor.EmptyOp([], partial)
+    zeros = linalg.ops.FillOp([fill.inputs[0]], [empty.tensor], [partial])
+    product = linalg.ops.GenericOp(
+        operands,
+        [zeros.results[0]],
+        op.body.clone(),
+        ArrayAttr(map(AffineMapAttr, maps)),
+        ArrayAttr([IteratorTypeAttr.parallel(), *op.iterator_types]),
+        [partial],
+    )
+    return [*ops, empty, zeros, product, _sum_of(product.results[0], op.outputs[0], final)]
+
+
+def _expanded(value: SSAValue, dim: int, parts: int) -> tensor.ExpandShapeOp:
+    """The value with one dimension as `parts` of equal size."""
+    type = value.type
+    assert isinstance(type, TensorType)
+    shape = list(type.get_shape())
+    shape[dim : dim + 1] = [parts, shape[dim] // parts]
+    groups = [[at] for at in range(dim)]
+    groups += [[dim, dim + 1]] + [[at + 1] for at in range(dim + 1, len(type.get_shape()))]
+    return tensor.ExpandShapeOp(
+        value,
+        [],
+        ArrayAttr(ArrayAttr(IntegerAttr(at, i64) for at in group) for group in groups),
+        shape,
+        TensorType(type.element_type, shape),
+    )
+
+
+def _sum_of(parts: SSAValue, init: SSAValue, type: TensorType[Attribute]) -> linalg.ops.GenericOp:
+    """The sum over the first dimension, which begins at `init`'s zeros."""
+    rank = len(type.get_shape())
+    element = type.element_type
+    block = Block(arg_types=[element, element])
+    kind = arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp
+    total = kind(block.args[1], block.args[0])
+    block.add_ops([total, linalg.ops.YieldOp(total.results[0])])
+    # The parts are summed in the innermost loop.
+    results = tuple(AffineDimExpr(d) for d in range(rank))
+    maps = (
+        AffineMap(rank + 1, 0, (AffineDimExpr(rank), *results)),
+        AffineMap(rank + 1, 0, results),
+    )
+    kinds = [IteratorTypeAttr.parallel()] * rank + [IteratorTypeAttr.reduction()]
+    return linalg.ops.GenericOp(
+        [parts],
+        [init],
+        Region(block),
+        ArrayAttr(map(AffineMapAttr, maps)),
+        ArrayAttr(kinds),
+        [type],
+    )

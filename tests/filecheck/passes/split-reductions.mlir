@@ -1,0 +1,62 @@
+// RUN: xdsl-opt %s -p 'split-reductions{target=nvidia-h200}' --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p 'split-reductions{target=lavapipe}' --split-input-file | filecheck %s --check-prefix=WHOLE
+// RUN: xdsl-opt %s -p 'split-reductions{parts=4}' --split-input-file | filecheck %s --check-prefix=FOUR
+
+// WHOLE-NOT: tensor.expand_shape
+
+// Few results of many products: parts side by side, and their sum.
+
+// CHECK-LABEL: @deep
+// CHECK:       [[A:%.*]] = tensor.expand_shape %a {{.*}} : tensor<128x16384xf16> into tensor<128x16x1024xf16>
+// CHECK-NEXT:  [[B:%.*]] = tensor.expand_shape %b {{.*}} : tensor<16384x64xf16> into tensor<16x1024x64xf16>
+// CHECK:       [[P:%.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d1, d0, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d3, d2)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins([[A]], [[B]]
+// CHECK:       linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins([[P]] : tensor<16x128x64xf32>) outs(%init
+// FOUR-LABEL:  @deep
+// FOUR:        tensor<128x16384xf16> into tensor<128x4x4096xf16>
+func.func @deep(%a: tensor<128x16384xf16>, %b: tensor<16384x64xf16>) -> tensor<128x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<128x64xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<128x64xf32>) -> tensor<128x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<128x16384xf16>, tensor<16384x64xf16>) outs(%init : tensor<128x64xf32>) {
+  ^bb0(%x: f16, %y: f16, %s: f32):
+    %u = arith.extf %x : f16 to f32
+    %v = arith.extf %y : f16 to f32
+    %p = arith.mulf %u, %v : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<128x64xf32>
+  func.return %r : tensor<128x64xf32>
+}
+
+// -----
+
+// Not cut: sums that begin elsewhere, sums in binary16, a depth that four parts do not divide.
+
+// FOUR-LABEL: @begun
+// FOUR-NOT:   tensor.expand_shape
+func.func @begun(%a: tensor<8x64xf32>, %b: tensor<64x8xf32>, %c: tensor<8x8xf32>, %d: tensor<8x64xf16>, %e: tensor<64x8xf16>, %f: tensor<8x63xf32>, %g: tensor<63x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf16>, tensor<8x8xf32>) {
+  %r = linalg.matmul ins(%a, %b : tensor<8x64xf32>, tensor<64x8xf32>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %q, %p = func.call @others(%d, %e, %f, %g) : (tensor<8x64xf16>, tensor<64x8xf16>, tensor<8x63xf32>, tensor<63x8xf32>) -> (tensor<8x8xf16>, tensor<8x8xf32>)
+  func.return %r, %q, %p : tensor<8x8xf32>, tensor<8x8xf16>, tensor<8x8xf32>
+}
+func.func private @others(%d: tensor<8x64xf16>, %e: tensor<64x8xf16>, %f: tensor<8x63xf32>, %g: tensor<63x8xf32>) -> (tensor<8x8xf16>, tensor<8x8xf32>) {
+  %half = arith.constant 0.0 : f16
+  %zero = arith.constant 0.0 : f32
+  %0 = tensor.empty() : tensor<8x8xf16>
+  %1 = linalg.fill ins(%half : f16) outs(%0 : tensor<8x8xf16>) -> tensor<8x8xf16>
+  %2 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%d, %e : tensor<8x64xf16>, tensor<64x8xf16>) outs(%1 : tensor<8x8xf16>) {
+  ^bb0(%x: f16, %y: f16, %s: f16):
+    %p = arith.mulf %x, %y : f16
+    %t = arith.addf %s, %p : f16
+    linalg.yield %t : f16
+  } -> tensor<8x8xf16>
+  %3 = tensor.empty() : tensor<8x8xf32>
+  %4 = linalg.fill ins(%zero : f32) outs(%3 : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %5 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%f, %g : tensor<8x63xf32>, tensor<63x8xf32>) outs(%4 : tensor<8x8xf32>) {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %p = arith.mulf %x, %y : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<8x8xf32>
+  func.return %2, %5 : tensor<8x8xf16>, tensor<8x8xf32>
+}
