@@ -180,6 +180,9 @@ CASES: dict[str, tuple[str, str, str]] = {
     "linalg-quantized-to-contraction": (QUANTIZED, "", "linalg-quantized-to-contraction"),
     "scalars-into-loops": (SCALARS, "", "scalars-into-loops"),
     "linalg-to-contraction": (matmul("f16", "f32"), "", "linalg-to-contraction"),
+    "split-reductions": (
+        matmul("f16", "f32"), "linalg-to-contraction", "split-reductions{parts=4}"
+    ),
     "form-dispatches": (matmul("f16", "f32"), "linalg-to-contraction", "form-dispatches"),
     "assign-schedule": (
         matmul("f16", "f32"), "linalg-to-contraction,form-dispatches", LAVAPIPE
