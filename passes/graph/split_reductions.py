@@ -70,18 +70,15 @@ WORTHWHILE = 0.8
 
 @dataclass(frozen=True)
 class SplitReductionsPass(ModulePass):
-    """
-    Cuts contractions along K where workgroups are too few for the device.
-
-    `target` is a device's name or target file; without it the module's. `parts` cuts every
-    contraction that can be cut into so many parts, whatever the estimate.
-    """
+    """Cuts contractions along K where workgroups are too few for the device."""
 
     name = "split-reductions"
 
     target: str = ""
+    """A device's name or target file; without it the module's, or none: nothing is cut."""
 
     parts: int = 0
+    """Cuts every contraction that can be cut into so many parts, whatever the estimate."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)

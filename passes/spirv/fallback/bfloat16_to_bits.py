@@ -70,12 +70,7 @@ MOVES = frozenset(
 
 @dataclass(frozen=True)
 class BFloat16ToBitsPass(ModulePass):
-    """
-    bfloat16 becomes 16-bit integers, its conversions and dot products operations on f32.
-
-    `rounding` is nearest-even or toward-zero; `as_needed` leaves modules alone whose target has
-    the type.
-    """
+    """bfloat16 becomes 16-bit integers, its conversions and dot products operations on f32."""
 
     name = NAME
 
@@ -83,6 +78,7 @@ class BFloat16ToBitsPass(ModulePass):
     """nearest-even or toward-zero."""
 
     as_needed: bool = False
+    """Modules are left alone whose target has the type."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.rounding not in ROUNDINGS:
