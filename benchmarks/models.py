@@ -154,7 +154,7 @@ def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str,
         return run(program, inputs), {"run_s": round(time.perf_counter() - start, 2)}
     from xdsl_spirv.runtime.vulkan.worker import open_isolated
 
-    with open_isolated(device) as opened:
+    with open_isolated(device, timeout=TIMEOUT) as opened:
         results = opened.execute(program, inputs)
         first = time.perf_counter() - start
         seconds: list[float] = []
