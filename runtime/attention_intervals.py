@@ -2,8 +2,8 @@
 Where the results of an attention may lie: docs/numerics.md's bound, element by element.
 
 It holds for the formula computed in one piece, with powers rounded before they are divided by their
-sum, and for the separate operations of the source, which round scores and probabilities to the
-type of queries at worst.
+sum, and for the separate operations of the source, which round probabilities to the type of
+queries, and scores too where the operation says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ U = 2.0**-23
 """The largest relative error of an operation on f32, truncation included."""
 
 SCORE_ROUNDINGS = 4
-"""Of a score to the type of queries: product, scale, mask, and the difference to the maximum."""
+"""Of a score where it is narrow: product, scale, mask, and the difference to the maximum."""
 
 TILE = 8
 """The fewest keys between two changes of a row's maximum."""
@@ -40,7 +40,7 @@ def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DTy
     u, subnormal = _info(narrow)
     with np.errstate(all="ignore"):
         scores = scores_of(op, middle)
-        off = _score_errors(op, middle, radius, scores, u)
+        off = _score_errors(op, middle, radius, scores, u if op.narrow is not None else U)
         p = softmax(op, scores)
         dp = _probability_errors(scores, off, p) + u * p + 2 * subnormal
         dp = np.where(p == 0, np.where(np.isneginf(scores), 0.0, dp), dp)

@@ -192,8 +192,9 @@ class AttentionOp(IRDLOperation):
     with n > m + c are -inf. The softmax of a row of which every score is -inf is NaN, as the
     formula has it; with `nan_to_zero` every p that is NaN is 0.
 
-    Scores and softmax are f32 at least; p is rounded to v's element type before it multiplies. On
-    memrefs there is no result.
+    Scores and softmax are f32 at least; p is rounded to v's element type before it multiplies.
+    `narrow` says that the source rounds scores to that type too, which nobody has to do, but which
+    decides how far results may lie from the formula. On memrefs there is no result.
     """
 
     name = "schedule.attention"
@@ -207,13 +208,14 @@ class AttentionOp(IRDLOperation):
     scale = prop_def(FloatAttr[Float32Type])
     causal = opt_prop_def(IntegerAttr.constr(type=i64))
     nan_to_zero = opt_prop_def(UnitAttr)
+    narrow = opt_prop_def(UnitAttr)
     result = opt_result_def(TensorType)
 
     assembly_format = (
         "$query `,` $key `,` $value (`mask` $mask^)? `into` $out `loops` `=` $loops `maps` `=` "
         "$maps `scale` `=` $scale (`causal` `=` $causal^)? (`nan_to_zero` $nan_to_zero^)? "
-        "attr-dict `:` type($query) `,` type($key) `,` type($value) (`,` type($mask)^)? `into` "
-        "type($out) (`->` type($result)^)?"
+        "(`narrow` $narrow^)? attr-dict `:` type($query) `,` type($key) `,` type($value) "
+        "(`,` type($mask)^)? `into` type($out) (`->` type($result)^)?"
     )
 
     def __init__(
@@ -225,6 +227,7 @@ class AttentionOp(IRDLOperation):
         scale: float,
         causal: int | None = None,
         nan_to_zero: bool = False,
+        narrow: bool = False,
     ):
         """`operands` are the queries, keys, values and the mask."""
         query, key, value, mask = operands
@@ -237,6 +240,7 @@ class AttentionOp(IRDLOperation):
                 "scale": FloatAttr(scale, Float32Type()),
                 "causal": None if causal is None else IntegerAttr(causal, i64),
                 "nan_to_zero": UnitAttr() if nan_to_zero else None,
+                "narrow": UnitAttr() if narrow else None,
             },
             result_types=[[out.type] if tensor else []],
         )

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
@@ -139,6 +139,7 @@ class Attention:
     scale: float
     causal: int | None
     nan_to_zero: bool
+    narrow: bool
 
     @property
     def operands(self) -> list[Operand]:
@@ -175,7 +176,7 @@ class _Match:
         self.scale, self.causal, self.mask = 1.0, None, None
         scores = self._scores(_softmax(node))
         q, k = self._first(scores)
-        self._check_users(scores)
+        narrow = _is_narrow(self._between(scores))
         return Attention(
             q,
             k,
@@ -186,6 +187,7 @@ class _Match:
             self.scale,
             self.causal,
             nan_to_zero,
+            narrow,
         )
 
     def _scores(self, node: Node) -> Node:
@@ -268,8 +270,12 @@ class _Match:
             raise NotTraced("scores are no product of queries and keys")
         return q, k
 
-    def _check_users(self, scores: Node) -> None:
-        """Nobody else may need the scores, or anything up to the probabilities."""
+    def _between(self, scores: Node) -> set[Operation]:
+        """
+        What computes probabilities from scores.
+
+        Nobody else may need the scores, or anything up to the probabilities.
+        """
         block = self.last.op.parent_block()
         assert block is not None
         assert scores.value is not None
@@ -283,6 +289,7 @@ class _Match:
                     raise NotTraced("somebody else reads the scores")
                 seen.add(user)
                 waiting += user.results
+        return seen
 
     def _result(self) -> Operand:
         """The last tensor that only casts and moves the result."""
@@ -305,6 +312,36 @@ class _Match:
             narrow |= casts
             value, place = user.results[0], through(write, loops_at(read, place))
         return value, place
+
+
+def _is_narrow(ops: set[Operation]) -> bool:
+    """Whether anything up to the division by the sum, the last there is, is f16 or bf16."""
+    divide = [op for op in ops if any(isinstance(each, arith.DivfOp) for each in op.walk())]
+    after = {op: _followers(op, ops) for op in divide}
+    last = next(op for op in divide if not after[op].intersection(divide))
+    return any(
+        isinstance(_element_of(value), Float16Type | BFloat16Type)
+        for op in ops - after[last]
+        for each in op.walk()
+        for value in each.results
+        if op is not last or isinstance(each, arith.DivfOp)
+    )
+
+
+def _element_of(value: SSAValue) -> Attribute:
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+
+
+def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
+    """Those of the operations that need one."""
+    found: set[Operation] = set()
+    waiting = [op]
+    while waiting:
+        for value in waiting.pop().results:
+            new = {use.operation for use in value.uses} & ops - found
+            found |= new
+            waiting += new
+    return found
 
 
 def _casts(op: Operation) -> bool | None:
@@ -550,6 +587,7 @@ def _replace(found: Attention, block: Block, target: Target | None) -> None:
         found.scale,
         found.causal,
         found.nan_to_zero,
+        found.narrow,
     )
     assert attention.result is not None
     if target is not None:

@@ -403,6 +403,9 @@ def _candidates(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionPlan]:
     subgroups_of, strips_of, counts = SUBGROUPS, STRIPS, KEY_FRAGMENTS
+    if op.offset is not None:
+        # Less is wasted at the mask's edge, and registers are left for what is computed there.
+        strips_of, counts = (1,), (4, 2, 1)
     if _parallel(target) == 1:
         # A driver for a processor: long code takes it seconds to compile, and lavapipe takes a
         # subgroup's barrier for the workgroup's.
@@ -417,7 +420,8 @@ def _candidates(
 def _cost(made: AttentionPlan) -> float:
     rounds = ceil_div(made.grid[0] * made.op.batch, made.target.compute_units)
     waits = max(1.0, made.schedule.subgroups.data / _parallel(made.target))
-    spills = SPILLS if made.registers > REGISTERS and _parallel(made.target) > 1 else 1.0
+    spilled = made.registers > REGISTERS and _parallel(made.target) > 1
+    spills = SPILLS * made.registers / REGISTERS if spilled else 1.0
     return rounds * waits * spills * (TWO_STRIPS if made.schedule.strips > 1 else 1.0)
 
 

@@ -155,6 +155,7 @@ def test_one_operation_is_left(mask: str, softmax: str):
     assert (op.mask is not None) == (mask in ("keys", "scores"))
     assert op.extents == (20, 21, 10, 9)
     assert op.scale.value.data == workload.scale
+    assert (op.narrow is not None) == (softmax == "f16")
     kinds = {each.name.split(".")[0] for each in module.walk()}
     assert kinds == {"builtin", "func", "schedule", "tensor"}
 
