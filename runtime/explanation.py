@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xdsl_spirv.frontends.model import Node
+from xdsl_spirv.runtime.expressions import Number
 from xdsl_spirv.runtime.layers import Layer
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.roofline import roofline
@@ -47,7 +48,8 @@ class ExplainedLayer:
 
     dispatch: int
     kernel: str
-    grid: tuple[int, ...]
+    grid: tuple[Number, ...]
+    """Workgroups; where a size is known only at run time, what it is computed from."""
     workgroup_size: tuple[int, ...]
     once: bool
     layer: Layer
@@ -130,7 +132,7 @@ def explanation_of(
                 None if measured is None else measured[number],
             )
         )
-    temporaries = [b for b in manifest.buffers if b.kind == "temporary"]
+    temporaries = [b for b in manifest.buffers if b.kind == "temporary" and b.offset is not None]
     return Explanation(
         SCHEMA,
         VERSION,

@@ -180,6 +180,8 @@ def _operations(op: Operation, contraction: Contraction | None) -> int | None:
     if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
         return 0
     if contraction is not None and op is contraction.op:
+        if contraction.is_dynamic:
+            return None
         return 2 * contraction.batch * contraction.m * contraction.n * contraction.k
     shapes = [v.type.get_shape() for v in op.operands if isinstance(v.type, TensorType)]
     maps = [each.data for each in op.get_indexing_maps()]

@@ -31,6 +31,19 @@ func.func @main(%A: tensor<40x64xf16>, %B: tensor<64x48xf16>, %C: tensor<48x16xf
 }
 """
 
+DYNAMIC = """
+func.func @main(%A: tensor<?x64xf32>, %B: tensor<64x48xf32>) -> tensor<?x48xf32> {
+  %zero = arith.constant 0.0 : f32
+  %first = arith.constant 0 : index
+  %rows = tensor.dim %A, %first : tensor<?x64xf32>
+  %e = tensor.empty(%rows) : tensor<?x48xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<?x48xf32>) -> tensor<?x48xf32>
+  %r = linalg.matmul ins(%A, %B : tensor<?x64xf32>, tensor<64x48xf32>)
+                     outs(%i : tensor<?x48xf32>) -> tensor<?x48xf32>
+  return %r : tensor<?x48xf32>
+}
+"""
+
 SINE = """
 func.func @main(%A: tensor<8x8xf64>) -> tensor<8x8xf64> {
   %e = tensor.empty() : tensor<8x8xf64>
@@ -199,6 +212,17 @@ def test_what_is_not_supported_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     assert "NOT SUPPORTED" in text
     assert "math.sin" in text
+
+
+def test_sizes_that_are_known_only_at_run_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "dynamic.mlir"
+    path.write_text(DYNAMIC)
+    (layer,) = explained(capsys, str(path), "--target", "nvidia-h200")["layers"]
+    assert layer["limit"] == "unknown"
+    assert "operations" not in layer["layer"]
+    assert any(isinstance(count, str) for count in layer["grid"])
+    assert main(["explain", str(path), "--target", "nvidia-h200"]) == 0
+    assert "matmul_Dx" in capsys.readouterr().out
 
 
 def test_ranges():
