@@ -19,12 +19,25 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, YieldOp
 from xdsl.ir import Attribute, Operation
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr, PackOp, bit_width
+from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
+    AttentionOp,
+    DispatchOp,
+    LoopsAttr,
+    PackOp,
+    bit_width,
+)
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.affine import loop_sizes
 from xdsl_spirv.passes.locations import labels_of
-from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.schedule.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    element_type,
+)
 from xdsl_spirv.passes.schedule.paths import (
+    ATTENTION,
     LOOPS,
     PACK,
     PATHS,
@@ -107,9 +120,12 @@ def _layer(dispatch: DispatchOp, decisions: Decisions, operators: Mapping[str, s
     schedule = dispatch.attributes.get(SCHEDULE)
     if contraction is not None:
         schedule = contraction.op.attributes.get(SCHEDULE)
+    attention = next((op for op in body if isinstance(op, AttentionOp)), None)
     path = (schedule and path_of(schedule)) or LOOPS
     if any(isinstance(op, PackOp) for op in body):
         path = PACK
+    elif attention is not None:
+        path, schedule = ATTENTION, attention.attributes.get(SCHEDULE)
     elif isinstance(schedule, LoopsAttr):
         noted = [entry for entry in noted if entry.path == LOOPS][:1]
     else:
@@ -119,9 +135,7 @@ def _layer(dispatch: DispatchOp, decisions: Decisions, operators: Mapping[str, s
         nodes=nodes,
         operators=tuple(operators.get(node, "") for node in nodes) if operators else (),
         path=path,
-        types=" x ".join(contraction.types[:2]) + f" -> {contraction.types[2]}"
-        if contraction is not None
-        else _types(dispatch),
+        types=_types(dispatch, contraction, attention),
         computes=_computes(body, contraction),
         schedule=str(schedule) if schedule is not None else "",
         considered=tuple(sorted(noted, key=_speed)),
@@ -152,7 +166,16 @@ def _contraction(op: Operation) -> Contraction | None:
         return None
 
 
-def _types(dispatch: DispatchOp) -> str:
+def _types(
+    dispatch: DispatchOp, contraction: Contraction | None, attention: AttentionOp | None
+) -> str:
+    """`f16 x f16 -> f32` of what multiplies, else the results' element types."""
+    if contraction is not None:
+        a, b, result = contraction.types
+        return f"{a} x {b} -> {result}"
+    if attention is not None:
+        q, k = element_type(attention.query), element_type(attention.key)
+        return f"{q} x {k} -> f32"
     return ", ".join(sorted({str(value.type.element_type) for value in dispatch.outputs}))
 
 
@@ -169,6 +192,9 @@ def _kinds(body: Iterable[Operation]) -> str:
             found[op.name.partition(".")[2]] = None
         elif isinstance(op, PackOp):
             found["pack"] = None
+        elif isinstance(op, AttentionOp):
+            m, n, d, e = op.extents
+            found[f"attention of {op.batch} x {m} queries, {n} keys of {d}, values of {e}"] = None
     return "; ".join(found)
 
 
@@ -177,6 +203,9 @@ def _is_work(op: Operation) -> bool:
 
 
 def _operations(op: Operation, contraction: Contraction | None) -> int | None:
+    if isinstance(op, AttentionOp):
+        m, n, d, e = op.extents
+        return 2 * op.batch * m * n * (d + e)
     if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
         return 0
     if contraction is not None and op is contraction.op:

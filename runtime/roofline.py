@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, DOT
+from xdsl_spirv.passes.schedule.paths import ATTENTION, COOPERATIVE_MATRIX, DOT
 from xdsl_spirv.runtime.layers import Layer
 from xdsl_spirv.targets import Target
 
@@ -44,7 +44,7 @@ def rate_of(layer: Layer, target: Target) -> float | None:
     """TFLOPS that the best measured kernel of a layer's path and types reached."""
     a, _, result = layer.types.replace(" -> ", " x ").rpartition(" x ")
     a = a.partition(" x ")[0]
-    if layer.path == COOPERATIVE_MATRIX:
+    if layer.path in (COOPERATIVE_MATRIX, ATTENTION):
         rates = [each.rates.get(f"{a} -> {result}") for each in target.schedules]
         return max((rate for rate in rates if rate), default=None)
     if layer.path == DOT:

@@ -10,13 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
-from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, DOT, FMA, LOOPS, PACK, ROTATE
+from xdsl_spirv.passes.schedule.paths import (
+    ATTENTION,
+    COOPERATIVE_MATRIX,
+    DOT,
+    FMA,
+    LOOPS,
+    PACK,
+    ROTATE,
+)
 from xdsl_spirv.runtime.explanation import ExplainedLayer, Explanation
 from xdsl_spirv.tools.explain_text import duration, nodes_text, ranges, size, tile_of, totals
 from xdsl_spirv.tools.page import page
 
 COLOURS = {
     COOPERATIVE_MATRIX: "#2f7d4f",
+    ATTENTION: "#0f766e",
     ROTATE: "#2b6cb0",
     DOT: "#7b4fb5",
     FMA: "#c27a1a",

@@ -51,6 +51,7 @@ from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed
 from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 from xdsl_spirv.passes.schedule.paths import (
+    ATTENTION,
     COOPERATIVE_MATRIX,
     DOT,
     FMA,
@@ -114,6 +115,7 @@ class AssignSchedulePass(ModulePass):
         try:
             if given is None:
                 op.attributes[SCHEDULE] = choose_attention(op, target)
+                note(op, ATTENTION, "scores, softmax and values in one kernel", taken=True)
             elif isinstance(given, AttentionAttr):
                 check_attention(AttentionPlan(op, given, target))
             else:

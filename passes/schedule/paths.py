@@ -24,8 +24,8 @@ COOPERATIVE_MATRIX, ROTATE, DOT, FMA = "cooperative-matrix", "rotate", "dot", "f
 PATHS = (COOPERATIVE_MATRIX, ROTATE, DOT, FMA)
 """What may multiply, the fastest first."""
 
-LOOPS, PACK = "loops", "pack"
-"""What is no contraction, and a copy of an operand into fragments."""
+LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
+"""What is no contraction, a copy of an operand into fragments, and a whole attention at once."""
 
 KINDS = {"coopmat": COOPERATIVE_MATRIX, "dot": DOT, "fma": FMA}
 
