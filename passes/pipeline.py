@@ -33,7 +33,6 @@ from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.split_entry_points import SplitEntryPointsPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-from xdsl_spirv.targets import TargetError, load
 
 
 def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
@@ -57,18 +56,8 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
         KernelToSPIRVPass(),
         BFloat16ToBitsPass(as_needed=True),
         SplitEntryPointsPass(),
-        *_fallbacks(target),
         UpdateVCEPass(),
     )
-
-
-def _fallbacks(target: str) -> tuple[ModulePass, ...]:
-    """What the target's drivers know no instructions for; assign-schedule refuses unknown ones."""
-    try:
-        has = load(target).features
-    except TargetError:
-        return ()
-    return () if "bfloat16-type" in has else (BFloat16ToBitsPass(),)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ from xdsl_spirv.passes.graph.pointwise import (
     moves_only,
     sizes,
 )
+from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     NotAContraction,
@@ -107,6 +108,7 @@ def form(block: Block) -> None:
     for op in list(block.ops):
         if SCHEDULE not in op.attributes:
             generalized(op)
+    sink_reshapes(block)
     for op in list(block.ops):
         contraction = _contraction(op)
         if contraction is not None:

@@ -453,6 +453,16 @@ def test_functions_are_computed_in_registers(name: str, validate: Validate):
     validate(text, lowering, inputs=2)
 
 
+RESHAPES = ROOT / "tests" / "filecheck" / "passes" / "form-dispatches-reshapes.mlir"
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_reshapes_behind_a_contraction(part: int, validate: Validate):
+    text = RESHAPES.read_text().split("// -----")[part]
+    for path in ("lavapipe", "qualcomm-adreno"):
+        validate(text, f"linalg-to-spirv{{target={path}}}", inputs=1)
+
+
 class ForgetTheFunction(ModulePass):
     """An epilogue's maximum becomes its first operand."""
 

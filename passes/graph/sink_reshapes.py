@@ -1,0 +1,242 @@
+"""
+A reshape between a contraction and what follows element by element moves behind that.
+
+    %0 = contraction : 12x10                      %0 = contraction : 12x10
+    %1 = expand_shape %0 : 3x4x10          ->     %1 = max(%0 + %row, 0) : 12x10
+    %2 = max(%1 + %row, 0) : 3x4x10               %2 = expand_shape %1 : 3x4x10
+
+Reshapes cost nothing, but a chain that they interrupt would be a second kernel. Each operand's
+index map is composed with the reshape: dimensions that are merged must be read together and in
+order (the operand is reshaped too, or has none of them); those that are taken apart may be read in
+any way. A reshape of a reshape that gives the first type again goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Block, OpResult, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.passes.graph.grouping import is_cheap
+from xdsl_spirv.passes.graph.pointwise import is_pointwise
+from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
+
+Reshape = tensor.ExpandShapeOp | tensor.CollapseShapeOp
+Groups = tuple[tuple[int, ...], ...]
+
+
+def sink_reshapes(block: Block) -> None:
+    """Move the reshapes of contractions' results behind the elementwise operations after them."""
+    for op in list(block.ops):
+        if op.parent_block() is not block or not isinstance(op, Reshape) or _undone(op):
+            continue
+        reshape: Reshape = op
+        while _after_contraction(reshape.src):
+            moved = _sunk(reshape)
+            if moved is None:
+                break
+            reshape = moved
+
+
+def _after_contraction(value: SSAValue) -> bool:
+    """Whether a contraction, or elementwise operations behind one, make a tensor."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, OpResult):
+            continue
+        if isinstance(value.op, linalg.ops.GenericOp) and is_pointwise(value.op):
+            waiting += [v for v in value.op.inputs if v.has_one_use()]
+        elif isinstance(value.op, LinalgStructuredOperation):
+            try:
+                contraction_of(value.op)
+            except NotAContraction:
+                continue
+            return True
+    return False
+
+
+def _undone(op: Reshape) -> bool:
+    """Whether an operation reshaped back what another one reshaped; then it is gone."""
+    before = op.src.owner
+    if not isinstance(before, Reshape) or before.src.type != op.result.type:
+        return False
+    if not _is_static(op.result.type):
+        return False
+    Rewriter.replace_op(op, [], [before.src])
+    if before.result.first_use is None:
+        Rewriter.erase_op(before)
+    return True
+
+
+def _sunk(reshape: Reshape) -> Reshape | None:
+    """The reshape behind its only user, or None where it stays."""
+    types = (reshape.src.type, reshape.result.type)
+    if not reshape.src.has_one_use() or not all(_is_static(type) for type in types):
+        return None
+    use = reshape.result.get_user_of_unique_use()
+    if not isinstance(use, linalg.ops.GenericOp) or not is_pointwise(use):
+        return None
+    *maps, written = (each.data for each in use.get_indexing_maps())
+    result = use.results[0].type
+    if SCHEDULE in use.attributes or not isinstance(result, TensorType):
+        return None
+    source = reshape.src.type
+    assert isinstance(source, TensorType)
+    rank = len(reshape.result.type.get_shape())
+    identity = AffineMap.identity(rank)
+    own = [map for value, map in zip(use.inputs, maps, strict=True) if value is reshape.result]
+    if written != identity or own != [identity] or use.parent_block() != reshape.parent_block():
+        return None
+    groups = _groups(reshape)
+    places = [
+        _composed(value, map, groups, reshape) for value, map in zip(use.inputs, maps, strict=True)
+    ]
+    inputs: list[SSAValue] = []
+    read: list[AffineMap] = []
+    if any(place is None for place in places):
+        return None
+    for value, place in zip(use.inputs, places, strict=True):
+        assert place is not None
+        dims, view = place
+        if view is not None:
+            Rewriter.insert_op(view, InsertPoint.before(use))
+            value = view.result
+        inputs.append(reshape.src if value is reshape.result else value)
+        read.append(AffineMap(len(source.get_shape()), 0, tuple(map(AffineDimExpr, dims))))
+    return _replaced(use, reshape, inputs, read)
+
+
+def _replaced(
+    use: linalg.ops.GenericOp,
+    reshape: Reshape,
+    inputs: Sequence[SSAValue],
+    read: Sequence[AffineMap],
+) -> Reshape:
+    source, target = cast(TensorType, reshape.src.type), cast(TensorType, use.results[0].type)
+    rank = len(source.get_shape())
+    type = TensorType(target.element_type, source.get_shape())
+    empty = tensor.EmptyOp((), type)
+    made = linalg.ops.GenericOp(
+        inputs,
+        [empty.tensor],
+        use.body.clone(),
+        ArrayAttr([AffineMapAttr(m) for m in (*read, AffineMap.identity(rank))]),
+        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
+        [type],
+    )
+    made.location = use.location
+    made.results[0].name_hint = use.results[0].name_hint
+    if isinstance(reshape, tensor.ExpandShapeOp):
+        moved: Reshape = _expanded(made.results[0], _groups(reshape), target.get_shape())
+    else:
+        moved = _collapsed(made.results[0], _groups(reshape), target.get_shape())
+    Rewriter.replace_op(use, [empty, made, moved], [moved.result])
+    Rewriter.erase_op(reshape)
+    return moved
+
+
+def _is_static(type: object) -> bool:
+    return isinstance(type, TensorType) and all(size >= 0 for size in type.get_shape())
+
+
+def _groups(reshape: Reshape) -> Groups:
+    """For each dimension of the lower rank, those of the higher one."""
+    return tuple(tuple(number.value.data for number in group) for group in reshape.reassociation)
+
+
+def _composed(
+    value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape
+) -> tuple[list[int], Reshape | None] | None:
+    """The dimensions that an operand's new map names, and a reshape of it if it needs one."""
+    if value is reshape.result:
+        return list(range(len(cast(TensorType, reshape.src.type).get_shape()))), None
+    if not all(isinstance(each, AffineDimExpr) for each in map.results):
+        return None
+    named = [cast(AffineDimExpr, each).position for each in map.results]
+    if not isinstance(value.type, TensorType):
+        return (named, None) if not named else None
+    if not _is_static(value.type) or len(set(named)) != len(named):
+        return None
+    if isinstance(reshape, tensor.ExpandShapeOp):
+        return _merged(value, named, groups)
+    return _apart(value, named, groups, cast(TensorType, reshape.src.type).get_shape())
+
+
+def _merged(
+    value: SSAValue, named: list[int], groups: Groups
+) -> tuple[list[int], Reshape | None] | None:
+    """`named` are dimensions that groups merge: whole groups, each in its order."""
+    shape = cast(TensorType, value.type).get_shape()
+    dims: list[int] = []
+    own: list[tuple[int, ...]] = []
+    at = 0
+    while at < len(named):
+        number = next(n for n, group in enumerate(groups) if named[at] in group)
+        group = groups[number]
+        if tuple(named[at : at + len(group)]) != group:
+            return None
+        dims.append(number)
+        own.append(tuple(range(at, at + len(group))))
+        at += len(group)
+    if len(dims) == len(named):
+        return dims, None
+    if is_cheap(value):
+        return None
+    sizes = [1] * len(own)
+    for number, group in enumerate(own):
+        for axis in group:
+            sizes[number] *= shape[axis]
+    return dims, _collapsed(value, tuple(own), sizes)
+
+
+def _apart(
+    value: SSAValue, named: list[int], groups: Groups, shape: Sequence[int]
+) -> tuple[list[int], Reshape | None] | None:
+    """`named` are dimensions that are taken apart: the operand's own with them."""
+    dims = [axis for number in named for axis in groups[number]]
+    if len(dims) == len(named):
+        return dims, None
+    if is_cheap(value):
+        return None
+    own: list[tuple[int, ...]] = []
+    for number in named:
+        first = sum(len(group) for group in own)
+        own.append(tuple(range(first, first + len(groups[number]))))
+    return dims, _expanded(value, tuple(own), [shape[axis] for axis in dims])
+
+
+def _association(groups: Groups) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    return ArrayAttr([ArrayAttr([IntegerAttr(n, i64) for n in group]) for group in groups])
+
+
+def _expanded(value: SSAValue, groups: Groups, shape: Sequence[int]) -> tensor.ExpandShapeOp:
+    element = cast(TensorType, value.type).element_type
+    sizes = DenseArrayBase.from_list(i64, list(shape))
+    return tensor.ExpandShapeOp(
+        value, (), _association(groups), sizes, TensorType(element, list(shape))
+    )
+
+
+def _collapsed(value: SSAValue, groups: Groups, shape: Sequence[int]) -> tensor.CollapseShapeOp:
+    element = cast(TensorType, value.type).element_type
+    return tensor.CollapseShapeOp.create(
+        operands=[value],
+        properties={"reassociation": _association(groups)},
+        result_types=[TensorType(element, list(shape))],
+    )
