@@ -277,7 +277,7 @@ class StagedOperand:
         value = b.load(self.source, (offset,))
         if self.tile.prologue:
             value = computed(b, self.tile, value)
-            if value.type != (moved := self.tile.moved_type) and self.tile.as_bits:
+            if value.type != (moved := self.tile.moved_type) and not self.tile.gathered:
                 value = b.add(BitcastOp(value, moved))
         if in_guards is not None and self.tile.fill:
             value = b.select(in_guards, value, self._fill(value.type))
