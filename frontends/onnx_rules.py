@@ -29,6 +29,23 @@ RULES: dict[str, Rule] = {
 }
 
 
+WRONG = {
+    "Det": "it computes determinants without exchanging rows",
+    "GridSample": "it rounds halves up, and reads beyond the image",
+}
+"""Operators that torch-mlir lowers to something else than they mean."""
+
+
+def refuse_wrong(model: Any) -> None:
+    """Raises `ValueError`, in the words of torch-mlir's errors, for what it would get wrong."""
+    for node in model.graph.node:
+        why = WRONG.get(node.op_type)
+        if node.op_type == "LSTM" and len(node.input) > 7 and node.input[7]:
+            why = "it computes peepholes wrongly"
+        if why is not None:
+            raise ValueError(f'error: "{node.name}": {why} (operator "onnx.{node.op_type}")')
+
+
 def decompose(model: Any) -> bool:
     """Apply every rule that applies to a model; whether there was one."""
     return rewrite(model, RULES)

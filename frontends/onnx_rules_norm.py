@@ -8,7 +8,7 @@ Normalisations, activations and reductions that torch-mlir lacks, or knows with 
 
 from __future__ import annotations
 
-from math import prod
+from math import pi, prod
 from typing import Any
 
 from xdsl_spirv.frontends.onnx_graph import Graph, Rule
@@ -41,6 +41,34 @@ def swish(graph: Graph, node: Any, attributes: Attributes) -> bool:
     alpha = attributes.get("alpha", 1.0)
     scaled = x if alpha == 1.0 else graph.add("Mul", [x, graph.scalar(alpha, x)])
     graph.add("Mul", [x, graph.add("Sigmoid", [scaled])], node.output[0])
+    return True
+
+
+def gelu(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """The approximation by tanh, whose constants torch-mlir rounds."""
+    x = node.input[0]
+    if attributes.get("approximate", "none") != "tanh" or graph.type(x) is None:
+        return False
+    cube = graph.add("Mul", [graph.add("Mul", [x, x]), x])
+    bent = graph.add("Add", [x, graph.add("Mul", [cube, graph.scalar(0.044715, x)])])
+    inner = graph.add("Mul", [bent, graph.scalar((2 / pi) ** 0.5, x)])
+    whole = graph.add("Add", [graph.add("Tanh", [inner]), graph.scalar(1.0, x)])
+    half = graph.add("Mul", [x, graph.scalar(0.5, x)])
+    graph.add("Mul", [half, whole], node.output[0])
+    return True
+
+
+def lp_normalization(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """x / its norm along an axis, and 0 where that is 0."""
+    x = node.input[0]
+    if graph.type(x) is None:
+        return False
+    kind = "ReduceL1" if attributes.get("p", 2) == 1 else "ReduceL2"
+    norm = graph.reduce(kind, x, [attributes.get("axis", -1)], True)
+    zero = graph.scalar(0.0, x)
+    nothing = graph.add("Equal", [norm, zero])
+    divisor = graph.add("Where", [nothing, graph.scalar(1.0, x), norm])
+    graph.add("Div", [x, divisor], node.output[0])
     return True
 
 
@@ -128,6 +156,8 @@ REDUCTIONS = (
 RULES: dict[str, Rule] = {
     "RMSNormalization": rms_normalization,
     "Swish": swish,
+    "Gelu": gelu,
+    "LpNormalization": lp_normalization,
     **dict.fromkeys(REDUCTIONS, reduction),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), recurrent),
 }

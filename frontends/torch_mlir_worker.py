@@ -126,6 +126,7 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
         # Its optimizations would put some operators together again.
         model = simplify(model, perform_optimization=False)
     package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
+    rules.refuse_wrong(model)
     stage.enter("shape inference")
     model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     weights = lift(model, job["lift"])
