@@ -448,16 +448,13 @@ def tied_extents(ops: Iterable[Operation]) -> dict[Extent, int]:
                     continue
                 first, size = sizes[expression.position], plain(extent(value, dimension))
                 first = size if first is None else plain(first)
-                alone = isinstance(size, Size) and len(size.extents) == 1
-                if alone and size != first and size == _alone(size):
-                    each = size.extents[0]
+                if not isinstance(size, Size) or size == first:
+                    continue
+                each = size.extents[0]
+                if len(size.extents) == 1 and size == _symbol(each.value, each.dimension):
                     if not isinstance(first, Size) or each not in first.extents:
                         known[each] = first
     return {each: plain(size) for each, size in known.items()}
-
-
-def _alone(size: Size) -> int:
-    return Size.of({(size.extents[0],): 1})
 
 
 def _symbol(value: SSAValue, dimension: int) -> int:

@@ -16,6 +16,7 @@ from xdsl.dialects import arith, bufferization, linalg, memref, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     DenseArrayBase,
+    IntegerType,
     MemRefType,
     StridedLayoutAttr,
     TensorType,
@@ -144,12 +145,9 @@ class LoopsBody(KernelBody):
             ),
             source.memory_space,
         )
-        given = [self._numbers(each) for each in (offsets, sizes)]
-        fixed = [
-            [DYNAMIC_INDEX if is_dynamic(size) else size for size in each]
-            for each in (offsets, sizes)
-        ]
-        view = memref.SubviewOp(memory, *given, (), *fixed, strides, result)
+        starts, counts = self._numbers(offsets), self._numbers(sizes)
+        offsets, sizes = _static(offsets), _static(sizes)
+        view = memref.SubviewOp(memory, starts, counts, (), offsets, sizes, strides, result)
         self.ops.append(view)
         return view.result
 
@@ -211,7 +209,11 @@ def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
     return _listed(op.static_offsets, op.offsets), _listed(op.static_sizes, op.sizes), strides
 
 
-def _listed(static: DenseArrayBase, dynamic: Sequence[SSAValue]) -> list[int]:
+def _static(sizes: Sequence[int]) -> list[int]:
+    return [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
+
+
+def _listed(static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue]) -> list[int]:
     """Numbers, or what sizes of tensors make of them."""
     left = iter(dynamic)
     values = [int(v) for v in static.get_values()]

@@ -94,8 +94,8 @@ def test_parts_of_a_sum_that_divide_leave_the_quotient():
 
 
 def test_extents_stand_for_others():
-    (extent,) = M.extents if isinstance(M, Size) else ()
-    assert isinstance(M * 3 + N, Size)
+    assert isinstance(M, Size)
+    (extent,) = M.extents
     size = ceil_div(M * 3 + N, 16)
     assert isinstance(size, Size)
     assert size.replaced({extent: N}) == ceil_div(N * 4, 16)

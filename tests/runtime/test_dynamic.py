@@ -183,13 +183,15 @@ func.func @main(%A: tensor<?x24xi8>, %B: tensor<24x12xi8>, %C: tensor<?x12xi32>)
 }
 """
 
-CASES |= {
+FUSED: dict[str, tuple[str, list[dict[str, int]]]] = {
     "quantized": (QUANTIZED, [{"A_0": 1}, {"A_0": 19}]),
     "epilogue": (EPILOGUE, [{"A_0": m} for m in (1, 0, 33)]),
     "convolution": (CONVOLUTION, [{"A_0": n} for n in (1, 0, 3)]),
     "concatenation": (CONCATENATION, [{"A_0": 0, "B_0": 3}, {"A_0": 7, "B_0": 12}]),
     "heads": (HEADS, [{"A_0": 1, "A_1": 1}, {"A_0": 2, "A_1": 5}]),
 }
+
+CASES.update(FUSED)
 
 SOFTMAX = """
 func.func @main(%A: tensor<?x?xf32>) -> tensor<?x?xf32> {
