@@ -83,6 +83,7 @@ def test_constants_become_weights(tmp_path: Path):
     compiled.save(tmp_path / "p")
     assert sorted(p.name for p in (tmp_path / "p").iterdir()) == [
         "kernels",
+        "layers.json",
         "program.json",
         "source.mlir",
         "weights.safetensors",
