@@ -14,7 +14,6 @@ import pytest
 
 from xdsl_spirv.differential import Kernel, exact
 from xdsl_spirv.differential.jobs import Job, run_jobs
-from xdsl_spirv.differential.kernel import LOCAL
 from xdsl_spirv.differential.running import job_of
 from xdsl_spirv.differential.types import DTYPES
 
@@ -40,7 +39,7 @@ def job_for(name: str, source: str, target: str) -> Job:
     value = kernel.op(f"spirv.{name} {kernel.load(a)} : {source} to {target}")
     kernel.do(f'spirv.Store "StorageBuffer" {kernel.pointer(out)}, {value} : {target}')
     job = job_of(kernel)
-    job.groups = (patterns.size // LOCAL[0], 1, 1)
+    job.groups = (patterns.size // kernel.machine.local[0], 1, 1)
     return job
 
 

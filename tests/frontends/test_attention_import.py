@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
@@ -56,8 +57,10 @@ def test_a_block_of_an_encoder_is_one_kernel(build: Any, worker: TorchMLIR):
     spec = "linalg-to-contraction,form-attention{target=lavapipe}"
     PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(context(), formed)
     (op,) = [each for each in formed.walk() if isinstance(each, AttentionOp)]
+    (function,) = formed.ops
+    assert isinstance(function, FuncOp)
     # Heads are split and merged by index: nothing is moved before or after.
-    assert op.query.type == op.out.type == formed.ops.first.function_type.inputs.data[0]
+    assert op.query.type == op.out.type == function.function_type.inputs.data[0]
     assert op.mask is not None
     for each in linalg_to_spirv("lavapipe"):
         each.apply(context(), module)

@@ -113,7 +113,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[Any]]] = {
         {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
         [normal(4, 3, 3, 3), normal(3)],
     ),
-    "unique": ("Unique", {"x": np.float32([2, 1, 1, 3, 4, 3])}, {"sorted": 1}, []),
+    "unique": ("Unique", {"x": np.array([2, 1, 1, 3, 4, 3], np.float32)}, {"sorted": 1}, []),
 }
 
 

@@ -66,7 +66,7 @@ def test_right_on_lavapipe(seeds: range, run_on_lavapipe: Callable[..., None], j
         made, program = compiled(seed, "lavapipe")
         inputs = made.inputs(np.random.default_rng(seed))
         (output,) = program.manifest.outputs
-        result = np.zeros(output.shape or (1,), dtype_of(output.type))
+        result = np.zeros(output.sizes or (1,), dtype_of(output.type))
         (launch,) = program.manifest.dispatches
         arrays = {**inputs, output.name: result}
         listed = [

@@ -73,7 +73,7 @@ def right_on_lavapipe(
         program = compile_module(parse_text(made.text()), "lavapipe")
         inputs = made.inputs(np.random.default_rng(seed))
         results = {
-            each.name: np.zeros(each.shape or (1,), dtype_of(each.type))
+            each.name: np.zeros(each.sizes or (1,), dtype_of(each.type))
             for each in program.manifest.outputs
         }
         (launch,) = program.manifest.dispatches

@@ -135,7 +135,7 @@ class Elsewhere:
             context(), BuiltinModuleOp([module])
         )
         (output,) = program.manifest.outputs
-        result = np.zeros(output.shape or (1,), dtype_of(output.type))
+        result = np.zeros(output.sizes or (1,), dtype_of(output.type))
         return Elsewhere(made, program, module, made.inputs(np.random.default_rng(seed)), result)
 
     @property
@@ -178,7 +178,8 @@ def test_kernels_for_matrices_run_on_any_subgroups(
     for each in elsewhere(target, made_for, 2):
         (launch,) = each.program.manifest.dispatches
         options = Options(subgroup_size=subgroup_size)
-        dispatch(each.module, launch.entry_point, launch.grid, each.arrays, options=options)
+        x, y, z = map(int, launch.grid)
+        dispatch(each.module, launch.entry_point, (x, y, z), each.arrays, options=options)
         each.check()
 
 

@@ -151,7 +151,7 @@ def inputs_of(program: Program, seed: int) -> dict[str, Any]:
     """Small integers, so that sums are exact in every type."""
     rng = np.random.default_rng(seed)
     return {
-        each.name: rng.integers(-4, 5, each.shape).astype(dtype_of(each.type))
+        each.name: rng.integers(-4, 5, each.sizes).astype(dtype_of(each.type))
         for each in program.manifest.inputs
     }
 
@@ -180,7 +180,7 @@ def test_right_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any])
         program = compile_module(parse_text(made.text()), "lavapipe")
         (launch,), (output,) = program.manifest.dispatches, program.manifest.outputs
         inputs = inputs_of(program, seed)
-        result = np.zeros(output.shape, dtype_of(output.type))
+        result = np.zeros(output.sizes, dtype_of(output.type))
         arrays = {**inputs, output.name: result}
         buffers = {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}
         binary = program.code[launch.kernel].binary
