@@ -135,7 +135,7 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
     save(folder / "weights.safetensors", weights)
     found = interface(model, list(weights), declared)
     (folder / "interface.json").write_text(json.dumps(found))
-    module = lower(model, stage)
+    module = lower(model, stage, job.get("expand", []))
     stage.enter("printing")
     (folder / "locations.json").write_text(json.dumps(locations(module)))
     (folder / "module.mlir").write_text(
@@ -169,10 +169,18 @@ def expanded(model: Any, operators: list[list[str]]) -> Any:
 
     torch-mlir could do it too, but then nothing would fold the shapes that the definitions compute.
     """
-    if operators:
-        model = package("onnx.inliner").inline_selected_functions(
-            model, [tuple(each) for each in operators], inline_schema_functions=True
-        )
+    names = {tuple(each) for each in operators}
+    if any(n.op_type == "SoftmaxCrossEntropyLoss" and len(n.input) > 2 for n in model.graph.node):
+        # torch-mlir divides the mean by something else than the weights' sum.
+        names.add(("", "SoftmaxCrossEntropyLoss"))
+    if names:
+        try:
+            model = package("onnx.inliner").inline_selected_functions(
+                model, sorted(names), inline_schema_functions=True
+            )
+        except Exception:
+            # A value of unknown type: torch-mlir's importer is asked to do it.
+            pass
     package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
     return model
 
@@ -256,14 +264,18 @@ def interface(model: Any, weights: list[str], declared: dict[str, int]) -> dict[
     }
 
 
-def lower(model: Any, stage: Stage) -> Any:
+def lower(model: Any, stage: Stage, expand: list[list[str]]) -> Any:
     """The model as an operation of MLIR that holds `linalg` on tensors."""
     stage.enter("torch-mlir import")
     context = package("torch_mlir.ir").Context()
     onnx_importer = package("torch_mlir.extras.onnx_importer")
     manager = package("torch_mlir.passmanager").PassManager
     package("torch_mlir.dialects.torch").register_dialect(context)
-    info = onnx_importer.ModelInfo(model, config=onnx_importer.Config())
+    config = onnx_importer.Config()
+    lists = config.function_expansion_allowlists_by_domain
+    for domain, operator in expand:
+        lists[domain] = {*lists.get(domain, ()), operator}
+    info = onnx_importer.ModelInfo(model, config=config)
     module = info.create_module(context=context)
     operation = getattr(module, "operation", module)
     onnx_importer.NodeImporter.define_function(info.main_graph, operation).import_all()
