@@ -57,12 +57,26 @@ def _no_nan(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return np.where(generator.random(shape) < 0.3, whole, plain)
 
 
+def _quotient(type: Type) -> Legal:
+    """2.5 ULP for divisors between the smallest normal number and its reciprocal."""
+    tiny = float(np.finfo(type.dtype).tiny)
+
+    def domain(x: Array, y: Array) -> Array:
+        return (np.abs(y) >= tiny) & (np.abs(y) <= 1 / tiny)
+
+    return Legal(
+        lambda r, x, y: 2.5 * spacing(r, type.dtype),
+        "2.5 ULP where |y| is in [tiny, 1/tiny]",
+        domain,
+    )
+
+
 for _name in ("FAdd", "FSub", "FMul"):
     RULES.append(Rule(_name, FLOATS, 2, simple(_name)))
 RULES.extend(
     [
         Rule("FNegate", FLOATS, 1, simple("FNegate")),
-        Rule("FDiv", FLOATS, 2, simple("FDiv"), ulps(2.5)),
+        Rule("FDiv", FLOATS, 2, simple("FDiv"), _quotient),
         Rule("GL.FAbs", FLOATS, 1, simple("GL.FAbs")),
         Rule("GL.FSign", FLOATS, 1, simple("GL.FSign"), draws=(_no_nan,)),
     ]

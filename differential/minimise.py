@@ -18,7 +18,9 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyExcepti
 from xdsl_spirv.differential.jobs import Job
 from xdsl_spirv.differential.kernel import Kernel, Statement
 from xdsl_spirv.differential.running import (
+    Buffers,
     Disagreement,
+    choices,
     disagreements,
     interpret,
     job_of,
@@ -121,18 +123,18 @@ def minimise(found: Disagreement, run: RunJobs) -> Kernel:
 
 def _disagreeing(kernels: Sequence[Kernel], run: RunJobs) -> list[Kernel]:
     tried: list[tuple[Kernel, Job]] = []
-    expected: list[dict[int, object]] = []
+    expected: list[tuple[Buffers, list[Buffers]]] = []
     for kernel in kernels:
         try:
             module = module_of(kernel)
-            expected.append(dict(interpret(kernel, module)))
+            expected.append((interpret(kernel, module), choices(kernel, module)))
             tried.append((kernel, job_of(kernel, module)))
         except BROKEN:
             continue
     failures = run([job for _, job in tried])
     left: list[Kernel] = []
-    for (kernel, job), truth, failure in zip(tried, expected, failures, strict=True):
+    for (kernel, job), (truth, others), failure in zip(tried, expected, failures, strict=True):
         results = {binding: array for (_, binding), array in job.buffers.items()}
-        if failure or disagreements(kernel, truth, results):  # pyright: ignore[reportArgumentType]
+        if failure or disagreements(kernel, truth, results, others):
             left.append(kernel)
     return left

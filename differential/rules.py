@@ -83,6 +83,21 @@ def _signed_division(name: str) -> Emit:
     return emit
 
 
+def _signed_remainder(name: str) -> Emit:
+    """Vulkan leaves the result for a negative operand undefined without maintenance8."""
+    anyhow = _signed_division(name)
+
+    def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
+        if k.machine.settled:
+            return anyhow(k, type, values)
+        largest = (1 << (type.bits - 1)) - 1
+        dividend, divisor = (masked(k, value, type, largest) for value in values)
+        divisor = replaced(k, divisor, type, 0, 3)
+        return k.op(f"spirv.{name} {dividend}, {divisor} : {type}"), type
+
+    return emit
+
+
 def _unsigned_division(name: str) -> Emit:
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         divisor = replaced(k, values[1], type, 0, 3)
@@ -132,8 +147,9 @@ for _name in ("IAdd", "ISub", "IMul", "BitwiseAnd", "BitwiseOr", "BitwiseXor"):
     RULES.append(Rule(_name, INTEGERS, 2, simple(_name), chained=True))
 for _name in ("SNegate", "Not"):
     RULES.append(Rule(_name, INTEGERS, 1, simple(_name), chained=True))
-for _name in ("SDiv", "SRem", "SMod"):
-    RULES.append(Rule(_name, INTEGERS, 2, _signed_division(_name), chained=True))
+RULES.append(Rule("SDiv", INTEGERS, 2, _signed_division("SDiv"), chained=True))
+for _name in ("SRem", "SMod"):
+    RULES.append(Rule(_name, INTEGERS, 2, _signed_remainder(_name), chained=True))
 for _name in ("UDiv", "UMod"):
     RULES.append(Rule(_name, INTEGERS, 2, _unsigned_division(_name), chained=True))
 for _name in ("ShiftLeftLogical", "ShiftRightLogical", "ShiftRightArithmetic"):
@@ -203,9 +219,16 @@ def _select_whole(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Ty
     return k.op(f"spirv.Select {condition}, {values[0]}, {values[1]} : i1, {type}"), type
 
 
+def _ordered(type: Type) -> Legal:
+    """A comparison and a choice may become a minimum: nothing is claimed about NaN."""
+    if not type.is_float:
+        return EXACT
+    return Legal(None, "exact apart from NaN", lambda a, b: ~(np.isnan(a) | np.isnan(b)))
+
+
 RULES.extend(
     [
-        Rule("Select", (*INTEGERS, *FLOATS), 2, _select, chained=True),
+        Rule("Select", (*INTEGERS, *FLOATS), 2, _select, _ordered, chained=True),
         Rule("Select of vectors", (*INTEGERS, *FLOATS), 2, _select_whole, chained=True),
     ]
 )
@@ -323,6 +346,22 @@ def _to_bool(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
     return k.op(f"spirv.INotEqual {values[0]}, {zero} : {type}"), type.of("i1")
 
 
+def _narrowed(target: str) -> Callable[[Type], Legal]:
+    """binary64 may become binary16 by way of binary32."""
+
+    def legal(type: Type) -> Legal:
+        if (type.scalar, target) != ("f64", "f16"):
+            return EXACT
+        return Legal(why="rounded once or by way of binary32", others=_by_way_of_binary32)
+
+    return legal
+
+
+def _by_way_of_binary32(values: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32).astype(np.float16)
+
+
 for _target in FLOATS:
     for _name in ("ConvertSToF", "ConvertUToF"):
         RULES.append(Rule(f"{_name} to {_target}", INTEGERS, 1, _to_float(_name, _target)))
@@ -332,6 +371,7 @@ for _target in FLOATS:
             tuple(f for f in FLOATS if f != _target),
             1,
             _to_float("FConvert", _target),
+            _narrowed(_target),
         )
     )
 for _target in INTEGERS:

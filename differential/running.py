@@ -4,7 +4,7 @@ A kernel on the interpreter, its binary for a device, and where two runs disagre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -18,6 +18,7 @@ from xdsl_spirv.differential.kernel import Kernel, Output
 from xdsl_spirv.differential.legal import spacing, subnormal, within
 from xdsl_spirv.differential.types import Array
 from xdsl_spirv.interpreter import Options, dispatch
+from xdsl_spirv.interpreter.options import Rounding
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.compiler import context, parse_text
 from xdsl_spirv.serialization.encoder import encode
@@ -45,7 +46,10 @@ def buffers_of(kernel: Kernel) -> Buffers:
 
 
 def interpret(
-    kernel: Kernel, module: SPIRVModuleOp | None = None, subgroup_size: int | None = None
+    kernel: Kernel,
+    module: SPIRVModuleOp | None = None,
+    subgroup_size: int | None = None,
+    rounding: Rounding = "nearest-even",
 ) -> Buffers:
     """What the buffers hold after a run on the interpreter, whatever the subgroups' size."""
     buffers = buffers_of(kernel)
@@ -56,9 +60,18 @@ def interpret(
         {(0, i): array for i, array in buffers.items()},
         spec_constants=kernel.spec_constants,
         push_constants=kernel.push_constants,
-        options=Options(subgroup_size=subgroup_size or kernel.machine.subgroup),
+        options=Options(
+            subgroup_size=subgroup_size or kernel.machine.subgroup, bfloat16_rounding=rounding
+        ),
     )
     return buffers
+
+
+def choices(kernel: Kernel, module: SPIRVModuleOp | None = None) -> list[Buffers]:
+    """What buffers hold after runs with the other choice that devices have: bfloat16's rounding."""
+    if "bf16" not in kernel.text():
+        return []
+    return [interpret(kernel, module, rounding="toward-zero")]
 
 
 def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Job:
@@ -83,8 +96,10 @@ class Disagreement:
     output: Output
     index: tuple[int, ...]
     expected: object
-    found: object
-    count: int
+    results: Array
+    """The device's, of the whole output."""
+    wrong: Array
+    """Which of them differ."""
 
     def __str__(self) -> str:
         where = ", ".join(map(str, self.index))
@@ -92,8 +107,8 @@ class Disagreement:
         shown = "; ".join(str(_element(a, self.index)) for a in inputs)
         return (
             f"{self.kernel.family} {self.kernel.seed}: {self.output.what}: element [{where}] is "
-            f"{self.found} on the device, {self.expected} on the interpreter"
-            f"{f' for {shown}' if shown else ''} ({self.count} elements differ; legal: "
+            f"{self.results[self.index]} on the device, {self.expected} on the interpreter"
+            f"{f' for {shown}' if shown else ''} ({self.wrong.sum()} elements differ; legal: "
             f"{self.output.legal.why})"
         )
 
@@ -103,23 +118,36 @@ def _element(array: Array, index: tuple[int, ...]) -> object:
 
 
 def disagreements(
-    kernel: Kernel, expected: Mapping[int, Array], found: Mapping[int, Array]
+    kernel: Kernel,
+    expected: Mapping[int, Array],
+    found: Mapping[int, Array],
+    others: Sequence[Mapping[int, Array]] = (),
 ) -> list[Disagreement]:
-    """Every output on which two runs differ by more than is legal."""
+    """
+    Every output on which two runs differ by more than is legal.
+
+    `others` are runs with the `choices` that a device has: an output agrees as a whole with one.
+    """
     differences: list[Disagreement] = []
     for output in kernel.outputs:
         if output.buffer not in expected:
             continue
         truth = _used(expected[output.buffer], output.used)
         result = _used(found[output.buffer], output.used)
-        wrong = ~within(result, truth, _allowed(kernel, output, truth, expected))
-        wrong &= _claimed(kernel, output, truth.shape)
-        if wrong.any():
-            first = tuple(map(int, np.argwhere(wrong)[0]))
-            differences.append(
-                Disagreement(kernel, output, first, truth[first], result[first], int(wrong.sum()))
-            )
+        wrongs = [_wrong(kernel, output, result, run) for run in (expected, *others)]
+        if all(wrong.any() for wrong in wrongs):
+            first = tuple(map(int, np.argwhere(wrongs[0])[0]))
+            differences.append(Disagreement(kernel, output, first, truth[first], result, wrongs[0]))
     return differences
+
+
+def _wrong(kernel: Kernel, output: Output, result: Array, expected: Mapping[int, Array]) -> Array:
+    """The elements that are further from a run's than is legal."""
+    truth = _used(expected[output.buffer], output.used)
+    wrong = ~within(result, truth, _allowed(kernel, output, truth, expected))
+    if output.legal.others is not None:
+        wrong &= result != output.legal.others(*_operands(kernel, output))
+    return wrong & _claimed(kernel, output, truth.shape)
 
 
 def _used(array: Array, used: int) -> Array:

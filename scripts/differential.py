@@ -36,7 +36,12 @@ from xdsl_spirv.differential.jobs import Job, run_jobs  # noqa: E402
 from xdsl_spirv.differential.known import explanation  # noqa: E402
 from xdsl_spirv.differential.machine import Machine, machine  # noqa: E402
 from xdsl_spirv.differential.minimise import minimise  # noqa: E402
-from xdsl_spirv.differential.running import Disagreement, job_of, module_of  # noqa: E402
+from xdsl_spirv.differential.running import (  # noqa: E402
+    Disagreement,
+    choices,
+    job_of,
+    module_of,
+)
 from xdsl_spirv.targets import TargetError  # noqa: E402
 
 RUNNER = ROOT / "tests" / "vulkan" / "device.py"
@@ -103,6 +108,8 @@ class Comparison:
     machine: Machine
     family: str | None
     minimised: bool
+    driver: str
+    """The device's name and its driver's, by which known bugs are found."""
 
     def seeds(self, start: int, count: int) -> Tally:
         """Seeds from `start` on, in one batch."""
@@ -112,16 +119,17 @@ class Comparison:
         expected = [interpret(k, m) for k, m in zip(kernels, modules, strict=True)]
         jobs = [job_of(k, m) for k, m in zip(kernels, modules, strict=True)]
         failures = self.device.run(jobs)
-        for kernel, truth, job, failure in zip(kernels, expected, jobs, failures, strict=True):
+        others = [choices(k, m) for k, m in zip(kernels, modules, strict=True)]
+        runs = zip(kernels, expected, others, jobs, failures, strict=True)
+        for kernel, truth, chosen, job, failure in runs:
             tally.kernels[kernel.family] += 1
             tally.outputs += len(kernel.outputs)
             if failure:
                 tally.unknown.append(f"{kernel.family} {kernel.seed}: the device failed: {failure}")
                 continue
             found = {binding: array for (_, binding), array in job.buffers.items()}
-            for difference in disagreements(kernel, truth, found):
-                # The known bugs are lavapipe's.
-                cause = explanation(difference) if self.machine.settled else None
+            for difference in disagreements(kernel, truth, found, chosen):
+                cause = explanation(difference, self.driver)
                 if cause is not None:
                     tally.known[cause.anchor] += 1
                 else:
@@ -164,7 +172,8 @@ def main() -> int:
     except TargetError as error:
         parser.error(str(error))
     described = device.describe()
-    comparison = Comparison(device, made_for, arguments.family, arguments.minimise)
+    driver = f"{described['name']}, {described['driver']}"
+    comparison = Comparison(device, made_for, arguments.family, arguments.minimise, driver)
     tally, begun = Tally(), time.perf_counter()
     end = arguments.start + arguments.kernels
     chunk = max(1, min(CHUNK, -(-arguments.kernels // arguments.jobs)))
@@ -181,7 +190,7 @@ def main() -> int:
     figures = {
         "what": f"scripts/differential.py, seeds {arguments.start} to {end - 1}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "device": f"{described['name']}, {described['driver']}",
+        "device": driver,
         "target": made_for.name,
         **figures_of(tally),
         "processes": arguments.jobs,

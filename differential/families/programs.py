@@ -47,7 +47,10 @@ def programs(k: Kernel) -> None:
         type = Type(scalar, width)
         for _ in range(2):
             values = drawn(k.rng, type, (k.invocations, width))
-            pool.add(type, k.input(type, np.where(subnormal(values), 0, values))[0])
+            unclear = subnormal(values)
+            if not (k.machine.settled or type.scalar in INTEGERS):
+                unclear |= np.isnan(values)  # A comparison and a choice may become a minimum.
+            pool.add(type, k.input(type, np.where(unclear, 0, values))[0])
         pool.add(type, k.constant(1 if scalar[0] == "i" else "1.5", type))
     made: list[tuple[str, Type, str]] = []
     for _ in range(STATEMENTS):
