@@ -114,6 +114,18 @@ ZERO = Source("UNDEF-04", "a division by zero", _always(_zero_divisor))
 QUOTIENT = Source(
     "UNDEF-05", "the most negative integer divided by -1", _always(_overflowing_quotient)
 )
+
+
+def _negative(op: Operation, unit: Unit) -> Test | None:
+    """Of Vulkan ("Vulkan Environment for SPIR-V"); OpenCL has SPIR-V's definition."""
+    if "OpenCL" in str(unit.module.properties.get("memory_model", "")):
+        return None
+    return lambda a, b: (a < 0) | (b < 0)
+
+
+NEGATIVE = Source(
+    "UNDEF-13", "a signed remainder of a negative operand, which needs maintenance8", _negative
+)
 FIELD = Source("UNDEF-10", "a bit field that reaches beyond its operand", _always(_field))
 RANGE = "a float outside the integer's range, or NaN"
 
@@ -156,8 +168,8 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
     bit.BitFieldSExtractOp: (FIELD,),
     bit.BitFieldUExtractOp: (FIELD,),
     arithmetic.SDivOp: (ZERO, QUOTIENT),
-    arithmetic.SRemOp: (ZERO, QUOTIENT),
-    arithmetic.SModOp: (ZERO, QUOTIENT),
+    arithmetic.SRemOp: (NEGATIVE, ZERO, QUOTIENT),
+    arithmetic.SModOp: (NEGATIVE, ZERO, QUOTIENT),
     arithmetic.UDivOp: (ZERO,),
     arithmetic.UModOp: (ZERO,),
     arithmetic.FRemOp: (ZERO,),

@@ -130,6 +130,15 @@ def test_overflowing_division(kernel: Any, find: Any) -> None:
     find(kernel)
 
 
+@pytest.mark.bug("a remainder of a negative number", rule="UNDEF-13", op=STORE, first=1, count=2)
+def test_negative_remainder(kernel: Any, find: Any) -> None:
+    values, divisors = np.full(32, 7, I32), np.full(32, 3, I32)
+    values[1], divisors[2] = -7, -3
+    operands = f"{load(kernel, values, 'i32')}, {load(kernel, divisors, 'i32')}"
+    out(kernel, kernel.op(f"spirv.SRem {operands} : i32"))
+    find(kernel)
+
+
 @pytest.mark.bug("NaN converted to an integer", rule="UNDEF-06", op=STORE, first=3, count=1)
 def test_nan_to_integer(kernel: Any, find: Any) -> None:
     values = np.zeros(32, np.float32)
