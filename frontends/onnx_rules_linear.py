@@ -118,8 +118,13 @@ def _conv_transpose_cut(
     rank = len(x) - 2
     strides = attributes.get("strides") or [1] * rank
     dilations = attributes.get("dilations") or [1] * rank
-    extra = attributes.get("output_padding") or [0] * rank
+    extra = list(attributes.get("output_padding") or [0] * rank)
     attributes.pop("pads", None)
+    for i in range(rank if wanted else 0):
+        # What is asked for beyond the last window is zero.
+        reached = strides[i] * (x[i + 2] - 1) + (w[i + 2] - 1) * dilations[i] + 1
+        extra[i] = max(extra[i], wanted[i] - reached)
+    attributes["output_padding"] = extra
     full = graph.add("ConvTranspose", node.input, **attributes)
     starts: list[int] = []
     ends: list[int] = []
@@ -133,6 +138,18 @@ def _conv_transpose_cut(
     axes = graph.integers(*range(2, rank + 2))
     cut = [full, graph.integers(*starts), graph.integers(*ends), axes]
     graph.add("Slice", cut, node.output[0])
+
+
+def space_to_depth(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Channels before places in a block, which torch-mlir does not tell from the other order."""
+    shape, size = graph.shape(node.input[0]), attributes["blocksize"]
+    if attributes.get("mode", "DCR") != "CRD" or shape is None:
+        return False
+    n, c, h, w = shape
+    blocks = graph.reshape(node.input[0], [n, c, h // size, size, w // size, size])
+    ordered = graph.add("Transpose", [blocks], perm=[0, 1, 3, 5, 2, 4])
+    graph.reshape(ordered, [n, c * size * size, h // size, w // size], node.output[0])
+    return True
 
 
 def lp_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
@@ -270,6 +287,7 @@ RULES: dict[str, Rule] = {
     "QLinearMatMul": integer_matmul,
     "ConvInteger": conv_integer,
     "ConvTranspose": conv_transpose,
+    "SpaceToDepth": space_to_depth,
     "LpPool": lp_pool,
     "CumSum": cumulative("ReduceSum"),
     "CumProd": cumulative("ReduceProd"),

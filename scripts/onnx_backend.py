@@ -261,7 +261,7 @@ def write_expected(found: dict[str, Outcome]) -> None:
 
 def short(reason: str) -> str:
     """A reason on one line, without what differs from run to run."""
-    text = re.sub(r"\s+", " ", reason.removeprefix("torch-mlir refuses the model: "))
+    text = re.sub(r"\s+", " ", reason.removeprefix("torch-mlir refuses the model: ").split("; ")[0])
     return text if len(text) < 100 else text[:97] + "..."
 
 
