@@ -38,7 +38,7 @@ func.func @view(%m: memref<4x6xf16>) {
 
 // -----
 
-// CHECK: a flat view has one static dimension, not memref<4x6xf16>
+// CHECK: a flat view of memref<4x6xf16> has one dimension, not memref<4x6xf16>
 func.func @view(%m: memref<4x6xf16>) {
   %v = schedule.flat_view %m : memref<4x6xf16> to memref<4x6xf16>
   return
