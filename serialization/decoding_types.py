@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """Types nested deeper than this are refused: attributes are made, compared, printed recursively."""
 
+MAX_INTEGER_BITS = 4096
+"""Of an integer type: SPV_ALTERA_arbitrary_precision_integers' compilers stop far below it."""
+
 MAX_COMPONENTS = 64
 """
 Vectors of more components are refused; SPIR-V 2.16.1 allows 16 in OpTypeVector.
@@ -184,7 +187,10 @@ class TypeReader:
 
     def _integer(self, words: Sequence[int]) -> Attribute:
         signed = Signedness.SIGNED if self._word(words, 3) else Signedness.SIGNLESS
-        return IntegerType(self._word(words, 2), signed)
+        width = self._word(words, 2)
+        if width > MAX_INTEGER_BITS:
+            raise ValueError(f"an integer of {width} bits is wider than {MAX_INTEGER_BITS}")
+        return IntegerType(width, signed)
 
     def _float(self, words: Sequence[int]) -> Attribute:
         encoding = words[3] if len(words) > 3 else None

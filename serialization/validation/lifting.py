@@ -48,6 +48,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     StorageClass,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
+from xdsl_spirv.serialization.decoding_types import MAX_INTEGER_BITS
 from xdsl_spirv.serialization.operands import enum_table
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
@@ -88,7 +89,7 @@ class Lifter:
         match type_.kind:
             case "Bool":
                 return i1
-            case "Int":
+            case "Int" if type_.width <= MAX_INTEGER_BITS:
                 signedness = Signedness.SIGNED if type_.signed else Signedness.SIGNLESS
                 return IntegerType(type_.width, signedness)
             case "Float":
