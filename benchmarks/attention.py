@@ -16,19 +16,17 @@ docs/numerics.md for the fused kernel: scores in f32, powers rounded to 16 bits,
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from device_runs import Job, parser_of, run_jobs
 from xdsl.context import Context
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
@@ -37,7 +35,6 @@ from xdsl.universe import Universe
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.runtime.attention_workloads import AttentionWorkload
 from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
-from xdsl_spirv.runtime.vulkan import open_isolated
 
 torch: Any
 try:
@@ -204,14 +201,8 @@ def measure(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", default="nvidia-h200")
-    parser.add_argument("--device", default="vulkan")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--small", action="store_true", help="small cases only")
+    parser = parser_of(__doc__)
     parser.add_argument("--schedules", type=Path, help='JSON: ["#schedule.attention<...>", ...]')
-    parser.add_argument("--seconds", type=float, default=540, help="begin nothing after this")
-    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args(arguments)
     schedules: list[str | None] = [None]
     if options.schedules:
@@ -219,43 +210,20 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [
         case for case in (small if options.small else cases)() if options.only in name_of(case)
     ]
-    begin = time.monotonic()
-    records: list[dict[str, Any]] = []
-    device = open_isolated(options.device)
-    name = device.info.name if hasattr(device, "info") else options.device
-    for case in chosen:
-        inputs = case.inputs(np.random.default_rng(1))
-        peer = torch_ms(case, inputs)
-        for schedule in schedules:
-            if time.monotonic() - begin > options.seconds:
-                break
-            record = measure(device, case, options.target, schedule, inputs)
-            if peer is not None:
-                record["torch_ms"] = round(peer, 5)
-                record["torch_tflops"] = round(case.flops / peer / 1e9, 2)
-            records.append(record)
-            print(json.dumps(record), flush=True)
-            if "error" in record:
-                device.close()
-                device = open_isolated(options.device)
-        _write(options.output, options.target, name, records)
-    return 0 if all(record.get("ok") for record in records) else 1
 
+    def jobs() -> Iterator[Job]:
+        for case in chosen:
+            inputs = case.inputs(np.random.default_rng(1))
+            yield Job(
+                lambda device, schedule, case=case, inputs=inputs: measure(
+                    device, case, options.target, schedule, inputs
+                ),
+                lambda case=case, inputs=inputs: torch_ms(case, inputs),
+                case.flops,
+                schedules,
+            )
 
-def _write(path: Path | None, target: str, device: str, records: Iterable[Any]) -> None:
-    if path is None:
-        return
-    document = {
-        "what": (__doc__ or "").strip().splitlines()[0],
-        "date": datetime.date.today().isoformat(),
-        "target": target,
-        "device": device,
-        "torch": getattr(torch, "__version__", None),
-        "records": list(records),
-    }
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        json.dump(document, file, indent=1)
-    Path(file.name).replace(path)
+    return run_jobs(options, jobs(), (__doc__ or "").strip().splitlines()[0], torch)
 
 
 if __name__ == "__main__":

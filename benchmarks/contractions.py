@@ -12,26 +12,23 @@ Without PyTorch only ours are timed, and numpy makes the reference.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
 import math
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+from device_runs import Job, parser_of, run_jobs
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
-from xdsl_spirv.runtime.vulkan import open_isolated
 
 torch: Any
 try:
@@ -301,58 +298,27 @@ def measure(device: Any, case: Case, target: str, schedule: str | None, inputs: 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", default="nvidia-h200")
-    parser.add_argument("--device", default="vulkan")
-    parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--small", action="store_true", help="small cases only")
+    parser = parser_of(__doc__)
     parser.add_argument("--variants", type=Path, help='JSON: {"case name": ["#schedule...", ...]}')
-    parser.add_argument("--seconds", type=float, default=540, help="begin nothing after this")
-    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args(arguments)
     variants = json.loads(options.variants.read_text()) if options.variants else None
     chosen = [case for case in (small if options.small else cases)() if options.only in case.name]
     if variants is not None:
         chosen = [case for case in chosen if case.name in variants]
-    begin = time.monotonic()
-    records: list[Any] = []
-    device = open_isolated(options.device)
-    name = device.info.name if hasattr(device, "info") else options.device
-    for case in chosen:
-        if time.monotonic() - begin > options.seconds:
-            break
-        inputs = case.inputs()
-        peer = None if variants is not None else torch_ms(case, inputs)
-        for schedule in variants[case.name] if variants is not None else [None]:
-            if time.monotonic() - begin > options.seconds:
-                break
-            record = measure(device, case, options.target, schedule, inputs)
-            if peer is not None:
-                record["torch_ms"] = round(peer, 5)
-                record["torch_tflops"] = round(case.flops / peer / 1e9, 2)
-            records.append(record)
-            print(json.dumps(record), flush=True)
-            if "error" in record:
-                device.close()
-                device = open_isolated(options.device)
-        _write(options.output, options.target, name, records)
-    return 0 if all(record.get("ok") for record in records) else 1
 
+    def jobs() -> Iterator[Job]:
+        for case in chosen:
+            inputs = case.inputs()
+            yield Job(
+                lambda device, schedule, case=case, inputs=inputs: measure(
+                    device, case, options.target, schedule, inputs
+                ),
+                lambda case=case, inputs=inputs: None if variants else torch_ms(case, inputs),
+                case.flops,
+                [None] if variants is None else variants[case.name],
+            )
 
-def _write(path: Path | None, target: str, device: str, records: Iterable[Any]) -> None:
-    if path is None:
-        return
-    document = {
-        "what": (__doc__ or "").strip().splitlines()[0],
-        "date": datetime.date.today().isoformat(),
-        "target": target,
-        "device": device,
-        "torch": getattr(torch, "__version__", None),
-        "records": list(records),
-    }
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        json.dump(document, file, indent=1)
-    Path(file.name).replace(path)
+    return run_jobs(options, jobs(), (__doc__ or "").strip().splitlines()[0], torch)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+"""
+What benchmarks on a device share: options, the loop over cases and schedules, the file of results.
+
+A device that a candidate has crashed is opened again; results are written after every case, under
+another name first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xdsl_spirv.runtime.vulkan import open_isolated
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """The options that every such benchmark has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--target", default="nvidia-h200")
+    parser.add_argument("--device", default="vulkan")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--small", action="store_true", help="small cases only")
+    parser.add_argument("--seconds", type=float, default=540, help="begin nothing after this")
+    parser.add_argument("-o", "--output", type=Path)
+    return parser
+
+
+@dataclass(frozen=True)
+class Job:
+    """
+    A case: `measure` compiles, checks and times it with a schedule (None: the default) on a device,
+    `peer` gives milliseconds of PyTorch's kernel or None, and `flops` are its operations.
+    """
+
+    measure: Callable[[Any, str | None], dict[str, Any]]
+    peer: Callable[[], float | None]
+    flops: int
+    schedules: Sequence[str | None]
+
+
+def run_jobs(options: argparse.Namespace, jobs: Iterable[Job], what: str, torch: Any) -> int:
+    """Run them all, print and write a record each; 0 if every result was right."""
+    begin = time.monotonic()
+    records: list[dict[str, Any]] = []
+    device: Any = open_isolated(options.device)
+    name = device.info.name if hasattr(device, "info") else options.device
+    for job in jobs:
+        if time.monotonic() - begin > options.seconds:
+            break
+        peer = job.peer()
+        for schedule in job.schedules:
+            if time.monotonic() - begin > options.seconds:
+                break
+            record = job.measure(device, schedule)
+            if peer is not None:
+                record["torch_ms"] = round(peer, 5)
+                record["torch_tflops"] = round(job.flops / peer / 1e9, 2)
+            records.append(record)
+            print(json.dumps(record), flush=True)
+            if "error" in record:
+                device.close()
+                device = open_isolated(options.device)
+        if options.output is not None:
+            _write(options.output, what, options.target, name, torch, records)
+    return 0 if all(record.get("ok") for record in records) else 1
+
+
+def _write(
+    path: Path, what: str, target: str, device: str, torch: Any, records: Iterable[Any]
+) -> None:
+    document = {
+        "what": what,
+        "date": datetime.date.today().isoformat(),
+        "target": target,
+        "device": device,
+        "torch": getattr(torch, "__version__", None),
+        "records": list(records),
+    }
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        json.dump(document, file, indent=1)
+    Path(file.name).replace(path)
