@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, YieldOp
 from xdsl.ir import Attribute, Operation
@@ -226,6 +226,8 @@ def _operations(op: Operation, contraction: Contraction | None) -> int | None:
 
 def _bytes(type: Attribute) -> int | None:
     if not isinstance(type, TensorType) or DYNAMIC_INDEX in type.get_shape():
+        return None
+    if not isinstance(type.element_type, FixedBitwidthType):
         return None
     return prod(type.get_shape()) * max(8, bit_width(type.element_type)) // 8
 

@@ -279,6 +279,8 @@ def a_killed_caller() -> dict[str, Any]:
 def signalled(number: signal.Signals) -> dict[str, Any]:
     """What comes of a process that gets a signal while its worker's kernel runs."""
     code = (
+        # Whoever starts the tests in the background may have had interrupts ignored.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys; sys.path.insert(0, sys.argv[1]); import scenarios as s\n"
         "from xdsl_spirv.runtime.vulkan.worker import open_isolated\n"
         "with open_isolated() as device:\n"
