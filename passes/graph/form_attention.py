@@ -35,6 +35,13 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
 from xdsl_spirv.passes.constants import is_zero
+from xdsl_spirv.passes.graph.attention_patterns import (
+    causal,
+    is_least,
+    softmax,
+    uncast,
+    without_nan,
+)
 from xdsl_spirv.passes.graph.element_trees import (
     RESHAPES,
     Index,
@@ -62,11 +69,6 @@ from xdsl_spirv.passes.schedule.contraction import (
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.targets import Target
-
-CASTS = ("arith.extf", "arith.truncf")
-
-LEAST = -1e30
-"""A score that is put in a masked one's place is -inf, or so far below all others that it is."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,9 @@ class _Match:
         type = element_type(v)
         if element_type(p) != type or not isinstance(type, Float16Type | BFloat16Type):
             raise NotTraced("no f16 or bf16")
-        node, nan_to_zero = _without_nan(self.trees.element(p, self.places[0]))
+        node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
         self.scale, self.causal, self.mask = 1.0, None, None
-        scores = self._scores(_softmax(node))
+        scores = self._scores(softmax(node))
         q, k = self._first(scores)
         narrow = _is_narrow(self._between(scores))
         return Attention(
@@ -193,7 +195,7 @@ class _Match:
     def _scores(self, node: Node) -> Node:
         """The first contraction's element, below scale and masks."""
         while True:
-            node = _uncast(node)
+            node = uncast(node)
             match node:
                 case Node("arith.mulf", _, (x, Node("number", c)) | (Node("number", c), x)):
                     self.scale *= c
@@ -220,7 +222,7 @@ class _Match:
             raise NotTraced("a second mask, or a scaled one")
         if not _reaches_contraction(x):
             x, y = y, x
-        mask = _uncast(y)
+        mask = uncast(y)
         value, place = (mask.value, mask.place) if mask.value else (y.value, y.place)
         if value is None:
             raise NotTraced("a mask that is no tensor")
@@ -236,10 +238,10 @@ class _Match:
         """`n > m + c ? -inf : scores`, whichever way it is written."""
         if self.causal is not None or self.scale != 1.0:
             raise NotTraced("a second mask, or a scaled one")
-        masked_if = _is_least(x)
-        if masked_if == _is_least(y):
+        masked_if = is_least(x)
+        if masked_if == is_least(y):
             raise NotTraced("a choice between scores")
-        self.causal = _causal(condition, masked_if)
+        self.causal = causal(condition, masked_if)
         return y if masked_if else x
 
     def _first(self, scores: Node) -> tuple[Operand, Operand]:
@@ -361,69 +363,6 @@ def _casts(op: Operation) -> bool | None:
     return True if one and last.operands[0] is ops[0].results[0] else None
 
 
-def _uncast(node: Node) -> Node:
-    while node.kind in CASTS:
-        (node,) = node.children
-    return node
-
-
-def _without_nan(node: Node) -> tuple[Node, bool]:
-    """The probabilities, and whether those that are NaN are made 0."""
-    node = _uncast(node)
-    match node:
-        case Node("arith.select", _, (Node("arith.cmpf", _, (a, b)) as test, zero, p)) if (
-            a == b == p and zero == Node("number", 0.0)
-        ):
-            predicates = dict(test.detail)
-            # 8 is uno, 13 une: both hold for NaN only if the operands are the same.
-            if predicates["predicate"].value.data in (8, 13):
-                return _uncast(p), True
-        case _:
-            pass
-    return node, False
-
-
-def _softmax(node: Node) -> Node:
-    """x of exp(x - max x) / sum exp(x - max x)."""
-    match node:
-        case Node("arith.divf", _, (power, total)):
-            pass
-        case _:
-            raise NotTraced("no division")
-    power, total = _uncast(power), _uncast(total)
-    match total:
-        case Node("reduction", ("arith.addf", start), (summed,)) if start == 0:
-            pass
-        case _:
-            raise NotTraced("no sum")
-    if _uncast(summed) != power:
-        raise NotTraced("the sum of something else")
-    match power:
-        case Node("math.exp", _, (exponent,)):
-            pass
-        case _:
-            raise NotTraced("no exponential")
-    match _uncast(exponent):
-        case Node("arith.subf", _, (x, greatest)):
-            pass
-        case _:
-            raise NotTraced("no difference")
-    match _uncast(greatest):
-        case Node("reduction", (name, start), (compared,)) if (
-            name in ("arith.maximumf", "arith.maxnumf") and start <= LEAST
-        ):
-            pass
-        case Node("reduction", (name, start), (compared,)) if (
-            name in ("arith.maximumf", "arith.maxnumf") and start == -65504.0
-        ):
-            pass
-        case _:
-            raise NotTraced("no maximum")
-    if _uncast(compared) != _uncast(x):
-        raise NotTraced("the maximum of something else")
-    return x
-
-
 def _reaches_contraction(node: Node) -> bool:
     """Whether scores stand somewhere below."""
     if node.kind == "element":
@@ -431,55 +370,6 @@ def _reaches_contraction(node: Node) -> bool:
         owner = None if value is None else value.owner
         return isinstance(owner, Operation) and _contraction(owner) is not None
     return any(map(_reaches_contraction, node.children))
-
-
-def _is_least(node: Node) -> bool:
-    node = _uncast(node)
-    return node.kind == "number" and node.detail <= LEAST
-
-
-SIGNED = {0: "eq", 1: "ne", 2: "<", 3: "<=", 4: ">", 5: ">=", 6: "<", 7: "<=", 8: ">", 9: ">="}
-
-OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
-def _causal(condition: Node, masked_if: bool) -> int:
-    """c of the mask n > m + c, from a comparison of the two loops' indexes."""
-    match condition:
-        case Node("arith.cmpi", detail, (left, right)):
-            relation = SIGNED[dict(detail)["predicate"].value.data]
-        case _:
-            raise NotTraced("a mask that is no comparison")
-    (left, before), (right, after) = _index_of(left), _index_of(right)
-    if relation not in OPPOSITE:
-        raise NotTraced("a mask that is no order")
-    if not masked_if:
-        relation = OPPOSITE[relation]
-    difference = after - before
-    if (left, right) == ("m", "n"):
-        left, right, relation, difference = right, left, MIRRORED[relation], -difference
-    if (left, right) != ("n", "m") or relation not in (">", ">="):
-        raise NotTraced("a mask of another kind")
-    return difference if relation == ">" else difference - 1
-
-
-def _index_of(node: Node) -> tuple[str, int]:
-    """The loop that a number is the index of, and what is added to it."""
-    match node:
-        case Node("arith.index_cast", _, (x,)):
-            return _index_of(x)
-        case Node("arith.addi", _, (x, Node("number", c)) | (Node("number", c), x)):
-            name, before = _index_of(x)
-            return name, before + c
-        case Node("arith.subi", _, (x, Node("number", c))):
-            name, before = _index_of(x)
-            return name, before - c
-        case Node("index", (Piece(loop, 1, _),)):
-            return loop, 0
-        case _:
-            raise NotTraced("a mask of something else than indexes")
 
 
 def _loops_of(place: Place) -> set[str]:
