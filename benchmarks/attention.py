@@ -17,7 +17,6 @@ docs/numerics.md for the fused kernel: scores in f32, powers rounded to 16 bits,
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_runs import Job, parser_of, run_jobs
+from device_runs import WARM_UP, Job, parser_of, run_jobs, torch_median
 from xdsl.context import Context
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
@@ -44,9 +43,6 @@ try:
 except ImportError:
     torch = None
     CUDA = False
-
-WARM_UP = 0.15
-"""Seconds before each timing."""
 
 U = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23}
 """The largest relative error of a rounding, truncation included."""
@@ -161,19 +157,7 @@ def torch_ms(case: AttentionWorkload, inputs: dict[str, Any]) -> float | None:
         return attend(q, k, v, scale=case.scale, **given)
 
     run()
-    end = time.monotonic() + WARM_UP
-    while time.monotonic() < end:
-        run()
-        torch.cuda.synchronize()
-    times: list[float] = []
-    for _ in range(25):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop))
-    return statistics.median(times)
+    return torch_median(torch, run)
 
 
 def measure(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from device_runs import Job, parser_of, run_jobs
+from device_runs import WARM_UP, Job, parser_of, run_jobs, torch_median
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
@@ -38,9 +37,6 @@ try:
 except ImportError:
     torch = None
     CUDA = False
-
-WARM_UP = 0.15
-"""Seconds before each timing."""
 
 DTYPES = {
     "f16": np.float16,
@@ -257,19 +253,7 @@ def torch_ms(case: Case, inputs: dict[str, Any]) -> float | None:
         run()
     except RuntimeError:
         return None
-    end = time.monotonic() + WARM_UP
-    while time.monotonic() < end:
-        run()
-        torch.cuda.synchronize()
-    times: list[float] = []
-    for _ in range(25):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop))
-    return statistics.median(times)
+    return torch_median(torch, run)
 
 
 def measure(device: Any, case: Case, target: str, schedule: str | None, inputs: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from xdsl_spirv.runtime.vulkan import open_isolated
+
+WARM_UP = 0.15
+"""Seconds before each timing."""
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
@@ -70,6 +74,23 @@ def run_jobs(options: argparse.Namespace, jobs: Iterable[Job], what: str, torch:
         if options.output is not None:
             _write(options.output, what, options.target, name, torch, records)
     return 0 if all(record.get("ok") for record in records) else 1
+
+
+def torch_median(torch: Any, run: Callable[[], Any]) -> float:
+    """Milliseconds that PyTorch's kernel takes, by its own events, after a warm-up as ours have."""
+    end = time.monotonic() + WARM_UP
+    while time.monotonic() < end:
+        run()
+        torch.cuda.synchronize()
+    times: list[float] = []
+    for _ in range(25):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        run()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return statistics.median(times)
 
 
 def _write(

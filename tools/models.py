@@ -34,7 +34,6 @@ from xdsl_spirv.runtime.model_check import (
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.arrays import dims_of, read_array, read_inputs, write_results
-from xdsl_spirv.tools.own_target import own_target
 from xdsl_spirv.tools.running import INTERPRETER, execute
 from xdsl_spirv.tools.trace import tracing
 
@@ -160,7 +159,11 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
             "",
             f"use one of {', '.join((*DEVICES, REFERENCE))}",
         )
-    arguments.target = arguments.target or own_target(arguments)
+    if not arguments.target:
+        # Looking for devices takes the whole Vulkan layer, which a named target does not need.
+        from xdsl_spirv.tools.own_target import own_target
+
+        arguments.target = own_target(arguments)
     load(arguments.target)
 
 
