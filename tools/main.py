@@ -251,6 +251,21 @@ def _tune(command: argparse.ArgumentParser) -> None:
         help="for each run of a candidate (%(default)g)",
     )
     command.add_argument(
+        "--seconds", type=float, metavar="N", help="at most for each contraction (no limit)"
+    )
+    command.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that compile candidates (%(default)s: this one)",
+    )
+    command.add_argument(
+        "--no-prune",
+        action="store_true",
+        help="also time what the driver says spills registers or fills a compute unit's memory",
+    )
+    command.add_argument(
         "--results",
         metavar="FILE.jsonl",
         help="a line for each candidate; what is there is not run again (TARGET.jsonl)",

@@ -8,10 +8,21 @@ import argparse
 import re
 import sys
 from pathlib import Path
+from typing import TypeVar
 
 from xdsl_spirv.passes.schedule.tuned import path_for
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.tuning import Outcome, Search, write_table
+from xdsl_spirv.runtime.tuning import Search
+from xdsl_spirv.runtime.tuning_results import (
+    MARGIN,
+    STATUSES,
+    Outcome,
+    best_of,
+    deserves_entry,
+    gain_of,
+    write_table,
+)
+from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.targets import load
 
 TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32")
@@ -41,7 +52,10 @@ def tune(arguments: argparse.Namespace) -> int:
         results,
         runs=_positive(arguments.runs, "--runs"),
         most=_positive(arguments.candidates, "--candidates"),
-        timeout=arguments.timeout,
+        timeout=_positive(arguments.timeout, "--timeout"),
+        jobs=_positive(arguments.jobs, "--jobs"),
+        seconds=None if arguments.seconds is None else _positive(arguments.seconds, "--seconds"),
+        prune=not arguments.no_prune,
         say=lambda text: print(text, file=sys.stderr, flush=True),
     )
     outcomes = search.run()
@@ -52,27 +66,29 @@ def tune(arguments: argparse.Namespace) -> int:
 def _report(key: str, tried: list[Outcome]) -> bool:
     """Say what was found for a contraction; whether anything was."""
     print(key)
-    counts = {status: sum(o.status == status for o in tried) for status in _STATUSES}
+    counts = {status: sum(o.status == status for o in tried) for status in STATUSES}
     said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     print(f"  {len(tried)} candidates: {said}")
-    right = [o for o in tried if o.status == "ok" and o.microseconds is not None]
-    if not right:
+    best = best_of(tried)
+    if best is None:
         print("  none of them is right")
         return False
-    best = min(right, key=lambda o: o.microseconds or 0.0)
-    print(f"  {best.microseconds:.2f} us  {best.schedule}")
-    if tried[0].microseconds:
-        gain = tried[0].microseconds / (best.microseconds or 1)
-        print(f"  {gain:.2f} times as fast as without the table ({tried[0].microseconds:.2f} us)")
+    held = str(heaviest(best.statistics))
+    print(f"  {best.latest:.2f} us  {best.schedule}{held and f' ({held})'}")
+    gain = gain_of(tried)
+    if gain is not None:
+        print(f"  {gain:.2f} times as fast as without the table ({tried[0].latest:.2f} us)")
+    if not deserves_entry(tried):
+        print(f"  no entry in the table: the default is not beaten by {MARGIN:.0%} twice")
     return True
 
 
-_STATUSES = ("ok", "wrong", "refused", "crashed", "late")
+Number = TypeVar("Number", int, float)
 
 
-def _positive(value: int, option: str) -> int:
-    if value < 1:
-        raise ProgramError(f"{option} {value} is no number", "", "give at least 1")
+def _positive(value: Number, option: str) -> Number:
+    if value <= 0:
+        raise ProgramError(f"{option} {value:g} is no number", "", "give more than 0")
     return value
 
 

@@ -3,13 +3,19 @@ Every schedule that a tuner may try for a contraction: shapes, tiles, grids, pat
 
 What does not fit is left out by the rules that `assign-schedule` has (`fit`), and so is what the
 memory of a compute unit says is slow: workgroups of which only one is resident. The rest comes in
-the order of the estimated cost, so that a search that is cut short has seen the likely ones.
+the order of the estimated cost, so that a search that is cut short has seen the likely ones: first
+what the target's file lists with measured rates, then one schedule of each tile and grid after the
+other. `neighbours` are those that differ in one decision, for a search to go on from the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain, islice, product, zip_longest
+from typing import Any
+
+from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.schedule import (
     ContractionAttr,
@@ -31,23 +37,116 @@ DEPTHS = (1, 2, 4)
 MOST_ACCUMULATORS = 16
 """Fragments of the result in one subgroup: beyond it registers spill on every device measured."""
 STAGES = (1, 2)
+RASTER_GROUPS = (1, 4, 8, 16)
 
 
 def candidates(contraction: Contraction, target: Target, most: int) -> list[ContractionAttr]:
     """Up to `most` schedules that fit, the one that `assign-schedule` takes first."""
-    first = choose(contraction, target)
-    priced = [
-        (cost(made, None), number, made)
-        for number, schedule in enumerate(_all(contraction, target))
-        if _is_resident(made := plan(contraction, schedule, target))
-    ]
-    found = [first]
-    for _, _, made in sorted(priced, key=lambda row: row[:2]):
+    found = {choose(contraction, target): None}
+    for made in chain(_rated(contraction, target), _unrated(contraction, target)):
         if len(found) >= most:
             break
         if made.schedule not in found and not any(problems_of(made)):
-            found.append(made.schedule)
-    return found[:most]
+            found[made.schedule] = None
+    return list(found)[:most]
+
+
+def _rated(contraction: Contraction, target: Target) -> Iterator[Plan]:
+    """What the target's file lists with rates, by the first instruction, which they are of."""
+    for _, kind in islice(candidates_of(contraction, target), 1):
+        yield from _in_order(
+            (cost(made, candidate.rate), number, made)
+            for number, candidate in enumerate(kind)
+            if candidate.rate
+            and _is_resident(made := plan(contraction, candidate.schedule, target))
+        )
+
+
+def _unrated(contraction: Contraction, target: Target) -> Iterator[Plan]:
+    """Every form, one of each tile and grid after the other."""
+    priced = (
+        (cost(made, None), number, made)
+        for number, schedule in enumerate(_all(contraction, target))
+        if _is_resident(made := plan(contraction, schedule, target))
+    )
+    yield from _in_turn(_in_order(priced))
+
+
+def _in_order(priced: Iterable[tuple[float, int, Plan]]) -> list[Plan]:
+    return [made for _, _, made in sorted(priced, key=lambda row: row[:2])]
+
+
+def _in_turn(plans: Iterable[Plan]) -> Iterator[Plan]:
+    """The first of each tile and grid, then the second of each, and so on."""
+    groups: dict[object, list[Plan]] = {}
+    for made in plans:
+        groups.setdefault((made.schedule.tile[:2], made.schedule.grid), []).append(made)
+    for row in zip_longest(*groups.values()):
+        yield from (made for made in row if made is not None)
+
+
+def neighbours(
+    contraction: Contraction, target: Target, schedule: ContractionAttr
+) -> Iterator[ContractionAttr]:
+    """The schedules that fit and differ from this one in a single decision."""
+    for changed in _changes(contraction, target, schedule):
+        try:
+            made = plan(contraction, changed(), target)
+        except VerifyException:
+            continue  # Its tile is no multiple of its instruction.
+        if made.schedule != schedule and _is_resident(made) and not any(problems_of(made)):
+            yield made.schedule
+
+
+def _changes(
+    contraction: Contraction, target: Target, one: ContractionAttr
+) -> Iterator[Callable[[], ContractionAttr]]:
+    """Each decision of a schedule taken otherwise, whether that fits or not."""
+    m, n, k = one.tile
+    for tile in ((m, n, 2 * k), (m, n, k // 2), (2 * m, n, k), (m // 2, n, k)):
+        yield partial(_with, one, workgroup_tile=tile)
+    for tile in ((m, 2 * n, k), (m, n // 2, k), (2 * m, n // 2, k), (m // 2, 2 * n, k)):
+        yield partial(_with, one, workgroup_tile=tile)
+    for grid in GRIDS:
+        if one.subgroup_count // 2 <= grid[0] * grid[1] <= 2 * one.subgroup_count:
+            yield partial(_with, one, subgroups=grid)
+    for raster, group in product(("rows", "columns"), RASTER_GROUPS):
+        yield partial(_with, one, raster=raster, group=group)
+    if one.instruction.kind.data != "coopmat":
+        yield partial(_with, one, stages=3 - one.stages.data)
+        return
+    for listed in target.properties_for(contraction.types):
+        yield partial(_with, one, instruction=InstructionAttr("coopmat", listed.shape))
+    direct = set(packable(contraction))
+    staged = paths(contraction, one.instruction.sizes, 16)
+    choices = [
+        [*_buffered(path), *([DirectAttr(), DirectAttr(1)] if name in direct else [])]
+        for name, path in zip("ab", staged, strict=True)
+    ]
+    for a, b, stages in product(*choices, STAGES):
+        if (a != one.a) + (b != one.b) <= 1 or stages != one.stages.data:
+            yield partial(_with, one, a=a, b=b, stages=stages)
+
+
+def _buffered(path: StagedAttr) -> Iterator[StagedAttr]:
+    """A way through Workgroup memory, with one buffer and with two that take turns."""
+    for buffers in (1, 2):
+        yield StagedAttr(path.padding.data, path.vector.data, buffers)
+
+
+def _with(one: ContractionAttr, **changes: Any) -> ContractionAttr:
+    """A schedule with some of its fields replaced; raises `VerifyException`."""
+    given: dict[str, Any] = {
+        "workgroup_tile": one.tile,
+        "subgroups": one.grid,
+        "instruction": one.instruction,
+        "a": one.a,
+        "b": one.b,
+        "stages": one.stages.data,
+        "raster": one.raster.data,
+        "group": one.group.data,
+    }
+    return ContractionAttr(**{**given, **changes})
 
 
 def _is_resident(made: Plan) -> bool:

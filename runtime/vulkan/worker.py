@@ -68,7 +68,7 @@ class Worker:
             [*python_command(), "-P", "-m", "xdsl_spirv.runtime.vulkan.serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=_environment(),
+            env=environment(),
         )
         self._answers: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -261,7 +261,7 @@ def python_command() -> list[str]:
     return [linker, *words[1 : count + 1]]
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The other process finds the same modules."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return os.environ | {"PYTHONPATH": path}

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +18,13 @@ import pytest
 from xdsl_spirv.passes.schedule.assign_schedule import choose
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
-from xdsl_spirv.passes.schedule.space import candidates
+from xdsl_spirv.passes.schedule.space import candidates, neighbours
 from xdsl_spirv.passes.schedule.tuned import forced, key_of, lookup, parse_schedule
-from xdsl_spirv.runtime import compile_module, tuning
+from xdsl_spirv.runtime import Program, compile_module, tuning
+from xdsl_spirv.runtime.candidates import Compiler, Source
 from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.tuning_results import Outcome, write_table
 from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError, VulkanError
 from xdsl_spirv.runtime.vulkan.loaded import Time
 from xdsl_spirv.runtime.vulkan.work import Work
@@ -89,11 +92,38 @@ def test_what_is_no_schedule_is_refused(text: str):
         parse_schedule(text)
 
 
+Table = dict[str, int]
+
+
+@dataclass
+class PlayedWork:
+    """A program on a played device: it is late, wrong, crashes, or takes so many microseconds."""
+
+    fate: str | float
+    statistics: Table
+
+    def run(self, inputs: Mapping[str, bytes], timeout: float) -> dict[str, bytearray]:
+        if self.fate in ("late", "crashed"):
+            raise {"late": DeviceTimeoutError, "crashed": DeviceLostError}[str(self.fate)]("it is")
+        a = np.frombuffer(inputs["A"], np.float16).reshape(M, K).astype(np.float32)
+        b = np.frombuffer(inputs["B"], np.float16).reshape(K, N).astype(np.float32)
+        result = a @ b
+        result[3, 4] += self.fate == "wrong"
+        return {"result0": bytearray(result.tobytes())}
+
+    def executables(self) -> list[list[Table]]:
+        return [[self.statistics]]
+
+    def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
+        assert isinstance(self.fate, float)
+        return [Time("k", "e", (self.fate * 1e3,) * count)]
+
+
 @dataclass
 class Played:
-    """A device of this process: each program takes the next of `fates`."""
+    """A device of this process: each program that is loaded takes the next of `fates`."""
 
-    fates: list[str | float]
+    fates: list[str | float | tuple[float, Table]]
     opened: int = 0
 
     def __call__(self, name: str | None, *, timeout: float) -> Played:
@@ -103,34 +133,13 @@ class Played:
     info = SimpleNamespace(name="played")
     worker = SimpleNamespace(alive=True)
 
-    def load(self, work: Work, statistics: bool = False) -> Played:
-        if self.fates[0] == "refused":
-            self.fates.pop(0)
+    def load(self, work: Work, statistics: bool = False) -> PlayedWork:
+        fate = self.fates.pop(0)
+        if fate == "refused":
             raise VulkanError("no")
-        return self
-
-    def run(self, inputs: Mapping[str, bytes], timeout: float) -> dict[str, bytearray]:
-        fate = self.fates[0]
-        if isinstance(fate, str) and fate != "wrong":
-            self.fates.pop(0)
-            raise {"late": DeviceTimeoutError, "crashed": DeviceLostError}[fate]("it is")
-        a = np.frombuffer(inputs["A"], np.float16).reshape(M, K).astype(np.float32)
-        b = np.frombuffer(inputs["B"], np.float16).reshape(K, N).astype(np.float32)
-        result = a @ b
-        if fate == "wrong":
-            self.fates.pop(0)
-            result[3, 4] += 1
-        return {"result0": bytearray(result.tobytes())}
-
-    def executables(self) -> list[list[dict[str, int]]]:
-        return [[{"Register Count": 40}]]
-
-    def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
-        microseconds = self.fates[0]
-        if not warm_up or not isinstance(microseconds, float):
-            self.fates.pop(0)
-        assert isinstance(microseconds, float)
-        return [Time("k", "e", (microseconds * 1e3,) * count)]
+        if isinstance(fate, tuple):
+            return PlayedWork(*fate)
+        return PlayedWork(fate, {"Register Count": 40})
 
     def unload(self, loaded: object) -> None:
         pass
@@ -139,33 +148,158 @@ class Played:
         pass
 
 
-def test_bad_candidates_cost_nothing_but_themselves(
+@pytest.fixture
+def search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    # A time is asked for twice unless it is far behind the best.
-    device = Played(["late", "wrong", 5.0, "crashed", "refused", 3.0])
-    monkeypatch.setattr(tuning, "open_isolated", device)
-    results, said = tmp_path / "r.jsonl", list[str]()
-    results.write_text('{"half a line')
-    results.write_text("not a line\n")
-    search = tuning.Search(
-        TEXT, LAVAPIPE, "lavapipe", None, results, runs=2, most=6, say=said.append
-    )
-    ((key, tried),) = search.run().items()
-    statuses = [outcome.status for outcome in tried]
-    assert statuses == ["late", "wrong", "ok", "crashed", "refused", "ok"]
-    assert "BEYOND" in tried[1].cause
-    assert [o.microseconds for o in tried if o.status == "ok"] == [5.0, 3.0]
-    assert tried[2].statistics == [{"Register Count": 40.0}]
+) -> Callable[..., tuple[list[Outcome], Played]]:
+    """Searches with a device whose programs have these fates; the outcomes, and the device."""
+
+    def run(*fates: Any, **options: Any) -> tuple[list[Outcome], Played]:
+        device = Played(list(fates))
+        monkeypatch.setattr(tuning, "open_isolated", device)
+        results = tmp_path / "r.jsonl"
+        given: dict[str, Any] = {"runs": 2, "most": 6} | options
+        ((_, tried),) = (
+            tuning.Search(TEXT, LAVAPIPE, "lavapipe", None, results, **given).run().items()
+        )
+        return tried, device
+
+    return run
+
+
+Searched = Callable[..., tuple[list[Outcome], Played]]
+
+
+def test_bad_candidates_cost_nothing_but_themselves(search: Searched, tmp_path: Path):
+    (tmp_path / "r.jsonl").write_text('not a line\n{"half a line\n')
+    said = list[str]()
+    found = [5.0, "late", "wrong", "crashed", "refused", 3.0]
+    tried, device = search(*found, 5.2, 3.1, say=said.append)
+    assert [o.status for o in tried] == ["ok", "late", "wrong", "crashed", "refused", "ok"]
+    assert "BEYOND" in tried[2].cause
+    assert [(o.microseconds, o.again) for o in tried if o.right] == [(5.0, 5.2), (3.0, 3.1)]
+    assert tried[0].statistics == [{"Register Count": 40.0}]
     # The process is started again after it was late, and after it died.
     assert device.opened == 3
-    assert "best 3.0 us" in said[-1]
-    entries = tuning.write_table(tmp_path / "t.json", "lavapipe", {key: tried})
-    assert entries[key]["schedule"] == tried[5].schedule
+    assert "best 3.0 us" in said[-2]
+    assert "40 registers" in said[-2]
+    entries = write_table(tmp_path / "t.json", "lavapipe", {"key": tried})
+    assert entries["key"]["schedule"] == tried[5].schedule
+    assert entries["key"]["default_microseconds"] == 5.2
     # A second search has nothing left to do.
-    again = tuning.Search(TEXT, LAVAPIPE, "lavapipe", None, results, runs=2, most=6)
-    assert again.run() == {key: tried}
+    again, device = search()
+    assert again == tried
+
+
+def test_the_search_goes_on_from_the_best(search: Searched):
+    tried, _ = search(9.0, 5.0, 7.0, 6.0, 4.0, 8.0, *(9.0, 4.0, 5.0, 6.0))
+    found = contraction()
+    listed = candidates(found, LAVAPIPE, 3)
+    assert [o.schedule for o in tried[:3]] == list(map(str, listed))
+    near = {str(s) for each in listed for s in neighbours(found, LAVAPIPE, each)}
+    assert {o.schedule for o in tried[3:]} <= near
+    assert len({o.schedule for o in tried}) == 6
+    assert [o.again for o in tried] == [9.0, 5.0, None, 6.0, 4.0, None]
+
+
+def test_what_the_driver_reports_prunes(search: Searched, tmp_path: Path):
+    room = LAVAPIPE.residency.bytes_for(1)
+    reports: list[Table] = [
+        {"Register Count": 255, "Local Memory Size": 16},
+        {"Register Count": 255, "Local Memory Size": 64},
+        {"Register Count": 80, "Shared Memory Size": 4 * room + 4096},
+        {"Register Count": 250, "Local Memory Size": 16, "Shared Memory Size": 1024},
+    ]
+    fates: list[Any] = [(5.0 - i, table) for i, table in enumerate(reports)]
+    tried, _ = search(*fates, 5.0, 2.0, most=4)
+    assert [o.status for o in tried] == ["ok", "pruned", "pruned", "ok"]
+    assert tried[1].cause == "spills 64 beside its 255 registers"
+    assert "bytes of Workgroup memory" in tried[2].cause
+    # What was not timed is not in the table, however fast it would have been.
+    entries = write_table(tmp_path / "t.json", "lavapipe", {"key": tried})
+    assert entries["key"]["schedule"] == tried[3].schedule
+    # Nor is it pruned where that is not wanted.
+    (tmp_path / "r.jsonl").unlink()
+    tried, _ = search(*fates, 5.0, 2.0, 3.0, 4.0, most=4, prune=False)
+    assert [o.status for o in tried] == ["ok"] * 4
+
+
+def test_time_ends_a_search(search: Searched):
+    tried, device = search(5.0, 4.0, seconds=1e-9)
+    assert [o.microseconds for o in tried] == [5.0]
+    # What was not tried can be, later.
+    tried, device = search(4.0, 6.0, 6.0, 6.0, 6.0, *(5.0, 4.0, 6.0, 6.0))
+    assert [o.microseconds for o in tried] == [5.0, 4.0, 6.0, 6.0, 6.0, 6.0]
     assert device.fates == []
+
+
+@pytest.mark.parametrize(
+    ("default", "found", "kept"),
+    [
+        ((5.0, 5.0), (4.0, 4.0), True),
+        ((5.0, 4.1), (4.0, 4.0), False),
+        ((4.1, 5.0), (4.0, 4.0), False),
+        ((5.0, 5.0), (4.0, None), False),
+    ],
+)
+def test_only_what_is_faster_twice_enters_the_table(
+    default: tuple[float, float], found: tuple[float, float | None], kept: bool, tmp_path: Path
+):
+    path = tmp_path / "t.json"
+    path.write_text('{"entries": {"key": {"schedule": "old"}, "other": {"schedule": "stays"}}}')
+    tried = [
+        Outcome("key", name, "played", "ok", first, again=second)
+        for name, (first, second) in (("default", default), ("found", found))
+    ]
+    entries = write_table(path, "lavapipe", {"key": tried})
+    assert [entry["schedule"] for entry in entries.values()] == ["stays", *["found"] * kept]
+    assert json.loads(path.read_text())["entries"] == entries
+
+
+def test_a_table_that_is_none_is_not_overwritten(tmp_path: Path):
+    path = tmp_path / "t.json"
+    path.write_text("[]")
+    with pytest.raises(ProgramError, match="not a tuned table"):
+        write_table(path, "lavapipe", {})
+    assert path.read_text() == "[]"
+
+
+def test_neighbours_differ_in_one_decision():
+    found = contraction()
+    schedule = candidates(found, LAVAPIPE, 1)[0]
+    near = list(neighbours(found, LAVAPIPE, schedule))
+    assert len(set(near)) >= 5
+    for each in near:
+        assert not list(problems_of(plan(found, each, LAVAPIPE)))
+        changed = [
+            name
+            for name in ("workgroup_tile", "subgroups", "instruction", "a", "b", "stages")
+            if getattr(each, name) != getattr(schedule, name)
+        ]
+        raster = (each.raster, each.group) != (schedule.raster, schedule.group)
+        # A path and the number of stages go together.
+        assert 1 <= len(changed) + raster <= 3
+        assert schedule not in near
+
+
+def test_candidates_are_compiled_in_other_processes():
+    found = contraction()
+    schedules = [*candidates(found, LAVAPIPE, 3), parse_schedule(SMALL.replace("8x8x8", "8x8x4"))]
+    compiler = Compiler(2)
+    try:
+        source = Source(TEXT, "lavapipe", key_of(found))
+        there = list(compiler.each(source, schedules))
+    finally:
+        compiler.close()
+    assert [schedule for schedule, _ in there] == schedules
+    here = Compiler().each(source, schedules)
+    for (_, one), (_, other) in zip(there, here, strict=True):
+        assert isinstance(one, Program)
+        assert isinstance(other, Program)
+        assert one.code.keys() == other.code.keys()
+        assert all(one.code[k].binary == other.code[k].binary for k in one.code)
+    broken = next(Compiler().each(Source("no module", "lavapipe", source.key), schedules[:1]))
+    assert isinstance(broken[1], ProgramError)
 
 
 def test_forcing_ends(tmp_path: Path):
@@ -182,6 +316,8 @@ def test_forcing_ends(tmp_path: Path):
         (["--contraction", "4x4:f16->f32"], "is no contraction"),
         (["--contraction", "4x4x4:f16->text"], "is no contraction"),
         (["--contraction", "4x4x4:f16->f32", "--runs", "0"], "--runs 0 is no number"),
+        (["--contraction", "4x4x4:f16->f32", "--jobs", "0"], "--jobs 0 is no number"),
+        (["--contraction", "4x4x4:f16->f32", "--seconds", "-1"], "--seconds -1 is no number"),
         (["nothing.mlir"], "cannot read the input"),
     ],
 )
@@ -210,10 +346,11 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     assert done.returncode == 0, done.stderr
     assert "2 candidates: 2 ok" in done.stdout
     lines = (tmp_path / "results.jsonl").read_text()
-    # The default may have been measured once more.
-    assert len(lines.splitlines()) in (2, 3)
-    (entry,) = json.loads((tmp_path / "lavapipe.json").read_text())["entries"].values()
-    assert entry["candidates"] == 2
-    parse_schedule(entry["schedule"])
+    records = [json.loads(line) for line in lines.splitlines()]
+    # Both, and both again.
+    assert [record["again"] is None for record in records] == [True, True, False, False]
+    deserved = "no entry in the table" not in done.stdout
+    entries = json.loads((tmp_path / "lavapipe.json").read_text())["entries"].values()
+    assert [entry["schedule"] for entry in entries] == [records[1]["schedule"]] * deserved
     assert tune().returncode == 0
     assert (tmp_path / "results.jsonl").read_text() == lines

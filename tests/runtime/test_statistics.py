@@ -1,0 +1,80 @@
+"""What drivers say of kernels' code, in their own words, and what is made of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from xdsl_spirv.runtime.vulkan.statistics import Resources, heaviest, problem, resources_of
+
+NVIDIA = {
+    "Register Count": 253,
+    "Binary Size": 14976,
+    "Stack Size": 0,
+    "Local Memory Size": 0,
+    "Shared Memory Size": 18432,
+}
+RADV = {
+    "SGPRs": 128,
+    "VGPRs": 96,
+    "Spilled SGPRs": 0,
+    "Spilled VGPRs": 12,
+    "Code size": 4096,
+    "LDS size": 8192,
+    "Scratch size": 3072,
+    "Subgroups per SIMD": 10,
+}
+ANV = {
+    "Instruction Count": 812,
+    "SEND Count": 60,
+    "Cycle Count": 5000,
+    "Spill Count": 3,
+    "Fill Count": 4,
+    "Scratch Memory Size": 1024,
+    "Max live registers": 120,
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        (NVIDIA, Resources(253, 0, 18432, None, 14976)),
+        (RADV, Resources(96, 3072, 8192, 10, 4096)),
+        (ANV, Resources(120, 1024, None, None, None)),
+        ({"Something Else": 7, "Usage": True}, Resources()),
+        ({}, Resources()),
+    ],
+)
+def test_drivers_words(table: dict[str, int], found: Resources):
+    assert resources_of(table) == found
+
+
+def test_the_heaviest_of_several_programs():
+    found = heaviest([{"Register Count": 40, "Shared Memory Size": 9}, RADV, {}])
+    assert found == Resources(96, 3072, 8192, 10, 4096)
+    assert heaviest([{"Occupancy": 4}, {"Occupancy": 12}]).subgroups == 4
+    assert heaviest([]) == Resources()
+    assert str(heaviest([])) == ""
+    assert str(resources_of(NVIDIA)) == (
+        "253 registers, 0 spilled, 18432 B of Workgroup memory, 14976 B of code"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "least", "why"),
+    [
+        (Resources(255, 48), Resources(253, 0), "spills 48 beside its 255 registers"),
+        (Resources(None, 1), Resources(), "spills 1"),
+        (Resources(255, 48), Resources(255, 48), ""),
+        (Resources(99, 0, 24577), Resources(99, 0, 9000), "holds 24577 bytes of Workgroup memory"),
+        (Resources(99, 0, 24576), Resources(99, 0, 9000), ""),
+        # The default holds as much, so that cannot be what is slow.
+        (Resources(99, 0, 30000), Resources(99, 0, 30000), ""),
+        (Resources(subgroups=3), Resources(subgroups=8), "leaves room for 3 subgroups, not 8"),
+        (Resources(subgroups=4), Resources(subgroups=8), ""),
+        (Resources(), Resources(253, 0, 18432, 8), ""),
+    ],
+)
+def test_what_is_not_worth_timing(found: Resources, least: Resources, why: str):
+    said = problem(found, least, 24576)
+    assert said.startswith(why)
+    assert bool(said) == bool(why)
