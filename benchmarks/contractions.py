@@ -66,11 +66,10 @@ class Case:
     """(output loop, window loop) pairs whose sum is one dimension of A."""
 
     def _dims(self, operand: str) -> list[tuple[str, ...]]:
-        pairs = dict(self.windows)
-        dims: list[tuple[str, ...]] = []
-        for loop in operand:
-            dims.append((loop, pairs[loop]) if operand == self.a and loop in pairs else (loop,))
-        return dims
+        """The loops of each dimension of `a`, `b` or `out`."""
+        pairs = dict(self.windows) if operand == "a" else {}
+        loops: str = getattr(self, operand)
+        return [(loop, pairs[loop]) if loop in pairs else (loop,) for loop in loops]
 
     def shape(self, operand: str) -> tuple[int, ...]:
         return tuple(sum(self.sizes[loop] - 1 for loop in dim) + 1 for dim in self._dims(operand))
@@ -78,6 +77,11 @@ class Case:
     @property
     def flops(self) -> int:
         return 2 * math.prod(self.sizes.values())
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every result is a sum over the channels too."""
+        return any(loop not in self.out for loop in self.a if loop in self.b)
 
     @property
     def depth(self) -> int:
@@ -118,8 +122,8 @@ class Case:
                 f"linalg.yield %s : {to}",
             ]
         )
-        types = tensor(self.a, a), tensor(self.b, b), tensor(self.out, result)
-        maps = ", ".join(map(map_of, (self.a, self.b, self.out)))
+        types = tensor("a", a), tensor("b", b), tensor("out", result)
+        maps = ", ".join(map(map_of, ("a", "b", "out")))
         attrs = f" attrs = {{schedule = {schedule}}}" if schedule else ""
         return f"""func.func @main(%A: {types[0]}, %B: {types[1]}) -> {types[2]} {{
   %zero = arith.constant {"0.0" if floating else "0"} : {to}
@@ -147,7 +151,7 @@ class Case:
                 return generator.integers(-1, 2, shape).astype(dtype)
             return generator.standard_normal(shape, np.float32).astype(dtype)
 
-        return {"A": values(self.a, self.types[0]), "B": values(self.b, self.types[1])}
+        return {"A": values("a", self.types[0]), "B": values("b", self.types[1])}
 
 
 def matmul(size: int | tuple[int, int, int], types: tuple[str, str, str], bt: bool = False) -> Case:
@@ -162,13 +166,23 @@ def convolution(batch: int, types: tuple[str, str, str]) -> Case:
     return Case(name, types, sizes, "iyxc", "rscf", "iyxf", (("y", "r"), ("x", "s")))
 
 
+def depthwise(
+    batch: int, types: tuple[str, str, str], extent: int = 56, channels: int = 256
+) -> Case:
+    sizes = {"i": batch, "y": extent, "x": extent, "c": channels, "r": 3, "s": 3}
+    shape = f"{extent + 2}x{extent + 2}x{channels}"
+    name = f"depthwise 3x3 {shape} batch {batch} {types[0]} -> {types[2]}"
+    return Case(name, types, sizes, "iyxc", "rsc", "iyxc", (("y", "r"), ("x", "s")))
+
+
 F16, F32, BF16 = ("f16", "f16", "f16"), ("f16", "f16", "f32"), ("bf16", "bf16", "f32")
 S8, MIXED = ("s8", "s8", "s32"), ("u8", "s8", "s32")
 
 
 def small() -> list[Case]:
     """What a software driver does in seconds, to try the script on."""
-    return [matmul((40, 36, 50), types) for types in (F16, F32, S8, MIXED)]
+    found = [matmul((40, 36, 50), types) for types in (F16, F32, S8, MIXED)]
+    return found + [depthwise(2, types, 8, 24) for types in (F16, S8)]
 
 
 def cases() -> list[Case]:
@@ -177,6 +191,7 @@ def cases() -> list[Case]:
     found += [matmul(n, S8, bt) for bt in (False, True) for n in (1024, 2048, 4096, 8192)]
     found += [matmul(4096, MIXED, True), matmul(4096, ("f32",) * 3)]
     found += [convolution(n, types) for types in (F32, S8) for n in (1, 32)]
+    found += [depthwise(n, types) for types in (F16, F32, S8) for n in (1, 32)]
     found += [matmul((256, 256, 16384), types) for types in (F32, S8)]
     return found
 
@@ -209,14 +224,24 @@ def _numpy_product(case: Case, a: Any, b: Any) -> Any:
     if not case.windows:
         return np.einsum(f"{case.a},{case.b}->{case.out}", a, b, optimize=True)
     windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), (1, 2))
-    return np.einsum("iyxcrs,rscf->iyxf", windows, b, optimize=True)
+    return np.einsum(f"iyxcrs,{case.b}->{case.out}", windows, b, optimize=True)
 
 
 def _torch_product(case: Case, a: Any, b: Any) -> Any:
     if case.windows:
-        out = torch.nn.functional.conv2d(a.permute(0, 3, 1, 2), b.permute(3, 2, 0, 1))
-        return out.permute(0, 2, 3, 1)
+        return _torch_convolution(case, a, b)().permute(0, 2, 3, 1)
     return a @ (b.T if case.b == "nk" else b)
+
+
+def _torch_convolution(case: Case, a: Any, b: Any) -> Callable[[], Any]:
+    """PyTorch's convolution of channels that lie last in memory."""
+    nhwc = torch.channels_last
+    x = a.permute(0, 3, 1, 2).contiguous(memory_format=nhwc)
+    w = (b.permute(3, 2, 0, 1) if case.is_dense else b.permute(2, 0, 1)[:, None]).contiguous(
+        memory_format=nhwc
+    )
+    groups = 1 if case.is_dense else x.shape[1]
+    return lambda: torch.nn.functional.conv2d(x, w, groups=groups)
 
 
 def within(case: Case, found: Any, inputs: dict[str, Any]) -> bool:
@@ -240,9 +265,7 @@ def torch_ms(case: Case, inputs: dict[str, Any]) -> float | None:
     if case.windows:
         if kind is torch.int8:
             return None
-        x = a.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
-        w = b.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)
-        run = lambda: torch.nn.functional.conv2d(x, w)  # noqa: E731
+        run = _torch_convolution(case, a, b)
     elif kind is torch.int8:
         other = b.T if case.b == "nk" else b
         run = lambda: torch._int_mm(a, other)  # noqa: E731
