@@ -26,6 +26,9 @@ else:
 NAME = "program.name"
 TYPE = "program.type"
 SIZES = "program.sizes"
+FLOATS = "program.floats"
+"""The widest float that a model computes in: what is wider in its module is the importer's choice.
+"""
 FUNCTION = "main"
 
 

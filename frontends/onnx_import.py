@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.culprit import crashing_node
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import Array, ImportedModel, Node, Value, annotate
+from xdsl_spirv.frontends.model import FLOATS, Array, ImportedModel, Node, Value, annotate
 from xdsl_spirv.frontends.quantized_nodes import expand_quantized
 from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
 from xdsl_spirv.frontends.wide_sums import widen_sums
@@ -256,6 +256,7 @@ def _assembled(
     made = zip(interface["outputs"], function.function_type.outputs, strict=True)
     results = [_value(entry, type) for entry, type in made]
     annotate(function, arguments, results, sizes)
+    function.attributes[FLOATS] = StringAttr(interface["floats"])
     count = len(interface["inputs"])
     missing = [name for name in declared if name not in {a.name for a in arguments}]
     if missing:

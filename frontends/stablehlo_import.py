@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import Array, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.model import FLOATS, Array, ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx_import import parse_linalg
 
 TIMEOUT = 600.0
@@ -48,6 +48,7 @@ def import_stablehlo(
     function = _main(module)
     arguments, results = _interface(text, function)
     annotate(function, arguments, results)
+    function.attributes[FLOATS] = StringAttr("f64" if "f64" in text else "f32")
     given: dict[str, Array] = {}
     if len(weights) > len(arguments):
         raise FrontendError(

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.model import FUNCTION, Array, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.model import FLOATS, FUNCTION, Array, ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx_import import locate, parse_linalg
 
 PIPELINES = (
@@ -117,6 +117,7 @@ def _assembled(exported: Any, module: ModuleOp) -> ImportedModel:
         for number, type in enumerate(function.function_type.outputs)
     ]
     annotate(function, arguments, results)
+    function.attributes[FLOATS] = StringAttr("f64" if _computes_in_doubles(exported) else "f32")
     weights = {
         value.name: _array(exported, value.name)
         for node, value in zip(placeholders, arguments, strict=True)
@@ -124,6 +125,13 @@ def _assembled(exported: Any, module: ModuleOp) -> ImportedModel:
     }
     inputs: Sequence[Value] = [value for value in arguments if value.name not in weights]
     return ImportedModel(module, weights, inputs, results)
+
+
+def _computes_in_doubles(exported: Any) -> bool:
+    """Whether a tensor of the program is of float64; torch-mlir's own LayerNorm would be, too."""
+    found = [node.meta.get("val") for node in exported.graph.nodes]
+    flat = [each for val in found for each in (val if isinstance(val, list | tuple) else (val,))]
+    return any(str(getattr(each, "dtype", "")) == "torch.float64" for each in flat)
 
 
 def _value(name: str, example: Any, type: Attribute) -> Value:

@@ -241,7 +241,11 @@ def save(path: Path, weights: dict[str, Any]) -> None:
 
 
 def interface(model: Any, weights: list[str], declared: dict[str, int]) -> dict[str, Any]:
-    """Inputs, weights and outputs in the function's order, and the nodes; types as `declared`."""
+    """
+    Inputs, weights and outputs in the function's order, and the nodes; types as `declared`.
+
+    `floats` is the widest float that the model itself computes in.
+    """
 
     def values(of: Any) -> list[Any]:
         return [
@@ -260,8 +264,26 @@ def interface(model: Any, weights: list[str], declared: dict[str, int]) -> dict[
         "inputs": [v for v in values(model.graph.input) if v["name"] not in weights],
         "weights": [v for v in values(model.graph.input) if v["name"] in weights],
         "outputs": values(model.graph.output),
+        "floats": "f64" if computes_in_doubles(model.graph) else "f32",
         "nodes": [[n.name, n.op_type, list(n.input), list(n.output)] for n in model.graph.node],
     }
+
+
+def computes_in_doubles(graph: Any) -> bool:
+    """Whether any tensor of a graph whose types were inferred is of float64."""
+    from onnx import TensorProto
+
+    values = (*graph.input, *graph.output, *graph.value_info)
+    types = {value.type.tensor_type.elem_type for value in values}
+    types |= {each.data_type for each in graph.initializer}
+    inner: list[Any] = []
+    for node in graph.node:
+        for attribute in node.attribute:
+            types |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+            if attribute.HasField("g"):
+                inner.append(attribute.g)
+            inner += attribute.graphs
+    return TensorProto.DOUBLE in types or any(map(computes_in_doubles, inner))
 
 
 def lower(model: Any, stage: Stage, expand: list[list[str]]) -> Any:

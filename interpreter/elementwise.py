@@ -76,16 +76,12 @@ remainder_unsigned = on_unsigned(_remainder)
 
 
 def ceiling_divide_signed(a: Array, b: Array) -> Array:
-    """Quotient toward positive infinity."""
-    return -np.floor_divide(-a, b)
-
-
-def _ceiling_divide(a: Array, b: Array) -> Array:
+    """Quotient toward positive infinity; the least number has no opposite to take the floor of."""
     quotient = np.floor_divide(a, b)
     return quotient + (quotient * b != a)
 
 
-ceiling_divide_unsigned = on_unsigned(_ceiling_divide)
+ceiling_divide_unsigned = on_unsigned(ceiling_divide_signed)
 
 
 def shift_left(a: Array, b: Array) -> Array:

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.passes.graph.form_attention import FormAttentionPass
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
+from xdsl_spirv.passes.graph.narrow_to_32_bits import NarrowTo32BitsPass
 from xdsl_spirv.passes.graph.pack_operands import PackOperandsPass
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.passes.graph.scalars_into_loops import ScalarsIntoLoopsPass
@@ -40,6 +41,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
     return (
         QuantizedContractionsPass(target=target),
         ScalarsIntoLoopsPass(),
+        NarrowTo32BitsPass(target=target),
         LinalgToContractionPass(),
         FormAttentionPass(target=target),
         SplitReductionsPass(target=target),

@@ -52,6 +52,7 @@ from xdsl_spirv.runtime.weights import (
     constant_array,
     lift_constants,
     mark_weights,
+    note_ranges,
 )
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
@@ -224,6 +225,7 @@ def prepare(
     # Last: a result that was folded is a weight, and has to be copied.
     UNIVERSE.all_passes[COPIES]()().apply(ctx, module)
     mark_weights(host, values)
+    note_ranges(host, values)
     return values
 
 

@@ -7,7 +7,7 @@ any other. One that only starts an accumulator stays: the lowering knows what to
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from xdsl.context import Context
@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     DenseResourceAttr,
     DictionaryAttr,
     FunctionType,
+    IntegerAttr,
     MemRefType,
     StringAttr,
     TensorType,
@@ -30,6 +31,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 
 from xdsl_spirv.frontends.model import NAME, TYPE
+from xdsl_spirv.passes.graph.value_ranges import RANGE
 from xdsl_spirv.passes.schedule.cost import WEIGHTS
 from xdsl_spirv.runtime.elements import NAMES_OF_CODES, Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
@@ -103,6 +105,26 @@ def mark_weights(function: FuncOp, names: Collection[str]) -> None:
     arguments = enumerate(function.body.block.args)
     numbers = [i for i, argument in arguments if argument_name(argument, i) in names]
     function.attributes[WEIGHTS] = DenseArrayBase.from_list(i64, numbers)
+
+
+def note_ranges(function: FuncOp, values: Mapping[str, Array]) -> None:
+    """Tell the passes the least and the greatest number of each weight of 64-bit integers."""
+    arguments = list(enumerate(function.body.block.args))
+    names = {number: argument_name(argument, number) for number, argument in arguments}
+    wide = [n for n, name in names.items() if name in values and _is_wide(values[name])]
+    if not wide:
+        return
+    note_names(function)
+    attributes = list(function.arg_attrs or ())
+    for number in wide:
+        array = values[names[number]]
+        ends = ArrayAttr(IntegerAttr(int(end), i64) for end in (array.min(), array.max()))
+        attributes[number] = DictionaryAttr({**attributes[number].data, RANGE: ends})
+    function.properties["arg_attrs"] = ArrayAttr(attributes)
+
+
+def _is_wide(array: Array) -> bool:
+    return array.dtype.kind == "i" and array.dtype.itemsize == 8 and array.size > 0
 
 
 def _note(name: str, argument: SSAValue) -> DictionaryAttr:

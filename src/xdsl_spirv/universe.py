@@ -34,6 +34,7 @@ PASSES: dict[str, str] = {
     ),
     "form-attention": "passes.graph.form_attention:FormAttentionPass",
     "split-reductions": "passes.graph.split_reductions:SplitReductionsPass",
+    "narrow-to-32-bits": "passes.graph.narrow_to_32_bits:NarrowTo32BitsPass",
     "scalars-into-loops": "passes.graph.scalars_into_loops:ScalarsIntoLoopsPass",
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
     "form-dispatches": "passes.graph.form_dispatches:FormDispatchesPass",

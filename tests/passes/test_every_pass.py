@@ -108,6 +108,20 @@ QUANTIZED = """func.func @main(%a: tensor<4x20xi8>, %b: tensor<20x6xi8>, %c: ten
   func.return %r : tensor<4x6xi32>
 }"""  # noqa: E501
 
+COUNTED = """func.func @main(%a: tensor<6xi8>) -> tensor<6xi32> {
+  %c = arith.constant 300 : i64
+  %e = tensor.empty() : tensor<6xi32>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : tensor<6xi8>) outs(%e : tensor<6xi32>) {
+  ^bb0(%x: i8, %o: i32):
+    %w = arith.extui %x : i8 to i64
+    %p = arith.muli %w, %c : i64
+    %q = arith.divsi %p, %c : i64
+    %y = arith.trunci %q : i64 to i32
+    linalg.yield %y : i32
+  } -> tensor<6xi32>
+  func.return %r : tensor<6xi32>
+}"""  # noqa: E501
+
 IDENTICAL = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   func.return %a : tensor<4xf32>
 }"""
@@ -179,6 +193,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "unroll-host-loops": (LOOP, "", "unroll-host-loops"),
     "linalg-quantized-to-contraction": (QUANTIZED, "", "linalg-quantized-to-contraction"),
     "scalars-into-loops": (SCALARS, "", "scalars-into-loops"),
+    "narrow-to-32-bits": (COUNTED, "", "narrow-to-32-bits"),
     "linalg-to-contraction": (matmul("f16", "f32"), "", "linalg-to-contraction"),
     "split-reductions": (
         matmul("f16", "f32"), "linalg-to-contraction", "split-reductions{parts=4}"

@@ -1,0 +1,288 @@
+"""
+A loop's body with 32 bits where it had 64.
+
+Every 64-bit value may exist in two forms, as it was and narrow; each is made from the other where
+somebody needs it, so that a conversion stands only where a narrow value meets a wide one.
+
+Integers: an operation is narrowed if all of its 64-bit operands and results fit 32 bits with a
+sign; then both forms are the same numbers. Where only the low 32 bits of a sum, difference, product
+or choice are read, they follow from the low 32 bits of the operands, whatever fits.
+
+Floats: `narrow_floats` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, linalg, math, tensor
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, f64, i32, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
+from xdsl_spirv.passes.graph.ranges import Range, element, signed
+from xdsl_spirv.passes.graph.value_ranges import ValueRanges
+
+NARROW: dict[Attribute, Attribute] = {i64: i32, f64: f32}
+
+FITS = signed(32)
+
+MODULAR = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp)
+"""The low bits of the result follow from those of the operands."""
+
+ORDERED = (
+    arith.CmpiOp,
+    arith.MaxSIOp,
+    arith.MinSIOp,
+    arith.MaxUIOp,
+    arith.MinUIOp,
+    arith.DivSIOp,
+    arith.FloorDivSIOp,
+    arith.CeilDivSIOp,
+    arith.RemSIOp,
+    arith.SIToFPOp,
+    math.AbsIOp,
+)
+"""The same on 32 bits if everything fits; numbers without sign keep their order, too."""
+
+POSITIVE = (
+    arith.DivUIOp,
+    arith.CeilDivUIOp,
+    arith.RemUIOp,
+    arith.UIToFPOp,
+    IndexCastUIOp,
+)
+"""The same on 32 bits if everything fits and nothing is negative."""
+
+FROM_OTHERS = (
+    arith.ExtSIOp,
+    arith.ExtUIOp,
+    arith.FPToSIOp,
+    arith.FPToUIOp,
+    arith.IndexCastOp,
+)
+"""The same on 32 bits if the result fits."""
+
+
+def is_wide(value: SSAValue) -> bool:
+    """Whether a scalar has 64 bits."""
+    return value.type in NARROW
+
+
+def takes_narrow(op: tensor.ExtractOp) -> bool:
+    """Whether the tensor that an element is taken from has become narrow."""
+    return element(op.tensor.type) != op.result.type
+
+
+def fits(found: Range) -> bool:
+    return found.within(FITS.low, FITS.high)
+
+
+CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, arith.TruncIOp, arith.TruncFOp)
+"""What is nothing at all once both sides have one type."""
+
+
+class Integers:
+    """Which integer operations of a body may be narrowed, and why."""
+
+    def __init__(self, ranges: ValueRanges):
+        self.ranges = ranges
+        self._low: dict[SSAValue, bool] = {}
+
+    def is_narrowed(self, op: Operation) -> bool:
+        """Whether an operation is the same on 32 bits."""
+        values = [v for v in (*op.operands, *op.results) if v.type == i64]
+        if not values or op.regions:
+            return False
+        if isinstance(op, tensor.ExtractOp):
+            return takes_narrow(op)
+        if isinstance(op, arith.TruncIOp):
+            return True
+        if isinstance(op, arith.IndexCastOp) and self.reads_low_bits(op.input):
+            return True
+        if isinstance(op, (*MODULAR, arith.SelectOp)) and self.reads_low_bits(op.results[0]):
+            return True
+        found = [self.ranges.of(value) for value in values]
+        if not all(map(fits, found)):
+            return False
+        match op:
+            case arith.ConstantOp() | arith.SelectOp():
+                return True
+            case _ if isinstance(op, MODULAR) or isinstance(op, ORDERED + FROM_OTHERS):
+                return True
+            case _ if isinstance(op, POSITIVE):
+                return all(each.low >= 0 for each in found)
+            case arith.ShLIOp() | arith.ShRSIOp():
+                return self.ranges.of(op.operands[1]).within(0, 31)
+            case arith.ShRUIOp():
+                shift = self.ranges.of(op.rhs)
+                return shift.within(0, 31) and self.ranges.of(op.lhs).low >= 0
+            case _:
+                return False
+
+    def reads_low_bits(self, value: SSAValue) -> bool:
+        """Whether nobody in the body reads more than the low 32 bits of a value."""
+        if value.type != i64 or isinstance(value, BlockArgument):
+            return False
+        if value not in self._low:
+            self._low[value] = all(
+                self._reads_low_bits(use.operation, use.index) for use in value.uses
+            )
+        return self._low[value]
+
+    def _reads_low_bits(self, op: Operation, index: int) -> bool:
+        match op:
+            case arith.TruncIOp():
+                return True
+            case arith.IndexCastOp():
+                # In bounds, an address is the number that its low bits say.
+                return all(isinstance(use.operation, tensor.ExtractOp) for use in op.result.uses)
+            case arith.SelectOp():
+                return index > 0 and self.reads_low_bits(op.result)
+            case _ if isinstance(op, MODULAR):
+                return self.reads_low_bits(op.results[0])
+            case _:
+                return False
+
+
+Decide = Callable[[Operation], frozenset[Attribute]]
+
+
+class BodyNarrower:
+    """
+    Writes a body anew.
+
+    `decide` says of an operation which of the types `i64` and `f64` become narrow in it. The new
+    block's arguments have narrow types where the tensors behind them do; `constant` gives what a
+    constant outside of the body is in 32 bits.
+    """
+
+    def __init__(
+        self, old: Block, new: Block, decide: Decide, constant: Callable[[SSAValue], SSAValue]
+    ):
+        self.old, self.new, self.decide, self.constant = old, new, decide, constant
+        self._narrow: dict[SSAValue, SSAValue] = {}
+        self._same: dict[SSAValue, SSAValue] = {}
+        for argument, given in zip(old.args, new.args, strict=True):
+            table = self._same if argument.type == given.type else self._narrow
+            table[argument] = given
+
+    def write(self, results: Sequence[Attribute]) -> None:
+        """All operations, and at last what is yielded, in these types."""
+        last = self.old.last_op
+        assert last is not None
+        for op in self.old.ops:
+            if op is last:
+                break
+            kinds = self.decide(op)
+            if kinds:
+                self._write_narrow(op, kinds)
+            else:
+                self._write_as_it_is(op)
+        yielded = [
+            self.value(value) if value.type == type else self.narrow(value)
+            for value, type in zip(last.operands, results, strict=True)
+        ]
+        end = linalg.ops.YieldOp(*yielded)
+        end.location = last.location
+        self.new.add_op(end)
+
+    def value(self, value: SSAValue) -> SSAValue:
+        """A value in its own type; those from around the body are what they were."""
+        if value in self._same:
+            return self._same[value]
+        if self._is_constant(value):
+            assert isinstance(value.owner, arith.ConstantOp)
+            self._same[value] = self._add(value.owner.clone(), value)
+            return self._same[value]
+        if value not in self._narrow:
+            return value
+        narrow = self._narrow[value]
+        made: Operation
+        if value.type == f64:
+            made = arith.ExtFOp(narrow, f64)
+        else:
+            made = arith.ExtSIOp(narrow, i64)
+        self._same[value] = self._add(made, value)
+        return self._same[value]
+
+    def _is_constant(self, value: SSAValue) -> bool:
+        """Whether a value is a constant inside the old body."""
+        owner = value.owner
+        return isinstance(owner, arith.ConstantOp) and owner.parent_block() is self.old
+
+    def narrow(self, value: SSAValue) -> SSAValue:
+        """A 64-bit value in 32 bits: its low ones, or the nearest float."""
+        if value not in self._narrow:
+            self._narrow[value] = self._narrowed(value)
+        return self._narrow[value]
+
+    def _narrowed(self, value: SSAValue) -> SSAValue:
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp):
+            if self._is_constant(value):
+                return self._add(narrow_constant(owner), value)
+            return self.constant(value)
+        plain = self.value(value)
+        if value.type == f64:
+            return self._add(arith.TruncFOp(plain, f32), value)
+        return self._add(arith.TruncIOp(plain, i32), value)
+
+    def _add(self, op: Operation, like: SSAValue) -> SSAValue:
+        if not isinstance(like, BlockArgument):
+            op.location = like.owner.location  # pyright: ignore
+        op.results[0].name_hint = like.name_hint
+        self.new.add_op(op)
+        return op.results[0]
+
+    def _write_as_it_is(self, op: Operation) -> None:
+        if isinstance(op, arith.ConstantOp):
+            return
+        read = dict.fromkeys(v for inner in op.walk() for v in inner.operands)
+        made = op.clone({value: self.value(value) for value in read})
+        made.location = op.location
+        self.new.add_op(made)
+        self._same |= zip(op.results, made.results, strict=True)
+
+    def _write_narrow(self, op: Operation, kinds: frozenset[Attribute]) -> None:
+        if isinstance(op, arith.ConstantOp):
+            return
+        operands = [self._operand(value, kinds) for value in op.operands]
+        types = [NARROW[r.type] if r.type in kinds else r.type for r in op.results]
+        if isinstance(op, CONVERSIONS) and operands[0].type == types[0]:
+            made_results: Sequence[SSAValue] = operands
+        else:
+            made = type(op).create(
+                operands=operands,
+                result_types=types,
+                properties=dict(op.properties),
+                attributes=dict(op.attributes),
+            )
+            made.location = op.location
+            self.new.add_op(made)
+            made_results = made.results
+        for old, new in zip(op.results, made_results, strict=True):
+            new.name_hint = new.name_hint or old.name_hint
+            table = self._narrow if old.type in kinds else self._same
+            table[old] = new
+
+    def _operand(self, value: SSAValue, kinds: frozenset[Attribute]) -> SSAValue:
+        return self.narrow(value) if value.type in kinds else self.value(value)
+
+
+def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
+    """The same number in 32 bits, or its low bits, or the float next to it."""
+    match op.value:
+        case IntegerAttr(value=value):
+            low = (value.data + (1 << 31)) % (1 << 32) - (1 << 31)
+            return arith.ConstantOp(IntegerAttr(low, i32))
+        case FloatAttr(value=value):
+            return arith.ConstantOp(FloatAttr(value.data, f32))
+        case _:
+            raise AssertionError(f"{op.value} is no number")
+
+
+def tensor_of(type: Attribute) -> TensorType[Attribute]:
+    """A tensor's type with narrow elements."""
+    assert isinstance(type, TensorType)
+    return TensorType(NARROW[type.element_type], type.get_shape(), type.encoding)

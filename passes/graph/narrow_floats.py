@@ -1,0 +1,132 @@
+"""
+Which operations on f64 are the same, or as good, in f32.
+
+*Exact*: a value that was an f32 (or f16, bf16) and has only been moved, chosen, negated, rounded to
+an integer or compared is one still. The sum, difference or product of two such values, rounded to
+f32, is what f32 arithmetic gives: 53 bits are more than twice 24 and two, so rounding twice rounds
+as once. These are narrowed always.
+
+*Meant*: where the model has no f64 (`program.floats` is `f32` or less), its f64 is the importer's:
+a LayerNorm of PyTorch, the slope of a PRelu. All of it is computed in f32 then, if it starts from
+f32 and ends there. The results round as the model's own operators do, at 2^-24 instead of 2^-53 for
+each operation. A conversion to an integer is not taken along: near a step it would be another
+number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects import arith, linalg, math, tensor
+from xdsl.dialects.builtin import FloatAttr, StringAttr, f32, f64, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from xdsl_spirv.passes.graph.narrow_bodies import takes_narrow
+from xdsl_spirv.passes.graph.ranges import Range
+from xdsl_spirv.passes.graph.value_ranges import ValueRanges
+
+FLOATS = "program.floats"
+"""A function's attribute, from the front ends: the widest float that the model itself computes in.
+"""
+
+WHOLE = Range(-(1 << 24), 1 << 24)
+"""Integers that f32 has."""
+
+KEEPING = (
+    arith.SelectOp,
+    arith.MaximumfOp,
+    arith.MinimumfOp,
+    arith.MaxnumfOp,
+    arith.MinnumfOp,
+    arith.NegfOp,
+    math.AbsFOp,
+    math.FloorOp,
+    math.CeilOp,
+    math.RoundEvenOp,
+    math.TruncOp,
+    math.CopySignOp,
+)
+"""Of numbers that f32 has they make numbers that it has."""
+
+ROUNDED_ONCE = (arith.AddfOp, arith.SubfOp, arith.MulfOp)
+"""Rounding the f64 result to f32 is rounding the exact one."""
+
+TO_FLOAT = (arith.SIToFPOp, arith.UIToFPOp)
+TO_INTEGER = (arith.FPToSIOp, arith.FPToUIOp)
+
+
+class Floats:
+    """The f64 operations of a function that may be computed in f32."""
+
+    def __init__(self, function: FuncOp, ranges: ValueRanges):
+        self.ranges = ranges
+        self._exact: dict[SSAValue, bool] = {}
+        self.is_meant = meant_narrow(function) and all(
+            self._may_be_meant(op) for op in function.walk()
+        )
+
+    def is_narrowed(self, op: Operation) -> bool:
+        """Whether an operation is computed in f32."""
+        values = [v for v in (*op.operands, *op.results) if v.type == f64]
+        if not values or op.regions:
+            return False
+        if isinstance(op, tensor.ExtractOp):
+            return takes_narrow(op)
+        if self.is_meant:
+            return True
+        if isinstance(op, arith.TruncFOp) and op.result.type == f32:
+            return True
+        if isinstance(op, ROUNDED_ONCE):
+            return all(map(self.is_exact, op.operands)) and all(
+                isinstance(use.operation, arith.TruncFOp) and use.operation.result.type == f32
+                for use in op.results[0].uses
+            )
+        if isinstance(op, arith.CmpfOp | arith.TruncFOp) or isinstance(op, TO_INTEGER):
+            return all(map(self.is_exact, op.operands))
+        return all(map(self.is_exact, values))
+
+    def is_exact(self, value: SSAValue) -> bool:
+        """Whether f32 has every number that an f64 value may be."""
+        if value.type != f64 or isinstance(value, BlockArgument):
+            return value.type != f64
+        if value not in self._exact:
+            self._exact[value] = self._is_exact(value.owner)  # pyright: ignore
+        return self._exact[value]
+
+    def _is_exact(self, op: Operation) -> bool:
+        match op:
+            case arith.ExtFOp():
+                return True
+            case arith.ConstantOp(value=FloatAttr() as number):
+                held = number.value.data
+                with np.errstate(over="ignore"):
+                    return not held == held or float(np.float32(held)) == held
+            case tensor.ExtractOp():
+                return takes_narrow(op)
+            case _ if isinstance(op, TO_FLOAT):
+                return self.ranges.of(op.operands[0]).within(WHOLE.low, WHOLE.high)
+            case _ if isinstance(op, KEEPING):
+                return all(map(self.is_exact, op.operands))
+            case _:
+                return False
+
+    def _may_be_meant(self, op: Operation) -> bool:
+        """Whether an operation would be as good in f32, if it has to do with f64 at all."""
+        if not any(v.type == f64 for v in (*op.operands, *op.results)):
+            return True
+        if isinstance(op, TO_FLOAT):
+            return self.ranges.of(op.operands[0]).within(WHOLE.low, WHOLE.high)
+        if isinstance(op, TO_INTEGER):
+            return self.is_exact(op.operands[0])
+        kinds = (linalg.ops.YieldOp, tensor.ExtractOp, tensor.YieldOp, linalg.ops.FillOp)
+        if isinstance(op, (*kinds, linalg.ops.GenericOp)):
+            return True
+        if any(v.type == i64 for v in (*op.operands, *op.results)) or op.regions:
+            return False
+        return op.name.startswith(("arith.", "math.")) and not isinstance(op, arith.BitcastOp)
+
+
+def meant_narrow(function: FuncOp) -> bool:
+    """Whether a front end says that the model itself has no f64."""
+    noted = function.attributes.get(FLOATS)
+    return isinstance(noted, StringAttr) and noted.data != "f64"

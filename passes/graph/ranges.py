@@ -1,0 +1,412 @@
+"""
+What numbers a value can be: intervals of integers, and of the floats that become integers.
+
+    linalg.index 1, of a loop of 80              [0, 79]
+    arith.extui : i8 to i64                      [0, 255]
+    arith.subi of that and the constant 128      [-128, 127]
+    arith.fptosi of floor(index * 0.5)           [0, 39]
+
+A tensor has the interval of all of its elements. An operation on integers whose result may leave
+its type gives all numbers of the type; one that is not known gives them, too. Integers count as
+signed whatever made them, booleans are 0 and 1. Floats that are not a number are left out: none of
+them becomes an integer.
+"""
+
+from __future__ import annotations
+
+import math as numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeAlias
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
+
+INDEX_BITS = 64
+"""An index is what the reference has for it; kernels address with 32 bits."""
+
+MOST_ELEMENTS = (1 << 31) - 1
+"""No buffer of a program has more elements (docs/program.md)."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included: integers, or floats."""
+
+    low: int | float
+    high: int | float
+
+    def hull(self, other: Range) -> Range:
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+    def meet(self, other: Range) -> Range:
+        """What is in both; this one where that is nothing, since then nothing is computed."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return self if low > high else Range(low, high)
+
+    def within(self, low: float, high: float) -> bool:
+        return low <= self.low and self.high <= high
+
+    def __str__(self) -> str:
+        return f"[{self.low}, {self.high}]"
+
+
+NOTHING = Range(numbers.inf, -numbers.inf)
+"""The elements of a tensor that nobody has written."""
+
+ANY_FLOAT = Range(-numbers.inf, numbers.inf)
+
+
+def signed(bits: int) -> Range:
+    """All integers of so many bits."""
+    return Range(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def element(type: Attribute) -> Attribute:
+    """A tensor's element type, or the type itself."""
+    return type.get_element_type() if isinstance(type, TensorType) else type
+
+
+def everything(type: Attribute) -> Range:
+    """All numbers of a type, or of a tensor's elements."""
+    kind = element(type)
+    if isinstance(kind, IndexType):
+        return signed(INDEX_BITS)
+    if isinstance(kind, IntegerType):
+        return Range(0, 1) if kind.width.data == 1 else signed(kind.width.data)
+    return ANY_FLOAT
+
+
+def limited(low: float, high: float, type: Attribute) -> Range:
+    """An interval that an operation computes; all of the type where it may leave the type."""
+    whole = everything(type)
+    return Range(low, high) if whole.low <= low <= high <= whole.high else whole
+
+
+Function: TypeAlias = Callable[[Operation, Sequence[Range]], Range]
+
+
+def _integer(function: Callable[[int, int], int]) -> Function:
+    """An operation whose extremes lie at the corners of its operands' intervals."""
+
+    def apply(op: Operation, operands: Sequence[Range]) -> Range:
+        corners = [function(a, b) for a, b in product(*_ends(operands))]  # type: ignore
+        return limited(min(corners), max(corners), op.results[0].type)
+
+    return apply
+
+
+def _ends(operands: Sequence[Range]) -> list[tuple[Any, Any]]:
+    return [(each.low, each.high) for each in operands]
+
+
+def _divided(quotient: Callable[[int, int], int]) -> Function:
+    """A division; whatever the type has where the divisor may be 0."""
+
+    def apply(op: Operation, operands: Sequence[Range]) -> Range:
+        x, y = operands
+        if y.low <= 0 <= y.high:
+            return everything(op.results[0].type)
+        return _integer(quotient)(op, (x, y))
+
+    return apply
+
+
+def _toward_zero(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _only_positive(function: Function) -> Function:
+    """An unsigned operation that is the signed one where no operand is negative."""
+
+    def apply(op: Operation, operands: Sequence[Range]) -> Range:
+        if any(each.low < 0 for each in operands):
+            return everything(op.results[0].type)
+        return function(op, operands)
+
+    return apply
+
+
+def _remainder(op: Operation, operands: Sequence[Range]) -> Range:
+    """It has the dividend's sign and is smaller than either."""
+    x, y = operands
+    most = max(abs(y.low), abs(y.high)) - 1
+    if most < 0:
+        return everything(op.results[0].type)
+    low = 0 if x.low >= 0 else max(x.low, -most)
+    high = 0 if x.high <= 0 else min(x.high, most)
+    return limited(low, high, op.results[0].type)
+
+
+def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
+    """No larger than an operand that is not negative."""
+    highs = [each.high for each in operands if each.low >= 0]
+    if not highs:
+        return _bits(op, operands)
+    return Range(0, min(highs))
+
+
+def _bits(op: Operation, operands: Sequence[Range]) -> Range:
+    """No more bits than the operands have."""
+    if isinstance(op.results[0].type, IntegerType) and op.results[0].type.width.data == 1:
+        return Range(0, 1)
+    width = max(_width(each) for each in operands)
+    low = 0 if all(each.low >= 0 for each in operands) else -(1 << width)
+    return limited(low, (1 << width) - 1, op.results[0].type)
+
+
+def _width(each: Range) -> int:
+    """Bits of a magnitude."""
+    ends = (each.low if each.low >= 0 else -each.low - 1, max(each.high, 0))
+    return max(int(end).bit_length() for end in ends)
+
+
+def _shifted(op: Operation, operands: Sequence[Range]) -> Range:
+    x, y = operands
+    bits = everything(op.results[0].type).high
+    if y.low < 0 or y.high >= int(bits).bit_length():
+        return everything(op.results[0].type)
+    if isinstance(op, arith.ShLIOp):
+        return _integer(lambda a, b: a << b)(op, (x, y))
+    if isinstance(op, arith.ShRUIOp) and x.low < 0:
+        return everything(op.results[0].type)
+    return _integer(lambda a, b: a >> b)(op, (x, y))
+
+
+def _extreme(function: Callable[[Any, Any], Any]) -> Function:
+    def apply(op: Operation, operands: Sequence[Range]) -> Range:
+        x, y = operands
+        return Range(function(x.low, y.low), function(x.high, y.high))
+
+    return apply
+
+
+def _same(op: Operation, operands: Sequence[Range]) -> Range:
+    return limited(operands[0].low, operands[0].high, op.results[0].type)
+
+
+def _sign_extended(op: Operation, operands: Sequence[Range]) -> Range:
+    if operands[0].within(0, 1) and everything(op.operands[0].type) == Range(0, 1):
+        return Range(-operands[0].high, -operands[0].low)
+    return operands[0]
+
+
+def _zero_extended(op: Operation, operands: Sequence[Range]) -> Range:
+    x, whole = operands[0], everything(op.operands[0].type)
+    return x if x.low >= 0 else Range(0, 2 * int(whole.high) + 1)
+
+
+def _truncated(op: Operation, operands: Sequence[Range]) -> Range:
+    return limited(operands[0].low, operands[0].high, op.results[0].type)
+
+
+def _absolute(op: Operation, operands: Sequence[Range]) -> Range:
+    x = operands[0]
+    high = max(abs(x.low), abs(x.high))
+    low = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
+    return limited(low, high, op.results[0].type)
+
+
+EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
+"""Four units in the last place, more than any device's division is off by."""
+
+
+def _rounded(low: float, high: float, type: Attribute) -> Range:
+    """What a computation on floats may give for these ends."""
+    if numbers.isnan(low) or numbers.isnan(high):
+        return ANY_FLOAT
+    eps = next((eps for kind, eps in EPSILONS if isinstance(element(type), kind)), 2.0**-21)
+    off = [eps * abs(end) + 2.0**-24 * eps if numbers.isfinite(end) else 0 for end in (low, high)]
+    return Range(low - off[0], high + off[1])
+
+
+def _float(function: Callable[[float, float], float]) -> Function:
+    def apply(op: Operation, operands: Sequence[Range]) -> Range:
+        try:
+            corners = [float(function(a, b)) for a, b in product(*_ends(operands))]
+        except (ArithmeticError, ValueError):
+            return ANY_FLOAT
+        if any(map(numbers.isnan, corners)):
+            return ANY_FLOAT
+        return _rounded(min(corners), max(corners), op.results[0].type)
+
+    return apply
+
+
+def _quotient(op: Operation, operands: Sequence[Range]) -> Range:
+    if operands[1].low <= 0 <= operands[1].high:
+        return ANY_FLOAT
+    return _float(lambda a, b: a / b)(op, operands)
+
+
+def _rising(function: Callable[[float], float]) -> Function:
+    """A function that never falls and is exact."""
+
+    def apply(op: Operation, operands: Sequence[Range]) -> Range:
+        low, high = (
+            end if numbers.isinf(end) else float(function(end))
+            for end in (operands[0].low, operands[0].high)
+        )
+        return Range(low, high)
+
+    return apply
+
+
+def _to_float(op: Operation, operands: Sequence[Range]) -> Range:
+    x = operands[0]
+    if isinstance(op, arith.UIToFPOp) and x.low < 0:
+        return Range(0.0, numbers.inf)
+    return _rounded(float(x.low), float(x.high), op.results[0].type)
+
+
+def _to_integer(op: Operation, operands: Sequence[Range]) -> Range:
+    """Toward zero; what does not fit is no value that anybody may read."""
+    x = operands[0]
+    if numbers.isinf(x.low) or numbers.isinf(x.high):
+        return everything(op.results[0].type)
+    low, high = numbers.trunc(x.low), numbers.trunc(x.high)
+    return limited(low, high, op.results[0].type)
+
+
+def _negated(op: Operation, operands: Sequence[Range]) -> Range:
+    return Range(-operands[0].high, -operands[0].low)
+
+
+FUNCTIONS: dict[type[Operation], Function] = {
+    arith.AddiOp: _integer(lambda a, b: a + b),
+    arith.SubiOp: _integer(lambda a, b: a - b),
+    arith.MuliOp: _integer(lambda a, b: a * b),
+    arith.DivSIOp: _divided(_toward_zero),
+    arith.FloorDivSIOp: _divided(lambda a, b: a // b),
+    arith.CeilDivSIOp: _divided(lambda a, b: -(-a // b)),
+    arith.DivUIOp: _only_positive(_divided(_toward_zero)),
+    arith.CeilDivUIOp: _only_positive(_divided(lambda a, b: -(-a // b))),
+    arith.RemSIOp: _remainder,
+    arith.RemUIOp: _only_positive(_remainder),
+    arith.MaxSIOp: _extreme(max),
+    arith.MinSIOp: _extreme(min),
+    arith.MaxUIOp: _only_positive(_extreme(max)),
+    arith.MinUIOp: _only_positive(_extreme(min)),
+    arith.AndIOp: _bitwise_and,
+    arith.OrIOp: _bits,
+    arith.XOrIOp: _bits,
+    arith.ShLIOp: _shifted,
+    arith.ShRSIOp: _shifted,
+    arith.ShRUIOp: _shifted,
+    arith.ExtSIOp: _sign_extended,
+    arith.ExtUIOp: _zero_extended,
+    arith.TruncIOp: _truncated,
+    arith.IndexCastOp: _same,
+    IndexCastUIOp: _only_positive(_same),
+    math.AbsIOp: _absolute,
+    arith.SIToFPOp: _to_float,
+    arith.UIToFPOp: _to_float,
+    arith.FPToSIOp: _to_integer,
+    arith.FPToUIOp: _to_integer,
+    arith.AddfOp: _float(lambda a, b: a + b),
+    arith.SubfOp: _float(lambda a, b: a - b),
+    arith.MulfOp: _float(lambda a, b: a * b),
+    arith.DivfOp: _quotient,
+    arith.NegfOp: _negated,
+    arith.MaximumfOp: _extreme(max),
+    arith.MinimumfOp: _extreme(min),
+    arith.ExtFOp: _same,
+    arith.TruncFOp: lambda op, xs: _rounded(xs[0].low, xs[0].high, op.results[0].type),
+    math.FloorOp: _rising(numbers.floor),
+    math.CeilOp: _rising(numbers.ceil),
+    math.RoundEvenOp: _rising(round),
+    math.TruncOp: _rising(numbers.trunc),
+}
+"""The interval of an operation's only result, by those of its operands."""
+
+
+def computed(op: Operation, operands: Sequence[Range]) -> Range:
+    """What an operation of `arith` or `math` makes of its operands' intervals."""
+    if isinstance(op, arith.SelectOp):
+        return _selected(op, operands)
+    if isinstance(op, arith.ConstantOp):
+        return constant(op)
+    function = FUNCTIONS.get(type(op))
+    if function is None:
+        return everything(op.results[0].type)
+    return function(op, operands)
+
+
+def constant(op: arith.ConstantOp) -> Range:
+    """A number, or the least and the greatest of a tensor's."""
+    match op.value:
+        case IntegerAttr(value=value):
+            number = value.data
+            if op.result.type == IntegerType(1):
+                number = abs(number)
+            return Range(number, number)
+        case FloatAttr(value=value) if not numbers.isnan(value.data):
+            return Range(value.data, value.data)
+        case DenseIntOrFPElementsAttr() as dense:
+            values = dense.get_values()
+            found = [n for n in values if not isinstance(n, tuple) and n == n]
+            if found and isinstance(element(dense.get_type()), AnyFloat | IntegerType):
+                return Range(min(found), max(found)).meet(everything(dense.get_type()))
+        case _:
+            pass
+    return everything(op.result.type)
+
+
+LESS = {"slt", "sle", "olt", "ole", "ult", "ule"}
+GREATER = {"sgt", "sge", "ogt", "oge", "ugt", "uge"}
+"""Predicates that say which of two numbers is the smaller; unsigned integers' are not among them.
+"""
+
+
+def _predicate(op: Operation) -> str:
+    """A comparison's predicate by name."""
+    if isinstance(op, arith.CmpiOp):
+        name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+        return "" if name.startswith("u") else name
+    if isinstance(op, arith.CmpfOp):
+        return arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+    return ""
+
+
+def _selected(op: arith.SelectOp, operands: Sequence[Range]) -> Range:
+    """Either side, each as far as the condition lets it be."""
+    condition, true, false = operands
+    owner = op.cond.owner
+    if condition.low == condition.high:
+        return true if condition.low else false
+    if isinstance(owner, arith.CmpiOp | arith.CmpfOp):
+        true = _clamped(op.lhs, true, owner, op, operands, True)
+        false = _clamped(op.rhs, false, owner, op, operands, False)
+    return true.hull(false)
+
+
+def _clamped(
+    value: SSAValue,
+    own: Range,
+    compare: arith.CmpiOp | arith.CmpfOp,
+    op: arith.SelectOp,
+    operands: Sequence[Range],
+    holds: bool,
+) -> Range:
+    """A side of a choice that is itself compared with the other side."""
+    other, its = (op.rhs, operands[2]) if holds else (op.lhs, operands[1])
+    name = _predicate(compare)
+    if name not in LESS | GREATER or {value, other} != {compare.lhs, compare.rhs}:
+        return own
+    # The condition says it of the side that is taken where it holds, its opposite of the other one.
+    is_less = ((name in LESS) == (value is compare.lhs)) == holds
+    return own.meet(Range(-numbers.inf, its.high) if is_less else Range(its.low, numbers.inf))

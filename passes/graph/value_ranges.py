@@ -1,0 +1,312 @@
+"""
+The numbers that the values of a host function can be, tensors and the scalars in loops.
+
+Forwards, an operation's result follows from its operands (`ranges`). A reduction's accumulator
+starts with what it is given and takes in what every iteration makes of it, until that changes
+nothing; a sum grows by as much as its iterations can add.
+
+Backwards, what addresses a dimension of a tensor is an index of that dimension: ONNX calls anything
+else an error, MLIR undefined. So what `tensor.extract` is given lies in [0, size - 1], and so does
+what it is computed from by moves, casts and the addition of a constant; an index that may count
+from the end, `x < 0 ? x + n : x`, lies in [-n, size - 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.passes.graph.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
+from xdsl_spirv.passes.sizes import is_dynamic, loop_extents
+
+RANGE = "program.range"
+"""An argument's attribute: the least and the greatest number that its elements may be."""
+
+MOVES = (
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.CastOp,
+    tensor.ExtractSliceOp,
+)
+"""Operations whose result has elements of their first operand and no others."""
+
+JOINS = (tensor.InsertSliceOp, tensor.ConcatOp)
+"""Operations whose result has elements of all of their operands that are tensors."""
+
+ROUNDS = 4
+"""How often an accumulator's interval is tried to grow until it stays."""
+
+
+class ValueRanges:
+    """
+    Intervals by value, for the one block of a host function.
+
+    `trusted` says whether indices are taken to lie in what they address.
+    """
+
+    def __init__(self, function: FuncOp, trusted: bool = True):
+        self._known: dict[SSAValue, Range] = {}
+        self._assumed: dict[SSAValue, Range] = {}
+        self._declared(function)
+        if trusted:
+            for op in function.body.block.ops:
+                if isinstance(op, linalg.ops.GenericOp):
+                    self._assume_addresses(op)
+        for op in function.body.block.ops:
+            self._visit(op)
+
+    def of(self, value: SSAValue) -> Range:
+        """What a value can be; all numbers of its type if nothing is known."""
+        found = self._known.get(value) or everything(value.type)
+        assumed = self._assumed.get(value)
+        found = found if assumed is None else found.meet(assumed)
+        return everything(value.type) if found == NOTHING else found
+
+    def _declared(self, function: FuncOp) -> None:
+        attributes = function.arg_attrs.data if function.arg_attrs else ()
+        for argument, entry in zip(function.body.block.args, attributes, strict=False):
+            declared = entry.data.get(RANGE)
+            if isinstance(declared, ArrayAttr):
+                low, high = (a.value.data for a in declared if isinstance(a, IntegerAttr))
+                self._known[argument] = Range(low, high).meet(everything(argument.type))
+
+    # Forwards
+
+    def _set(self, value: SSAValue, found: Range) -> None:
+        assumed = self._assumed.get(value)
+        self._known[value] = found if assumed is None else found.meet(assumed)
+
+    def written(self, value: SSAValue) -> Range:
+        """A tensor's elements; `NOTHING` where nobody has written one."""
+        return self._known.get(value) or self.of(value)
+
+    def _visit(self, op: Operation) -> None:
+        match op:
+            case linalg.ops.GenericOp():
+                self._generic(op)
+            case tensor.EmptyOp():
+                self._known[op.results[0]] = NOTHING
+            case linalg.ops.FillOp() if op.results:
+                self._set(op.results[0], self.of(op.operands[0]))
+            case tensor.PadOp():
+                last = op.region.block.last_op
+                padding = everything(op.result.type)
+                if last is not None and not op.region.block.args[0].uses:
+                    padding = self.of(last.operands[0])
+                self._set(op.result, padding.hull(self.written(op.source)))
+            case _ if isinstance(op, MOVES):
+                self._set(op.results[0], self.written(op.operands[0]))
+            case _ if isinstance(op, JOINS):
+                found = NOTHING
+                for value in op.operands:
+                    if isinstance(value.type, TensorType):
+                        found = found.hull(self.written(value))
+                self._set(op.results[0], found)
+            case _ if len(op.results) == 1 and not op.regions:
+                self._set(op.results[0], self._scalar(op))
+            case _:
+                pass
+
+    def _scalar(self, op: Operation) -> Range:
+        if isinstance(op, tensor.ExtractOp):
+            return self.of(op.tensor)
+        if isinstance(op, linalg.ops.IndexOp):
+            return self._index(op)
+        if op.name == "tensor.dim":
+            return Range(0, MOST_ELEMENTS)
+        return computed(op, [self.of(operand) for operand in op.operands])
+
+    def _index(self, op: linalg.ops.IndexOp) -> Range:
+        parent = op.parent_op()
+        if not isinstance(parent, linalg.ops.GenericOp):
+            return Range(0, MOST_ELEMENTS - 1)
+        size = loop_extents(parent)[op.dim.value.data]
+        known = size is not None and not is_dynamic(size)
+        return Range(0, max(0, (size if known and size is not None else MOST_ELEMENTS) - 1))
+
+    def _generic(self, op: linalg.ops.GenericOp) -> None:
+        block = op.body.block
+        inputs, outputs = block.args[: len(op.inputs)], block.args[len(op.inputs) :]
+        for argument, value in zip(inputs, op.inputs, strict=True):
+            self._set(argument, self.of(value))
+        starts = [self.written(value) for value in op.outputs]
+        if all(kind == IteratorTypeAttr.parallel() for kind in op.get_iterator_types()):
+            for argument, value in zip(outputs, op.outputs, strict=True):
+                self._set(argument, self.of(value))
+            found = self._body(block)
+        else:
+            found = self._reduced(op, outputs, starts)
+        for result, each in zip(op.results, found, strict=True):
+            self._set(result, each)
+
+    def _body(self, block: Block) -> list[Range]:
+        """What a body yields."""
+        for op in block.walk():
+            if len(op.results) == 1 and not op.regions:
+                self._set(op.results[0], self._scalar(op))
+        last = block.last_op
+        assert last is not None
+        return [self.of(value) for value in last.operands]
+
+    def _reduced(
+        self, op: linalg.ops.GenericOp, outputs: Sequence[SSAValue], starts: Sequence[Range]
+    ) -> list[Range]:
+        """Accumulators: an interval that an iteration does not leave."""
+        block = op.body.block
+        held = list(starts)
+        for _ in range(ROUNDS):
+            for argument, each in zip(outputs, held, strict=True):
+                self._known[argument] = everything(argument.type) if each == NOTHING else each
+            found = [a.hull(b) for a, b in zip(held, self._body(block), strict=True)]
+            if found == held:
+                return found
+            held = found
+        sums = [self._sum(op, number, start) for number, start in enumerate(starts)]
+        for argument, each in zip(outputs, sums, strict=True):
+            self._known[argument] = each or everything(argument.type)
+        made = self._body(block)
+        assert block.last_op is not None
+        for value, each in zip(block.last_op.operands, sums, strict=True):
+            if each is not None:
+                self._known[value] = each
+        return [each or whole for each, whole in zip(sums, made, strict=True)]
+
+    def _sum(self, op: linalg.ops.GenericOp, number: int, start: Range) -> Range | None:
+        """start + the sum of all iterations, if that is what a body computes and it fits."""
+        block = op.body.block
+        accumulator = block.args[len(op.inputs) + number]
+        assert block.last_op is not None
+        value = block.last_op.operands[number]
+        if not isinstance(value.owner, arith.AddiOp):
+            return None
+        terms = [each for each in value.owner.operands if each is not accumulator]
+        sizes = loop_extents(op)
+        if len(terms) != 1 or len(list(accumulator.uses)) != 1 or start == NOTHING:
+            return None
+        term = self.of(terms[0])
+        kinds = op.get_iterator_types()
+        turns = [s for s, k in zip(sizes, kinds, strict=True) if k != IteratorTypeAttr.parallel()]
+        if any(size is None or is_dynamic(size) for size in turns):
+            return None
+        count = prod(size for size in turns if size is not None)
+        low = start.low + count * min(0, term.low)
+        high = start.high + count * max(0, term.high)
+        whole = everything(value.type)
+        return Range(low, high) if whole.low <= low and high <= whole.high else None
+
+    # Backwards
+
+    def _assume_addresses(self, op: linalg.ops.GenericOp) -> None:
+        """What a body addresses tensors with, whatever the element, is in bounds."""
+        for inner in op.body.block.ops:
+            if not isinstance(inner, tensor.ExtractOp):
+                continue
+            type = inner.tensor.type
+            assert isinstance(type, TensorType)
+            for value, size in zip(inner.indices, type.get_shape(), strict=True):
+                most = MOST_ELEMENTS if is_dynamic(size) or size < 1 else size
+                self._assume(value, Range(0, most - 1))
+
+    def _assume(self, value: SSAValue, bounds: Range) -> None:
+        """A value, and what it is made of one to one, lies within bounds."""
+        held = self._assumed.get(value)
+        self._assumed[value] = bounds if held is None else held.meet(bounds)
+        if isinstance(value, BlockArgument):
+            self._assume_argument(value, bounds)
+            return
+        owner = value.owner
+        match owner:
+            case arith.IndexCastOp() | arith.ExtSIOp():
+                self._assume(owner.operands[0], bounds)
+            case arith.AddiOp() if (shift := _constant(owner.rhs)) is not None:
+                self._assume(owner.lhs, Range(bounds.low - shift, bounds.high - shift))
+            case arith.SelectOp():
+                counted = counted_from_the_end(owner)
+                if counted is not None:
+                    source, size = counted
+                    self._assume(source, Range(min(-size, bounds.low), bounds.high))
+            case _ if isinstance(owner, MOVES) and not isinstance(owner, tensor.ExtractSliceOp):
+                self._assume(owner.operands[0], bounds)
+            case linalg.ops.GenericOp() if _is_elementwise(owner):
+                last = owner.body.block.last_op
+                assert last is not None
+                assert isinstance(value, OpResult)
+                self._assume(last.operands[value.index], bounds)
+            case _:
+                pass
+
+    def _assume_argument(self, value: BlockArgument, bounds: Range) -> None:
+        """The tensor behind a body's argument, where every element of it is read."""
+        parent = value.block.parent_op()
+        if not isinstance(parent, linalg.ops.GenericOp) or value.index >= len(parent.inputs):
+            return
+        map = parent.get_indexing_maps().data[value.index].data
+        dims = [each for each in map.results if isinstance(each, AffineDimExpr)]
+        if len({each.position for each in dims}) == len(map.results):
+            self._assume(parent.inputs[value.index], bounds)
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
+def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
+    """Whether every element of the results is made once, by loops over the results' shape."""
+    count = op.get_num_loops()
+    outputs = op.get_indexing_maps().data[len(op.inputs) :]
+    return all(k == IteratorTypeAttr.parallel() for k in op.get_iterator_types()) and all(
+        tuple(e.position for e in each.data.results if isinstance(e, AffineDimExpr))
+        == tuple(range(count))
+        for each in outputs
+    )
+
+
+def _element(value: SSAValue) -> SSAValue:
+    """
+    The scalar, or the whole tensor, that a scalar is element by element.
+
+    Two that are the same value here are the same number in every iteration.
+    """
+    while isinstance(value, BlockArgument):
+        parent = value.block.parent_op()
+        if not isinstance(parent, linalg.ops.GenericOp) or value.index >= len(parent.inputs):
+            return value
+        map = parent.get_indexing_maps().data[value.index].data
+        places = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+        if places != list(range(parent.get_num_loops())):
+            return value
+        operand = parent.inputs[value.index]
+        owner = operand.owner
+        if not isinstance(owner, linalg.ops.GenericOp) or not _is_elementwise(owner):
+            return operand
+        last = owner.body.block.last_op
+        assert last is not None
+        assert isinstance(operand, OpResult)
+        value = last.operands[operand.index]
+    return value
+
+
+def counted_from_the_end(op: arith.SelectOp) -> tuple[SSAValue, int] | None:
+    """x and n of `x < 0 ? x + n : x`, whose parts may be computed by operations before."""
+    condition, added, plain = map(_element, (op.cond, op.lhs, op.rhs))
+    compare, sum = condition.owner, added.owner
+    if not isinstance(compare, arith.CmpiOp) or not isinstance(sum, arith.AddiOp):
+        return None
+    if compare.predicate.value.data != arith.CMPI_COMPARISON_OPERATIONS.index("slt"):
+        return None
+    size = _constant(sum.rhs)
+    if size is None or size < 0 or _constant(compare.rhs) != 0:
+        return None
+    if _element(compare.lhs) is not plain or _element(sum.lhs) is not plain:
+        return None
+    return op.rhs, size
