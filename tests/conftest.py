@@ -73,12 +73,28 @@ def job() -> type[Job]:
     return Job
 
 
+LAYER_SETTINGS = """khronos_validation.validate_sync = true
+khronos_validation.syncval_shader_accesses_heuristic = true
+"""
+
+
 @pytest.fixture(scope="session")
-def run_on_lavapipe(lavapipe: Path) -> Callable[..., None]:
+def layered(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment that turns the validation layer on; empty where there is none."""
+    if not (lavapipe.parent / "layers").exists():
+        return {}
+    folder = tmp_path_factory.mktemp("layer")
+    (folder / "vk_layer_settings.txt").write_text(LAYER_SETTINGS)
+    return {"XDSL_SPIRV_VULKAN_VALIDATION": "1", "VK_LAYER_SETTINGS_PATH": str(folder)}
+
+
+@pytest.fixture(scope="session")
+def run_on_lavapipe(lavapipe: Path, layered: dict[str, str]) -> Callable[..., None]:
     """
     `run_on_lavapipe(jobs, timeout)` runs `Job`s one after the other in a process of its own.
 
-    The jobs' buffers are changed in place. The driver's failure or a timeout fails the test.
+    The jobs' buffers are changed in place. The driver's failure, a timeout and anything that the
+    validation layer says (where it is there) fail the test.
     """
 
     def run(jobs: Sequence[Job], timeout: float = 120) -> None:
@@ -87,7 +103,14 @@ def run_on_lavapipe(lavapipe: Path) -> Callable[..., None]:
             write_jobs(folder, jobs)
             command = [lavapipe, sys.executable, RUNNER, "run", folder]
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+                done = subprocess.run(
+                    command,
+                    capture_output=True,
+                    text=True,
+                    timeout=timeout,
+                    check=False,
+                    env=os.environ | layered,
+                )
             except subprocess.TimeoutExpired:
                 pytest.fail(f"the device did not finish within {timeout} s")
             assert done.returncode == 0, f"the device failed ({done.returncode}): {done.stderr}"

@@ -74,21 +74,6 @@ def _facts(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-LAYER_SETTINGS = """khronos_validation.validate_sync = true
-khronos_validation.syncval_shader_accesses_heuristic = true
-"""
-
-
-@pytest.fixture(scope="module")
-def layered(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment that turns the validation layer on; empty where there is none."""
-    if not (lavapipe.parent / "layers").exists():
-        return {}
-    folder = tmp_path_factory.mktemp("layer")
-    (folder / "vk_layer_settings.txt").write_text(LAYER_SETTINGS)
-    return {"XDSL_SPIRV_VULKAN_VALIDATION": "1", "VK_LAYER_SETTINGS_PATH": str(folder)}
-
-
 @pytest.fixture(scope="module")
 def facts(on_lavapipe: Run, layered: dict[str, str]) -> dict[str, Any]:
     """What the scenarios found, all in one process, under the layer if it is there."""
@@ -167,6 +152,26 @@ def test_the_validation_layer_says_nothing(
     # It is heard where there is something to say.
     assert "has not been destroyed" in "".join(facts["leak"]["messages"])
     assert "READ_AFTER_WRITE hazard detected" in "".join(facts["no_barriers"]["messages"])
+
+
+def test_jobs_of_all_tests_run_under_the_layer(
+    run_on_lavapipe: Callable[..., None], job: type[Any], layered: dict[str, str]
+):
+    if not layered:
+        pytest.skip("no validation layer: delete .lavapipe and run `make lavapipe`")
+    # A kernel that ends at once, and the same with a pointer to something else than it points to.
+    ends = (SCENARIOS.parent / "forever.spvasm").read_text().replace("4294967295", "0")
+    invalid = ends.replace("%flags %zero %zero", "%flags %zero")
+    assert invalid != ends
+
+    def run(text: str) -> None:
+        flag = {(0, 0): np.zeros(1, np.uint32)}
+        run_on_lavapipe([job(assemble(text).encode(), "forever", (1, 1, 1), flag)])
+        assert flag[0, 0] == 1
+
+    run(ends)
+    with pytest.raises(AssertionError, match=r"(?s)validation layer says.*job 0 \(forever\)"):
+        run(invalid)
 
 
 @pytest.fixture(scope="module")

@@ -89,11 +89,17 @@ def run_job(device: VulkanDevice, job: dict[str, Any], base: Path) -> None:
         device.unload(loaded)
 
 
-def run_jobs(folder: Path) -> None:
-    """Run every job of the folder, in order, on one device."""
-    with open_device() as device:
+def run_jobs(folder: Path) -> list[str]:
+    """Run every job of the folder, in order, on one device; what a validation layer says of it."""
+    said: list[str] = []
+    device = open_device()
+    with device:
         for number, job in enumerate(json.loads((folder / "jobs.json").read_text())):
             run_job(device, job, folder / str(number))
+            new = device.messages[len(said) :]
+            said += [f"job {number} ({job['entry_point']}): {message}" for message in new]
+    # What is said while everything is destroyed counts too.
+    return said + device.messages[len(said) :]
 
 
 def describe() -> dict[str, Any]:
@@ -119,7 +125,10 @@ def main(arguments: Sequence[str]) -> int:
         if arguments[:1] == ["describe"]:
             print(json.dumps(describe()))
         else:
-            run_jobs(Path(arguments[1]))
+            messages = run_jobs(Path(arguments[1]))
+            if messages:
+                print("the validation layer says:", *messages, sep="\n", file=sys.stderr)
+                return 1
     except (ProgramError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
