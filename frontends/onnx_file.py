@@ -128,17 +128,38 @@ def inputs_of(model: Model) -> list[Any]:
 
 
 def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
-    """Turn inputs into constants; raises `FrontendError` for a name that is no input's."""
-    numpy_helper = import_module("onnx.numpy_helper") if values else None
+    """
+    Turn inputs into constants.
+
+    Raises `FrontendError` for a name that is no input's, and for a value that is none of its type.
+    """
+    if not values:
+        return
+    numpy_helper = import_module("onnx.numpy_helper")
+    inputs = {value.name: value for value in inputs_of(model)}
+    for name, array in as_inputs(model, values):
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+        model.graph.input.remove(inputs[name])
+
+
+def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Arrays as inputs of the model: each of the input's type."""
+    to_dtype = import_module("onnx.helper").tensor_dtype_to_np_dtype
     inputs = {value.name: value for value in inputs_of(model)}
     for name, array in values.items():
         if name not in inputs:
             raise FrontendError(
                 f"there is no input {name!r}", f"inputs: {', '.join(inputs)}", "rename it"
             )
-        assert numpy_helper is not None
-        model.graph.initializer.append(numpy_helper.from_array(array, name))
-        model.graph.input.remove(inputs[name])
+        dtype = to_dtype(inputs[name].type.tensor_type.elem_type)
+        converted = array.astype(dtype)
+        if array.dtype != dtype and bool((converted.astype(array.dtype) != array).any()):
+            raise FrontendError(
+                f"{name!r} is of type {dtype.name}, which does not hold what was given",
+                f"constant {name!r}",
+                f"convert it to {dtype.name}",
+            )
+        yield name, converted
 
 
 def function_domain(operator: str) -> str | None:

@@ -57,6 +57,10 @@ class Graph:
             return None
         return tuple(field.dim_value for field in fields)
 
+    def declared(self, name: str) -> Any | None:
+        """What is known of a value, as ONNX writes it."""
+        return self._values.get(name)
+
     def value(self, name: str) -> Array | None:
         """A constant's value."""
         tensor = self.constants.get(name)

@@ -45,6 +45,11 @@ def refuse_wrong(model: Any) -> None:
             why = "it aligns corners to sizes that are rounded before"
         if node.op_type == "LSTM" and len(node.input) > 7 and node.input[7]:
             why = "it computes peepholes wrongly"
+        if node.op_type == "If":
+            why = (
+                "its sides give results of different shapes, or one of them cannot be computed "
+                "with these sizes: fix the input that decides, as in --constant NAME=VALUE"
+            )
         if why is not None:
             raise ValueError(f'error: "{node.name}": {why} (operator "onnx.{node.op_type}")')
 

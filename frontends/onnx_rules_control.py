@@ -1,14 +1,22 @@
 """
 Graphs inside nodes: an `If` becomes both sides and a choice, a loop of a known length its copies.
 
-    If(c) {a} else {b}        Where(c, a, b)
+    If(c) {a} else {b}        a                   where c is known, perhaps from shapes alone
+                              Where(c, a, b)      else
     Scan(state, xs) {body}    body; body; ...     with the slices of xs
+
+A program is a list of dispatches without a branch, which every runner can execute without waiting
+for a number to come back from the device. Sides have no effects, so both may be computed; what that
+costs is the side not taken. They need results of one shape. Inside a side, conditions mostly ask
+for shapes: it is simplified as a model of its own first (`onnx_branches`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from xdsl_spirv.frontends.onnx_branches import has_graphs, pasted, settled
 from xdsl_spirv.frontends.onnx_graph import Graph, Rule
 
 Attributes = dict[str, Any]
@@ -22,7 +30,7 @@ def copied(graph: Graph, body: Any, given: list[str]) -> list[str] | None:
     names: dict[str, str] = {
         value.name: name for value, name in zip(body.input, given, strict=True)
     }
-    if any(a.HasField("g") or a.graphs for node in body.node for a in node.attribute):
+    if has_graphs(body):
         return None
     for tensor in body.initializer:
         names[tensor.name] = graph.constant(graph.onnx.numpy_helper.to_array(tensor))
@@ -44,7 +52,11 @@ def if_(graph: Graph, node: Any, attributes: Attributes) -> bool:
     sides = [attributes["then_branch"], attributes["else_branch"]]
     known = graph.value(node.input[0])
     if known is not None:
-        taken = copied(graph, sides[0] if known.all() else sides[1], [])
+        sides = [sides[0] if known.all() else sides[1]]
+    if any(map(has_graphs, sides)) or (known is None and not _is_settled(sides)):
+        return _settled_if(graph, node, sides)
+    if known is not None:
+        taken = copied(graph, sides[0], [])
         if taken is not None:
             _finish(graph, node.output, taken)
         return taken is not None
@@ -59,6 +71,31 @@ def if_(graph: Graph, node: Any, attributes: Attributes) -> bool:
     if outputs[0] is None or outputs[1] is None:
         return False
     for output, then, other in zip(node.output, outputs[0], outputs[1], strict=True):
+        graph.add("Where", [node.input[0], then, other], output)
+    return True
+
+
+def _is_settled(sides: Sequence[Any]) -> bool:
+    """Whether the sides say what shapes their results have."""
+    types = [value.type.tensor_type for side in sides for value in side.output]
+    return all(
+        t.HasField("shape") and all(d.HasField("dim_value") for d in t.shape.dim) for t in types
+    )
+
+
+def _settled_if(graph: Graph, node: Any, sides: Sequence[Any]) -> bool:
+    """Sides of which little is known before they are models of their own, with these shapes."""
+    found = [settled(graph, side) for side in sides]
+    models = [each for each in found if each is not None]
+    if len(models) < len(sides) or any(m.results != models[0].results for m in models):
+        return False
+    if len(models) > 1 and any(shape is None or 0 in shape for _, shape in models[0].results):
+        return False
+    outputs = [pasted(graph, model) for model in models]
+    if len(outputs) == 1:
+        _finish(graph, node.output, outputs[0])
+        return True
+    for output, then, other in zip(node.output, *outputs, strict=True):
         graph.add("Where", [node.input[0], then, other], output)
     return True
 

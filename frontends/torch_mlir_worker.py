@@ -24,6 +24,9 @@ OPSET = 17
 
 GRAPH = "main"
 
+ROUNDS = 8
+"""So often is a model simplified after branches were taken: what they leave may decide others."""
+
 PIPELINES = (
     "builtin.module(torch-onnx-to-torch-backend-pipeline)",
     "builtin.module(torch-backend-to-linalg-on-tensors-backend-pipeline)",
@@ -116,15 +119,23 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
     stage.enter("rewriting")
     model = expanded(model, job.get("expand", []))
     model = package("xdsl_spirv.frontends.onnx_narrow").carry_as_bytes(model)
+    branches = package("xdsl_spirv.frontends.onnx_branches")
     if job["simplify"]:
         stage.enter("onnxsim")
-        model = simplify(model)
+        model = branches.simplified(model)
     rules = package("xdsl_spirv.frontends.onnx_rules")
     stage.enter("rewriting")
-    if rules.decompose(model) and job["simplify"]:
+    for number in range(ROUNDS):
+        # What onnxsim takes out of a branch it has not folded yet.
+        again = rules.decompose(model) or (not number and branches.has_graphs(model.graph))
+        if not again or not job["simplify"]:
+            break
         stage.enter("onnxsim")
         # Its optimizations would put some operators together again.
-        model = simplify(model, perform_optimization=False)
+        model = branches.simplified(model, optimize=False)
+        stage.enter("rewriting")
+        if not branches.has_graphs(model.graph):
+            break
     package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
     rules.refuse_wrong(model)
     stage.enter("shape inference")
@@ -183,15 +194,6 @@ def expanded(model: Any, operators: list[list[str]]) -> Any:
             pass
     package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
     return model
-
-
-def simplify(model: Any, **options: Any) -> Any:
-    """Constants folded and shapes computed, or the model as it is where onnxsim cannot."""
-    try:
-        simplified, _ = package("onnxsim").simplify(model, **options)
-    except Exception:
-        return model
-    return simplified
 
 
 def lift(model: Any, limit: int) -> dict[str, Any]:

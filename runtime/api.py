@@ -24,6 +24,7 @@ def compile(
     target: str,
     *,
     dims: Mapping[str, int | None] | None = None,
+    constants: Mapping[str, Array] | None = None,
     function: str | None = None,
     weights: Mapping[str, Array] | None = None,
 ) -> Program:
@@ -31,9 +32,9 @@ def compile(
     Compile a model for a target: the name of a device, or the path of a target file.
 
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
-    None where they stay open), a program of `torch.export`, an MLIR file or module of `linalg` on
-    tensors (whose arguments `weights` may fill, by name), or an imported model. The program is
-    called with numpy arrays: `program(x)`.
+    None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
+    an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or
+    an imported model. The program is called with numpy arrays: `program(x)`.
 
     Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
     """
@@ -45,7 +46,7 @@ def compile(
         return compile_module(source, target, function, weights)
     if isinstance(source, str | os.PathLike):
         if is_onnx(source):
-            return compile_model(load_model(source, dims), target)
+            return compile_model(load_model(source, dims, constants=constants), target)
         return compile_module(source, target, function, weights)
     from xdsl_spirv.frontends.torch_import import is_exported
 
@@ -55,4 +56,4 @@ def compile(
         return compile_model(import_torch(source), target)
     from xdsl_spirv.frontends import import_onnx
 
-    return compile_model(import_onnx(source, dims), target)
+    return compile_model(import_onnx(source, dims, constants=constants), target)

@@ -48,9 +48,11 @@ def load_model(
     shapes: Shapes | None = None,
     function: str | None = None,
     weights: str | os.PathLike[str] | None = None,
+    constants: Mapping[str, Array] | None = None,
 ) -> ImportedModel:
     """
-    Import an `.onnx` file, or parse an `.mlir` file whose arguments `weights` may hold.
+    Import an `.onnx` file, whose inputs `constants` may fix, or parse an `.mlir` file whose
+    arguments `weights` may hold.
 
     Raises `FrontendError` or `ProgramError`.
     """
@@ -61,9 +63,11 @@ def load_model(
             raise ProgramError(
                 "an ONNX file holds its weights and one function", str(path), "leave the option out"
             )
-        return import_onnx(path, dims, shapes=shapes)
+        return import_onnx(path, dims, shapes=shapes, constants=constants)
     if dims:
         raise ProgramError("--dim is for ONNX files", str(path), "write the shapes into the module")
+    if constants:
+        raise ProgramError("--constant is for ONNX files", str(path), "give --weights")
     ctx = context()
     module = parse(path, ctx)
     host = host_function(module, function)

@@ -37,6 +37,28 @@ def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
     return found
 
 
+def constants_of(arguments: argparse.Namespace) -> dict[str, Array]:
+    """`--constant NAME=NUMBER` or `NAME=x.npy`; raises `ProgramError` for anything else."""
+    found: dict[str, Array] = {}
+    for text in getattr(arguments, "constants", ()):
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ProgramError(
+                f"--constant {text} is no constant", "", "write --constant NAME=NUMBER, or =x.npy"
+            )
+        found[name] = read_array(value) if value.endswith(".npy") else _number(text, value)
+    return found
+
+
+def _number(text: str, value: str) -> Array:
+    for kind in (int, float):
+        try:
+            return np.array(kind(value))
+        except (ValueError, OverflowError):
+            continue
+    raise ProgramError(f"--constant {text}: {value!r} is no number", "", "or give a .npy file")
+
+
 def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dict[str, Array]:
     """
     The arrays of `--input`, checked, and random ones for the rest if asked for.

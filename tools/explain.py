@@ -69,10 +69,15 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
     target = load(arguments.target)
     original = original_nodes(path)
     try:
-        from xdsl_spirv.tools.models import dims_of, given_shapes
+        from xdsl_spirv.tools.models import constants_of, dims_of, given_shapes
 
         model = load_model(
-            path, dims_of(arguments), given_shapes(arguments), arguments.function, arguments.weights
+            path,
+            dims_of(arguments),
+            given_shapes(arguments),
+            arguments.function,
+            arguments.weights,
+            constants_of(arguments),
         )
     except FrontendError as error:
         if error.operator is None and error.kind not in ("crash", "refused"):

@@ -64,6 +64,7 @@ def _compile(command: argparse.ArgumentParser) -> None:
     command.add_argument("input", metavar="INPUT.onnx|.mlir")
     command.add_argument("--target", required=True, help="a device's name, or a target file")
     _dims(command)
+    _constants(command)
     _limits(command)
     command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
     command.add_argument(
@@ -85,6 +86,7 @@ def _explain(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--target", help="a device's name, or a target file")
     _dims(command)
+    _constants(command)
     _limits(command)
     command.add_argument("--function", help="host function (main, or the only one)")
     command.add_argument("--weights", metavar="FILE.safetensors", help="as for `compile`")
@@ -145,6 +147,18 @@ def _dims(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _constants(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--constant",
+        dest="constants",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an input of an ONNX file that is the same in every run: a number, or a .npy file; it "
+        "decides shapes and branches, and is no input any more (repeat)",
+    )
+
+
 def _inputs(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--input",
@@ -168,6 +182,7 @@ def _run(command: argparse.ArgumentParser) -> None:
         "--target", help="of a model: what to compile it for (the best device there is)"
     )
     _dims(command)
+    _constants(command)
     _limits(command)
     command.add_argument(
         "--no-compare", action="store_true", help="of a model: do not compare with onnxruntime"

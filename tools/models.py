@@ -33,7 +33,7 @@ from xdsl_spirv.runtime.model_check import (
 )
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load
-from xdsl_spirv.tools.arrays import dims_of, read_array, read_inputs, write_results
+from xdsl_spirv.tools.arrays import constants_of, dims_of, read_array, read_inputs, write_results
 from xdsl_spirv.tools.running import INTERPRETER, execute
 from xdsl_spirv.tools.trace import tracing
 
@@ -74,6 +74,7 @@ def read_model(
         shapes,
         getattr(arguments, "function", None),
         getattr(arguments, "weights", None),
+        constants_of(arguments),
     )
     seconds = time.perf_counter() - start
     size = sum(array.nbytes for array in model.weights.values())
@@ -146,7 +147,15 @@ def run(arguments: argparse.Namespace) -> int:
     write_results(arguments.output, results)
     if tolerance is None:
         return 0
-    return compare(path, inputs, results, tolerance)
+    return compare(path, {**inputs, **onnx_constants(arguments, path)}, results, tolerance)
+
+
+def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]:
+    """The inputs that `--constant` fixes, in the file's types: onnxruntime still asks for them."""
+    from xdsl_spirv.frontends.onnx_file import as_inputs, read_model
+
+    constants = constants_of(arguments)
+    return dict(as_inputs(read_model(path), constants)) if constants else {}
 
 
 def refuse_unknown(arguments: argparse.Namespace) -> None:

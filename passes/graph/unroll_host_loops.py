@@ -7,22 +7,30 @@ Loops of the host function written out: a program is a list of dispatches, with 
     }
 
 What does not depend on the iteration is moved before the loop first, so that it is done once. An
-`scf.if` on a constant becomes the side that it takes. A loop whose bounds are not constants, or
-that would become more operations than the limit, stays; whoever cannot execute it says so.
+`scf.if` on a constant becomes the side that it takes, another one both sides and a choice of their
+results: sides have no effects, and a list of dispatches without a branch needs nobody who waits for
+a number to come back from the device. A loop whose bounds are not constants, or that would become
+more operations than the limit, stays; whoever cannot execute it says so.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects import arith, linalg, scf
+from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.passes.graph.pointwise import empty_like
 
 
 @dataclass(frozen=True)
@@ -37,27 +45,54 @@ class UnrollHostLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                self._block(function.body.block)
+                self._loops(function.body.block)
+                _branches(function.body.block)
 
-    def _block(self, block: Block) -> None:
+    def _loops(self, block: Block) -> None:
         """Inner loops before the loops around them."""
         for op in list(block.ops):
+            if isinstance(op, scf.ForOp | scf.IfOp):
+                for inner in _blocks(op):
+                    self._loops(inner)
             if isinstance(op, scf.ForOp):
-                self._block(op.body.block)
                 hoist(op)
                 unroll(op, self.limit)
-            elif isinstance(op, scf.IfOp):
-                for region in op.regions:
-                    for inner in region.blocks:
-                        self._block(inner)
-                choose(op)
+
+
+def _branches(block: Block) -> None:
+    """Inner branches before those around them, when their conditions are those of an iteration."""
+    for op in list(block.ops):
+        if isinstance(op, scf.ForOp | scf.IfOp):
+            for inner in _blocks(op):
+                _branches(inner)
+        if isinstance(op, scf.IfOp):
+            choose(op)
+
+
+def _blocks(op: Operation) -> list[Block]:
+    return [block for region in op.regions for block in region.blocks]
+
+
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "slt": operator.lt,
+    "sle": operator.le,
+    "sgt": operator.gt,
+    "sge": operator.ge,
+}
 
 
 def known(value: SSAValue) -> int | None:
-    """The number that a scalar is, if it is a constant."""
+    """The number that a scalar is: a constant, or a comparison of two."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
+    if isinstance(owner, arith.CmpiOp):
+        name = arith.CMPI_COMPARISON_OPERATIONS[owner.predicate.value.data]
+        sides = known(owner.lhs), known(owner.rhs)
+        if name in COMPARISONS and sides[0] is not None and sides[1] is not None:
+            return int(COMPARISONS[name](sides[0], sides[1]))
     return None
 
 
@@ -114,9 +149,53 @@ def choose(branch: scf.IfOp) -> None:
     """Replace a branch on a constant by its side."""
     condition = known(branch.cond)
     if condition is None:
+        _choose_results(branch)
         return
     region = branch.true_region if condition else branch.false_region
     yielded = _copy(region.block, {}, branch) if region.blocks else []
     for result, value in zip(branch.results, yielded, strict=True):
         result.replace_all_uses_with(value)
     Rewriter.erase_op(branch)
+
+
+def _is_pure(op: Operation) -> bool:
+    """Whether an operation may be computed although nobody asks for its result."""
+    if isinstance(op, LinalgStructuredOperation):
+        return bool(op.results)
+    return op.name.startswith(("arith.", "tensor.", "math.")) or isinstance(op, scf.YieldOp)
+
+
+def _choose_results(branch: scf.IfOp) -> None:
+    """Replace a branch by both of its sides, and a choice for each result."""
+    sides = (branch.true_region, branch.false_region)
+    if not branch.results or not all(_is_pure(op) for side in sides for op in side.block.ops):
+        return
+    then, other = (_copy(side.block, {}, branch) for side in sides)
+    for result, a, b in zip(branch.results, then, other, strict=True):
+        made = _choice(branch, a, b) if isinstance(a.type, TensorType) else None
+        if made is None:
+            made = arith.SelectOp(branch.cond, a, b)
+        made.location = branch.location
+        made.results[0].name_hint = result.name_hint
+        Rewriter.insert_op(made, InsertPoint.before(branch))
+        result.replace_all_uses_with(made.results[0])
+    Rewriter.erase_op(branch)
+
+
+def _choice(branch: scf.IfOp, then: SSAValue, other: SSAValue) -> linalg.ops.GenericOp:
+    """One of two tensors, element by element."""
+    type = then.type
+    assert isinstance(type, TensorType)
+    element, rank = type.element_type, type.get_num_dims()
+    body = Block(arg_types=[branch.cond.type, element, element, element])
+    choice = arith.SelectOp(*body.args[:3])
+    body.add_ops([choice, linalg.ops.YieldOp(choice.result)])
+    identity = AffineMapAttr(AffineMap.identity(rank))
+    return linalg.ops.GenericOp(
+        [branch.cond, then, other],
+        [empty_like(then, branch).tensor],
+        Region(body),
+        [AffineMapAttr(AffineMap(rank, 0, ())), identity, identity, identity],
+        [IteratorTypeAttr.parallel()] * rank,
+        [type],
+    )

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.frontends import import_onnx
+from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx_narrow import FLOATS, INTEGERS, carry_as_bytes
 from xdsl_spirv.frontends.onnx_rules import RULES, decompose
+from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
+from xdsl_spirv.interpreter import reference
 
 GENERATOR = np.random.default_rng(3)
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -146,3 +150,78 @@ def test_a_rule_keeps_the_meaning(onnx: Any, name: str):
     for found, expected in zip(evaluated(model, inputs), truth, strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def branching(onnx: Any, width: int, rank: int = 1) -> Any:
+    """y = If(c) {Squeeze of x where its first size is 1, as an inner If asks; then exp} {-x}."""
+    helper, types = onnx.helper, onnx.TensorProto
+
+    def side(name: str, nodes: list[Any], result: str) -> Any:
+        return helper.make_graph(
+            nodes, name, [], [helper.make_tensor_value_info(result, types.FLOAT, None)]
+        )
+
+    inner = helper.make_node(
+        "If",
+        ["is_one"],
+        ["flat"],
+        name="inner",
+        then_branch=side("a", [helper.make_node("Squeeze", ["x", "zero"], ["s"])], "s"),
+        else_branch=side("b", [helper.make_node("Identity", ["x"], ["i"])], "i"),
+    )
+    then = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "none"], ["size"]),
+        helper.make_node("Equal", ["size", "one"], ["is_one"]),
+        inner,
+        helper.make_node("Exp", ["flat"], ["t"]),
+    ]
+    other = [
+        helper.make_node("Slice", ["x", "zero", "end", "zero"], ["part"]),
+        helper.make_node("Squeeze", ["part", "zero"], ["row"]),
+        helper.make_node("Neg", ["row"], ["e"]),
+    ]
+    outer = helper.make_node(
+        "If",
+        ["c"],
+        ["y"],
+        name="outer",
+        then_branch=side("then", then, "t"),
+        else_branch=side("else", other, "e"),
+    )
+    numbers = {"zero": [0], "one": 1, "none": 0, "end": [1]}
+    graph = helper.make_graph(
+        [outer],
+        "g",
+        [
+            helper.make_tensor_value_info("x", types.FLOAT, [width, 4]),
+            helper.make_tensor_value_info("c", types.BOOL, []),
+        ],
+        [helper.make_tensor_value_info("y", types.FLOAT, ["m", "n"][:rank])],
+        [onnx.numpy_helper.from_array(np.array(v, np.int64), n) for n, v in numbers.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_branches_on_shapes_inside_a_branch_on_an_input(onnx: Any, worker: TorchMLIR):
+    x = np.linspace(-1, 1, 4, dtype=np.float32).reshape(1, 4)
+    model = import_onnx(branching(onnx, 1), worker=worker)
+    assert [node.op_type for node in model.nodes].count("If") == 0
+    for condition, expected in ((True, np.exp(x[0])), (False, -x[0])):
+        given = {"x": x, "c": np.array(condition)}
+        found = reference(model.module, [given[value.name] for value in model.inputs], "main")
+        np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+
+
+def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constant(
+    onnx: Any, worker: TorchMLIR
+):
+    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    with pytest.raises(FrontendError, match=r"different shapes.*--constant.*operator If"):
+        import_onnx(branching(onnx, 2), worker=worker)
+    for condition, expected in ((True, np.exp(x)), (False, -x[0])):
+        constants = {"c": np.array(condition)}
+        branch = branching(onnx, 2, rank=expected.ndim)
+        model = import_onnx(branch, worker=worker, constants=constants)
+        found = reference(model.module, [x], "main")
+        np.testing.assert_allclose(found[0], expected, rtol=1e-6)

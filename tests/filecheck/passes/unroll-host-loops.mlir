@@ -46,11 +46,14 @@ func.func @nested(%a: tensor<4xf32>) -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
-// A branch on a constant is the side that it takes; another one stays.
+// A branch on a constant is the side that it takes; another one is both sides and a choice.
 
 // CHECK-LABEL: func.func @branches
 // CHECK-NEXT: arith.constant false
-// CHECK-NEXT: scf.if %c
+// CHECK-NOT: scf.if
+// CHECK: linalg.exp ins(%a
+// CHECK: linalg.generic {{.*}} ins(%c, %{{.*}}, %b : i1, tensor<4xf32>, tensor<4xf32>)
+// CHECK: arith.select
 // CHECK: func.return %{{.*}}, %b
 func.func @branches(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: i1) -> (tensor<4xf32>, tensor<4xf32>) {
   %no = arith.constant false
@@ -59,12 +62,39 @@ func.func @branches(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: i1) -> (tensor<4xf
   } else {
     scf.yield %b : tensor<4xf32>
   }
+  %e = tensor.empty() : tensor<4xf32>
   %s = scf.if %c -> (tensor<4xf32>) {
-    scf.yield %a : tensor<4xf32>
+    %x = linalg.exp ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    scf.yield %x : tensor<4xf32>
   } else {
     scf.yield %b : tensor<4xf32>
   }
   func.return %s, %r : tensor<4xf32>, tensor<4xf32>
+}
+
+// A branch inside a loop is decided once the loop is written out.
+
+// CHECK-LABEL: func.func @first_only
+// CHECK-NOT: scf.if
+// CHECK-COUNT-1: linalg.exp
+// CHECK-NOT: linalg.exp
+// CHECK: func.return
+func.func @first_only(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %3 = arith.constant 3 : index
+  %e = tensor.empty() : tensor<4xf32>
+  %r = scf.for %i = %0 to %3 step %1 iter_args(%s = %a) -> (tensor<4xf32>) {
+    %c = arith.cmpi slt, %i, %1 : index
+    %n = scf.if %c -> (tensor<4xf32>) {
+      %x = linalg.exp ins(%s : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      scf.yield %x : tensor<4xf32>
+    } else {
+      scf.yield %s : tensor<4xf32>
+    }
+    scf.yield %n : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
 }
 
 // No known bounds: the loop stays.
