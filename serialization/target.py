@@ -54,10 +54,14 @@ class SPIRVBinary(Target):
 
 
 def modules_in(root: Operation) -> Iterator[SPIRVModuleOp]:
-    """Every `spirv.module` of a program, in the text's order."""
-    for op in root.walk():
-        if isinstance(op, SPIRVModuleOp):
-            yield op
+    """Every `spirv.module` of a program, in the text's order; none is looked for in another."""
+    if isinstance(root, SPIRVModuleOp):
+        yield root
+        return
+    for region in root.regions:
+        for block in region.blocks:
+            for op in block.ops:
+                yield from modules_in(op)
 
 
 def symbol_of(op: Operation) -> str | None:

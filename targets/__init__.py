@@ -53,6 +53,9 @@ class CooperativeMatrixProperty:
 DEFAULT_COPY = 100_000_000_000
 """Bytes a second, where a target's file says nothing."""
 
+SCALAR_RESULTS = 64
+"""Elements of a result in an invocation's registers, where a target's file says nothing."""
+
 
 @dataclass(frozen=True)
 class ScheduleCandidate:
@@ -125,6 +128,8 @@ class Target:
     """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
     keep_loops: bool
     """Whether loops are marked as not to be unrolled: where the driver's compiler pays for it."""
+    scalar_results: int
+    """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
 
@@ -312,6 +317,11 @@ def _target(fields: _Fields) -> Target:
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
         keep_loops=fields.flag("keep_loops", default=False),
+        scalar_results=(
+            fields.positive("scalar_results")
+            if "scalar_results" in fields.data
+            else SCALAR_RESULTS
+        ),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
     )

@@ -16,13 +16,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     ArrayAttr,
+    FloatAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     TensorType,
 )
@@ -54,6 +58,8 @@ def move_scalars(block: Block) -> None:
     for op in list(block.ops):
         if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
             op = _filled(op) or op
+        if isinstance(op, tensor.PadOp):
+            op = _padded(op) or op
         if isinstance(op, linalg.ops.GenericOp):
             scalars = [value for value in operands_of(op) if _is_computed(value)]
             if scalars and all(_is_movable(value) for value in scalars):
@@ -106,6 +112,60 @@ def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | No
     )
     made.location = op.location
     Rewriter.insert_op(empty, InsertPoint.before(op))
+    Rewriter.replace_op(op, made)
+    return made
+
+
+def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
+    """A tensor with a computed scalar around it, as loops over one with zeros around it."""
+    last = op.region.block.last_op
+    value = last.operands[0] if last is not None else None
+    if value is None or op.low or op.high or not _is_computed(value) or not _is_movable(value):
+        return None
+    source, type = op.source.type, op.result.type
+    assert isinstance(source, TensorType) and isinstance(type, TensorType)
+    sizes, low = source.get_shape(), op.static_low.get_values()
+    element = type.element_type
+    outside = not isinstance(value.owner, Operation) or value.owner.parent_op() is not op
+    if -1 in sizes or min((*low, *op.static_high.get_values()), default=0) < 0 or not outside:
+        return None
+    if isinstance(element, IntegerType):
+        zero = arith.ConstantOp(IntegerAttr(0, element))
+    elif isinstance(element, AnyFloat):
+        zero = arith.ConstantOp(FloatAttr(0.0, element))
+    else:
+        return None
+    around = Block([tensor.YieldOp(zero.result)], arg_types=[IndexType()] * len(sizes))
+    static = op.static_low, op.static_high
+    padded = tensor.PadOp(op.source, [], [], Region(around), *static, type)
+    body = Block(arg_types=[element, value.type, element])
+    build = Builder(InsertPoint.at_end(body))
+    inside: SSAValue | None = None
+    for axis, (start, size, whole) in enumerate(zip(low, sizes, type.get_shape(), strict=True)):
+        place = build.insert(linalg.ops.IndexOp(axis)).result if size != whole else None
+        for predicate, end in (("sge", start), ("slt", start + size)):
+            if place is None or end in (0, whole):
+                continue
+            bound = build.insert(arith.ConstantOp.from_int_and_width(end, IndexType()))
+            here = build.insert(arith.CmpiOp(place, bound.result, predicate)).result
+            inside = here if inside is None else build.insert(arith.AndIOp(inside, here)).result
+    chosen: SSAValue = body.args[0]
+    if inside is not None:
+        chosen = build.insert(arith.SelectOp(inside, chosen, body.args[1])).result
+    build.insert(linalg.ops.YieldOp(chosen))
+    rank = type.get_num_dims()
+    identity = AffineMapAttr(AffineMap.identity(rank))
+    empty = tensor.EmptyOp([], type)
+    made = linalg.ops.GenericOp(
+        [padded.result, value],
+        [empty.tensor],
+        Region(body),
+        [identity, AffineMapAttr(AffineMap(rank, 0, ())), identity],
+        [IteratorTypeAttr.parallel()] * rank,
+        [type],
+    )
+    padded.location = made.location = op.location
+    Rewriter.insert_op([zero, padded, empty], InsertPoint.before(op))
     Rewriter.replace_op(op, made)
     return made
 

@@ -386,6 +386,30 @@ class LoopsBuilder:
             self._remember(number, indices, sizes)
         return tuple(indices)
 
+    def reshaped(
+        self, indices: Sequence[Index], shape: Sequence[int], source: Sequence[int]
+    ) -> tuple[Index, ...]:
+        """
+        The indices in a row-major shape of what has these in another one.
+
+        Outer and inner dimensions that both have keep their index: it is not taken apart, so that
+        what depends on it alone is still seen to.
+        """
+        pairs = [(i, s) for i, s in zip(indices, shape, strict=True) if s != 1]
+        many = [size for size in source if size != 1]
+        most = min(len(pairs), len(many))
+        sizes = [size for _, size in pairs]
+        outer = next((n for n in range(most) if sizes[n] != many[n]), most)
+        inner = next((n for n in range(most - outer) if sizes[~n] != many[~n]), most - outer)
+        middle, between = pairs[outer : len(pairs) - inner], many[outer : len(many) - inner]
+        found = [index for index, _ in pairs[:outer]]
+        if between:
+            number = self.linear([i for i, _ in middle], [s for _, s in middle])
+            found += self.delinearized(number, between)
+        found += [index for index, _ in pairs[len(pairs) - inner :]]
+        left = iter(found)
+        return tuple(0 if size == 1 else next(left) for size in source)
+
     def _remember(self, number: SSAValue, indices: list[Index], sizes: Sequence[int]) -> None:
         pairs = [(i, s) for i, s in zip(indices, sizes, strict=True) if s != 1]
         shape = tuple(size for _, size in pairs)

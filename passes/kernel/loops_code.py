@@ -116,8 +116,8 @@ class LoopsCode:
             case Computed():
                 return self.computed(array.loops, self._point(array, indices))[array.number]
             case Reshaped():
-                number = b.linear(indices, array.shape)
-                return self.element(array.source, b.delinearized(number, array.source.shape))
+                source_shape = array.source.shape
+                return self.element(array.source, b.reshaped(indices, array.shape, source_shape))
             case Transposed():
                 source: list[Index] = [0] * len(array.source.shape)
                 for axis, index in zip(array.permutation, indices, strict=True):

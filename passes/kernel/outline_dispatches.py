@@ -14,6 +14,7 @@ dispatch is one by itself.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -214,7 +215,7 @@ class _Kernels:
     def __init__(self) -> None:
         self.functions: list[Operation] = []
         self._known: dict[tuple[object, ...], list[gpu.FuncOp]] = {}
-        self._taken: dict[str, int] = {}
+        self._taken: set[str] = set()
 
     def name_of(self, name: str, body: KernelBody, shape: _Shape) -> str:
         """The name of the kernel with this body: one that is there, or a new one."""
@@ -224,10 +225,12 @@ class _Kernels:
         for other in self._known.get(key, []):
             if other.body.is_structurally_equivalent(body.region):
                 return other.sym_name.data
-        taken = self._taken.get(name, 0)
-        self._taken[name] = taken + 1
+        # A kernel of another shape may be called what this one's number would make it.
+        names = (f"{name}_{number}" if number else name for number in itertools.count())
+        free = next(each for each in names if each not in self._taken)
+        self._taken.add(free)
         made = gpu.FuncOp(
-            f"{name}_{taken}" if taken else name,
+            free,
             (list(block.arg_types), []),
             body.region,
             kernel=True,

@@ -377,6 +377,8 @@ def _scalar_tiles(
     lanes = target.subgroup_size
     along_m = 1 << (lanes.bit_length() - 1) // 2
     for (m, n), (rows, columns) in product(SCALAR_SHAPES, SCALAR_GRIDS):
+        if m * n > target.scalar_results:
+            continue
         yield (m, n), (rows, columns), (rows * along_m * m, columns * (lanes // along_m) * n)
 
 

@@ -93,6 +93,37 @@ def test_constants_become_weights(tmp_path: Path):
     assert check(again, {"A": values["A"]}, results)[0].passed
 
 
+def test_kernels_of_several_shapes_have_names_of_their_own():
+    """Two of no dimension, `elementwise` and `elementwise_1`, and one of 1 element."""
+    bodies = {"%a": "addf", "%b": "mulf", "%c": "subf"}
+    types = {
+        "%a": ("f32", "()", ""),
+        "%b": ("f32", "()", ""),
+        "%c": ("1xf32", "(d0)", '"parallel"'),
+    }
+    lines: list[str] = []
+    for name, (type, place, kinds) in types.items():
+        map = f"affine_map<({place[1:-1]}) -> {place}>"
+        lines.append(f"""
+      {name}_empty = tensor.empty() : tensor<{type}>
+      {name}_r = linalg.generic {{indexing_maps = [{map}, {map}], iterator_types = [{kinds}]}}
+          ins({name} : tensor<{type}>) outs({name}_empty : tensor<{type}>) {{
+      ^bb0(%x: f32, %y: f32):
+        %z = arith.{bodies[name]} %x, %x : f32
+        linalg.yield %z : f32
+      }} -> tensor<{type}>""")
+    arguments = ", ".join(f"{name}: tensor<{type}>" for name, (type, _, _) in types.items())
+    results = ", ".join(f"tensor<{type}>" for type, _, _ in types.values())
+    returned = ", ".join(f"{name}_r" for name in types)
+    text = f"func.func @main({arguments}) -> ({results}) {{{''.join(lines)}\n"
+    text += f"      return {returned} : {results}\n    }}"
+    program = compile_module(parse_text(text), "lavapipe")
+    assert len({d.entry_point for d in program.manifest.dispatches}) == 3
+    given = {"a": np.float32(3), "b": np.float32(5), "c": np.ones(1, np.float32)}
+    found = run(program, {name: np.asarray(value) for name, value in given.items()})
+    assert [float(each.ravel()[0]) for each in found.values()] == [6, 25, 0]
+
+
 def test_weights_may_be_given(tmp_path: Path):
     values = inputs(*SHAPE)
     save_weights(tmp_path / "w.safetensors", {"B": values["B"]})

@@ -52,3 +52,23 @@ func.func @constant() -> tensor<4xf32> {
   %r = linalg.fill ins(%one : f32) outs(%empty : tensor<4xf32>) -> tensor<4xf32>
   func.return %r : tensor<4xf32>
 }
+
+// A tensor with a computed scalar around it: zeros around it, then a choice by the place.
+
+// CHECK-LABEL: func.func @padded
+// CHECK:         %[[P:.*]] = tensor.pad %x low[1, 0] high[2, 0]
+// CHECK:         linalg.generic
+// CHECK-SAME:      ins(%[[P]], %z : tensor<7x3xi8>, tensor<i8>)
+// CHECK:           %[[I:.*]] = linalg.index 0 : index
+// CHECK:           arith.cmpi sge, %[[I]]
+// CHECK:           arith.cmpi slt, %[[I]]
+// CHECK:           arith.select
+// CHECK-NOT:     tensor.extract
+func.func @padded(%x: tensor<4x3xi8>, %z: tensor<i8>) -> tensor<7x3xi8> {
+  %s = tensor.extract %z[] : tensor<i8>
+  %r = tensor.pad %x low[1, 0] high[2, 0] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %s : i8
+  } : tensor<4x3xi8> to tensor<7x3xi8>
+  func.return %r : tensor<7x3xi8>
+}
