@@ -247,7 +247,7 @@ def test_a_schedule_that_does_not_fit_is_refused(schedule: str, message: str):
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(lavapipe: Path, tmp_path: Path):
+def test_on_lavapipe(lavapipe: Path, layered: dict[str, str], tmp_path: Path):
     workload = AttentionWorkload(2, 1, 20, 13, 10, 9, mask="causal")
     schedule = "query_tile = 16, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8"
     schedule += ", rescale = always"
@@ -260,6 +260,8 @@ def test_on_lavapipe(lavapipe: Path, tmp_path: Path):
         text=True,
         timeout=250,
         check=False,
-        env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
+        env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    # The validation layer's messages would be there.
+    assert done.stderr == ""

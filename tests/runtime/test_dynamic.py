@@ -288,7 +288,7 @@ def test_too_many_elements():
         "heads",
     ],
 )
-def test_on_vulkan(name: str, lavapipe: Path, tmp_path: Path):
+def test_on_vulkan(name: str, lavapipe: Path, layered: dict[str, str], tmp_path: Path):
     text, sizes = CASES[name]
     program = compile_module(parse_text(text), "lavapipe")
     program.save(tmp_path / "program")
@@ -306,9 +306,11 @@ def test_on_vulkan(name: str, lavapipe: Path, tmp_path: Path):
             text=True,
             timeout=200,
             check=False,
-            env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
+            env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
         )
         assert done.returncode == 0, done.stderr
+        # The validation layer's messages would be there.
+        assert done.stderr == ""
         expected = run(program, inputs)["result0"].astype(np.float64)
         found = np.load(tmp_path / "r.npz")["result0"].astype(np.float64)
         np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
