@@ -41,6 +41,9 @@ from xdsl_spirv.targets import Target
 UNROLLED = 16
 """Elements of a row that an invocation keeps in registers instead of computing them again."""
 
+READ_BY_EACH = 8
+"""Partial results that every invocation reads, rather than a part of them and what others did."""
+
 WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
 
 
@@ -324,12 +327,32 @@ class Lanes:
         b.barrier()
         b.when(writes, lambda: b.store(value, memory, number))
         b.barrier()
+        if count > READ_BY_EACH and self._in_registers(each):
+            return self._in_subgroup(code, each, self._read_in_turns(code, each, memory, count))
         total = self._read(memory, 0)
         for other in range(1, count):
             total = each.of(code, total, self._read(memory, other))
         return total
 
-    def _read(self, memory: SSAValue, number: int) -> SSAValue:
+    def _read_in_turns(
+        self, code: LoopsCode, each: Combination, memory: SSAValue, count: int
+    ) -> SSAValue:
+        """What the lanes of a subgroup read together, every one its share."""
+        b, size = self.b, self.subgroup_size
+        lane, total = b.lane_id(size), None
+        for start in range(0, count, size):
+            number = b.plus(lane, start)
+            inside = b.below(number, count)
+            if isinstance(inside, SSAValue):
+                value = self._read(memory, b.select(inside, number, 0))
+                value = b.select(inside, value, each.neutral(code))
+            else:
+                value = self._read(memory, number)
+            total = value if total is None else each.of(code, total, value)
+        assert total is not None
+        return total
+
+    def _read(self, memory: SSAValue, number: Index) -> SSAValue:
         return self.b.add(memref.LoadOp.get(memory, [self.b.index(number)]))
 
 

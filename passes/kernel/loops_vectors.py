@@ -6,7 +6,8 @@ Loads and stores of neighbouring elements become those of vectors.
     ...                                    ...
 
 A buffer is seen as elements or as vectors, not as both: it changes only if every access of it is
-one of a complete row of neighbours whose first is a multiple of the vector's length.
+one of a complete row of neighbours whose first is a multiple of the vector's length. A vector has
+at most 4 components: 8 halves are moved as 4 words.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
+from xdsl_spirv.passes.schedule.plan import vector_type
 
 Row = list[memref.LoadOp | memref.StoreOp]
 
@@ -35,16 +38,17 @@ MOST_BITS = 128
 """What an invocation moves at a time."""
 
 
-def use_vectors(builder: LoopsBuilder, arguments: tuple[SSAValue, ...], width: int) -> None:
-    """Move `width` neighbours of the arguments' elements at a time wherever all accesses allow."""
-    if width not in (2, 4):
-        return
+def use_vectors(builder: LoopsBuilder, arguments: tuple[SSAValue, ...], elements: int) -> None:
+    """
+    Move as many neighbours of the arguments' elements at a time as all accesses allow, at most
+    `elements` and 16 bytes.
+    """
     for argument in arguments:
-        rows = _rows(builder, argument, width)
-        if rows:
-            type = argument.type
-            assert isinstance(type, MemRefType)
-            _change(builder, argument, rows, VectorType(type.element_type, [width]))
+        for width in (8, 4, 2):
+            rows = _rows(builder, argument, width) if elements % width == 0 else []
+            if rows:
+                _change(builder, argument, rows, width)
+                break
 
 
 def _is_movable(element: Attribute, width: int) -> bool:
@@ -83,19 +87,19 @@ def _rows(builder: LoopsBuilder, argument: SSAValue, width: int) -> list[Row]:
     return [[row[i] for i in range(width)] for row in found.values()]
 
 
-def _change(
-    builder: LoopsBuilder, argument: SSAValue, rows: list[Row], vector_type: VectorType
-) -> None:
-    view = FlatViewOp(argument, vector_type)
+def _change(builder: LoopsBuilder, argument: SSAValue, rows: list[Row], width: int) -> None:
+    assert isinstance(argument.type, MemRefType)
+    element = argument.type.element_type
+    view = FlatViewOp(argument, vector_type(element, width))
     view.result.name_hint = f"{argument.name_hint or 'buffer'}_vectors"
     block = argument.owner
     assert isinstance(block, Block)
     block.insert_op_before(view, block.first_op)  # pyright: ignore[reportArgumentType]
     for row in rows:
         if isinstance(row[0], memref.LoadOp):
-            _load(builder, row, view.result, vector_type)
+            _load(builder, row, view.result, element)
         else:
-            _store(builder, row, view.result, vector_type)
+            _store(builder, row, view.result, element)
 
 
 def _in_order(row: Row) -> Row:
@@ -105,7 +109,7 @@ def _in_order(row: Row) -> Row:
     return sorted(row, key=lambda op: order[op])
 
 
-def _load(builder: LoopsBuilder, row: Row, view: SSAValue, type: VectorType) -> None:
+def _load(builder: LoopsBuilder, row: Row, view: SSAValue, element: Attribute) -> None:
     """One load where the first one stands: it dominates what the others gave."""
     first, width = _in_order(row)[0], len(row)
     block = first.parent_block()
@@ -113,12 +117,54 @@ def _load(builder: LoopsBuilder, row: Row, view: SSAValue, type: VectorType) -> 
     base, number = builder.split(first.indices[0])
     ops, place = _vector_number(builder, base, number // width, width)
     load = memref.LoadOp.get(view, [place])
-    extracts = [vector.ExtractOp(load.res, [i], type.element_type) for i in range(width)]
-    block.insert_ops_before([*ops, load, *extracts], first)
-    for op, extract in zip(row, extracts, strict=True):
-        op.results[0].replace_all_uses_with(extract.result)
+    taken, values = _components(load.res, element)
+    block.insert_ops_before([*ops, load, *taken], first)
+    for op, value in zip(row, values, strict=True):
+        op.results[0].replace_all_uses_with(value)
         op.detach()
         op.erase()
+
+
+def _components(moved: SSAValue, element: Attribute) -> tuple[list[Operation], list[SSAValue]]:
+    """The elements of what was moved at a time: a vector of them, or of words of several."""
+    type = moved.type
+    if type == element:
+        return [], [moved]
+    ops: list[Operation] = []
+    if not isinstance(type, VectorType):
+        part = BitcastOp(moved, VectorType(element, [bit_width(type) // bit_width(element)]))
+        ops, values = _components(part.results[0], element)
+        return [part, *ops], values
+    values: list[SSAValue] = []
+    for place in range(type.get_shape()[0]):
+        taken = vector.ExtractOp(moved, [place], type.element_type)
+        more, inner = _components(taken.result, element)
+        ops += [taken, *more]
+        values += inner
+    return ops, values
+
+
+def _joined(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], SSAValue]:
+    """The reverse: values as one vector of their type, or of words of several."""
+    if len(values) == 1:
+        return [], values[0]
+    element = values[0].type
+    count = bit_width(type) // bit_width(element)
+    if isinstance(type, VectorType) and type.element_type != element:
+        ops: list[Operation] = []
+        words: list[SSAValue] = []
+        step = count // type.get_shape()[0]
+        for start in range(0, count, step):
+            more, word = _joined(values[start : start + step], type.element_type)
+            ops += more
+            words.append(word)
+        packed = CompositeConstructOp(words, type)
+        return [*ops, packed], packed.result
+    packed = CompositeConstructOp(values, VectorType(element, [count]))
+    if packed.result.type == type:
+        return [packed], packed.result
+    word = BitcastOp(packed.result, type)
+    return [packed, word], word.results[0]
 
 
 def _vector_number(
@@ -140,16 +186,15 @@ def _vector_number(
     return ops, factor
 
 
-def _store(builder: LoopsBuilder, row: Row, view: SSAValue, type: VectorType) -> None:
+def _store(builder: LoopsBuilder, row: Row, view: SSAValue, element: Attribute) -> None:
     """One store where the last one stands, which sees all values."""
     last, width = _in_order(row)[-1], len(row)
     block = last.parent_block()
     assert block is not None
     base, number = builder.split(last.indices[0])
     ops, place = _vector_number(builder, base, number // width, width)
-    values = [op.operands[0] for op in row]
-    packed = CompositeConstructOp(values, type)
-    block.insert_ops_before([*ops, packed, memref.StoreOp.get(packed.result, view, [place])], last)
+    packing, moved = _joined([op.operands[0] for op in row], vector_type(element, width))
+    block.insert_ops_before([*ops, *packing, memref.StoreOp.get(moved, view, [place])], last)
     for op in row:
         op.detach()
         op.erase()

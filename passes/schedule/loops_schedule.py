@@ -3,17 +3,25 @@ A schedule for everything that is no contraction, from its shapes and the target
 
 Without a long reduction each invocation computes elements by itself. With one, whoever keeps the
 device busy computes a row: an invocation where there are many rows, else a subgroup, and a whole
-workgroup where rows are few and long.
+workgroup where rows are few and long, or so long that passes over them again would read them from
+memory again, while a workgroup keeps them in registers.
 """
 
 from __future__ import annotations
 
 from math import prod
 
-from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr
-from xdsl_spirv.passes.kernel.loops_arrays import NotLoops
+from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr, bit_width
+from xdsl_spirv.passes.kernel.loops_arrays import NotLoops, Stored
+from xdsl_spirv.passes.kernel.loops_groups import UNROLLED as KEPT
 from xdsl_spirv.passes.kernel.loops_groups import combinations_of
-from xdsl_spirv.passes.kernel.loops_nests import Nest, columns_of, nests_of, reductions_of
+from xdsl_spirv.passes.kernel.loops_nests import (
+    Nest,
+    columns_of,
+    nests_of,
+    reductions_of,
+    sources_of,
+)
 from xdsl_spirv.passes.kernel.loops_reader import results_of_dispatch
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
@@ -23,7 +31,7 @@ WORKGROUP = 64
 """Invocations of a workgroup that compute elements on their own."""
 
 LARGE_WORKGROUP = 256
-"""Invocations of a workgroup that reduces a row together."""
+"""Of one that reduces a row together; and alone, where starting workgroups would cost the most."""
 
 SHORT = 32
 """Steps of a reduction that an invocation had better do by itself."""
@@ -31,8 +39,20 @@ SHORT = 32
 BUSY = 256
 """Invocations that keep a compute unit busy."""
 
-VECTOR = 4
-"""Neighbouring elements that an invocation computes where that leaves enough invocations."""
+MANY = 4
+"""Times what keeps the device busy from where on less work for an invocation gains nothing."""
+
+MOST_SUBGROUPS = 32
+"""Subgroups of a workgroup that every device takes (maxComputeWorkgroupSubgroups)."""
+
+WIDTHS = (8, 4, 2)
+"""Neighbouring elements that an invocation may compute at a time."""
+
+MOST_BITS = 128
+"""What an invocation moves at a time."""
+
+CACHED = 1 << 23
+"""Bytes of rows that are not certain to stay in a cache from one pass over a row to the next."""
 
 
 def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsAttr:
@@ -68,35 +88,84 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     reductions = reductions_of(nest)
     columns = columns_of(nest)
     rows = int(prod(size for axis, size in enumerate(nest.shape) if axis not in columns))
-    alone = min(WORKGROUP, target.max_invocations)
     busy = BUSY * target.compute_units
-    longest = max(
-        (
-            int(prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes))
-            for loops, _ in reductions
-        ),
-        default=1,
-    )
+    totals = [
+        prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
+        for loops, _ in reductions
+    ]
+    longest = max(map(int, totals), default=1)
     splits = all(combinations_of(loops) is not None for loops, _ in reductions)
     if longest < SHORT or not splits or rows >= 4 * busy:
-        elements = 1
-        units = rows
-        if not reductions and nest.shape[-1:] and nest.shape[-1] % VECTOR == 0:
-            elements = VECTOR if rows >= VECTOR * busy else 1
-            units = rows // elements
-        return LoopsAttr(alone, _groups(units, alone, target), elements)
+        return _alone(nest, rows, longest, target)
     size = target.subgroup_size
+    totals += [prod(nest.shape[axis] for axis in columns)] if columns else []
+    bits = _bits(nest, rows * longest)
     exchanges = {
         "subgroup-arithmetic",
         "subgroup-rotate",
         "subgroup-shuffle",
     } & target.features
+    # A processor without others to run meanwhile waits at every barrier.
+    again = len(totals) > 1 and rows * longest * bits // 8 > CACHED
+    again = again and target.residency.subgroups > 1
     if exchanges and (rows * size >= busy or longest <= 2 * size):
-        workgroup = max(size, alone // size * size)
-        return LoopsAttr(workgroup, _groups(rows * size, workgroup, target), 1, "subgroup")
-    most = min(LARGE_WORKGROUP, target.max_invocations)
-    workgroup = max(size, min(most, -(-longest // size) * size) // size * size)
-    return LoopsAttr(workgroup, _groups(rows, 1, target), 1, "workgroup")
+        if not again or longest <= 2 * KEPT * size:
+            workgroup = max(size, min(WORKGROUP, target.max_invocations) // size * size)
+            groups = _groups(rows * size, workgroup, target)
+            elements = _neighbours(rows, totals, size, bits, target)
+            return LoopsAttr(workgroup, groups, elements, "subgroup")
+    limit = min(target.max_invocations, MOST_SUBGROUPS * size)
+    # As many as keep the row in registers.
+    least = 0 if again else min(longest, LARGE_WORKGROUP)
+    most = min(max(least, ceil_div(longest, KEPT)), limit)
+    workgroup = max(size, min(ceil_div(most, size), limit // size) * size)
+    elements = _neighbours(rows, totals, workgroup, bits, target)
+    return LoopsAttr(workgroup, _groups(rows, 1, target), elements, "workgroup")
+
+
+def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
+    """Each invocation computes elements by itself."""
+    busy = BUSY * target.compute_units
+    elements = 1
+    if not reductions_of(nest) and nest.shape:
+        bits = _bits(nest, rows)
+        for width in WIDTHS:
+            if nest.shape[-1] % width == 0 and width * bits <= MOST_BITS and rows >= width * busy:
+                elements = width
+                break
+    units = rows // elements
+    large = units >= MANY * busy and longest < SHORT
+    alone = min(LARGE_WORKGROUP if large else WORKGROUP, target.max_invocations)
+    return LoopsAttr(alone, _groups(units, alone, target), elements)
+
+
+def _neighbours(rows: int, totals: list[int], lanes: int, bits: int, target: Target) -> int:
+    """
+    How many elements of a row an invocation takes at a time: as many as it can move, where all have
+    something to do and what is moved is much.
+    """
+    if rows * max(map(int, totals)) < MANY * BUSY * target.compute_units * max(WIDTHS):
+        return 1
+    for width in WIDTHS:
+        if width * bits <= MOST_BITS and all(
+            total % width == 0 and total >= width * lanes for total in totals
+        ):
+            return width
+    return 1
+
+
+def _bits(nest: Nest, size: int) -> int:
+    """Bits of an element, as stored, of the arrays from outside that have `size` or more."""
+    arrays = [array for array, _ in nest.results]
+    seen = set(arrays)
+    for array in arrays:
+        arrays += [source for source in sources_of(array) if source not in seen]
+        seen.update(arrays)
+    moved = [array for array in arrays if isinstance(array, Stored)]
+    moved += [array for array, _ in nest.results]
+    found = [bit_width(each.element) for each in moved if prod(each.shape) >= size]
+    # A truth value is stored as a word.
+    return max((bits if bits >= 8 else 32 for bits in found), default=32)
 
 
 def _groups(units: int, size: int, target: Target) -> int:

@@ -56,3 +56,24 @@ func.func @main(%x: tensor<64x40xf32>) -> tensor<64xf32> {
   }) : (tensor<64x40xf32>, tensor<64xf32>, tensor<64xi64>) -> (tensor<64xf32>, tensor<64xi64>)
   func.return %r : tensor<64xf32>
 }
+
+// -----
+
+// A lane takes 8 neighbouring halves at a time, 4 words.
+// CHECK:         %x_vectors = schedule.flat_view %x : memref<32x4096xf16, {{.*}}> to memref<16384xvector<4xi32>
+// CHECK:         %[[V:.*]] = memref.load %x_vectors[
+// CHECK-NEXT:    %[[W:.*]] = vector.extract %[[V]][0] : i32 from vector<4xi32>
+// CHECK-NEXT:    %[[P:.*]] = spirv.Bitcast %[[W]] : i32 to vector<2xf16>
+// CHECK-NEXT:    vector.extract %[[P]][0] : f16 from vector<2xf16>
+func.func @main(%x: tensor<32x4096xf16>) -> tensor<32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32xf32>) -> tensor<32xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<32x4096xf16>) outs(%f : tensor<32xf32>) {
+  ^bb0(%a: f16, %o: f32):
+    %w = arith.extf %a : f16 to f32
+    %s = arith.addf %o, %w : f32
+    linalg.yield %s : f32
+  } -> tensor<32xf32>
+  func.return %r : tensor<32xf32>
+}

@@ -1,0 +1,145 @@
+"""
+Rows moved in vectors, lanes along results, tiles: as numpy, on every size of subgroup, checks on.
+
+The cases are those of the benchmark, whose functions cover what moves much; schedules are set by
+hand, since the heuristic chooses such ones for large sizes only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects import gpu
+
+import xdsl_spirv.targets
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.interpreter import Options, interpret
+from xdsl_spirv.interpreter.checks.report import Checks
+from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
+from xdsl_spirv.passes.kernel.loops_to_invocations import LoopsToInvocationsPass
+from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
+from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
+from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
+from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.runtime.compiler import context, parse_text, text_of
+from xdsl_spirv.serialization import khronos
+from xdsl_spirv.serialization.encoder import encode
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+f: Any = import_module("families")
+
+SIZES = (4, 16, 64)
+
+
+@pytest.fixture
+def target_with(tmp_path: Path) -> Callable[[int], str]:
+    """lavapipe's file with subgroups of another size."""
+
+    def made(size: int) -> str:
+        data = json.loads((Path(xdsl_spirv.targets.__file__).parent / "lavapipe.json").read_text())
+        data["subgroup_size"] = {"default": size, "min": size, "max": size}
+        data["cooperative_matrix"] = []
+        data["schedules"] = []
+        path = tmp_path / "target.json"
+        path.write_text(json.dumps(data))
+        return str(path)
+
+    return made
+
+
+def lowered(case: Any, target: str, schedule: LoopsAttr | None, to_spirv: bool = True) -> Any:
+    ctx = context()
+    module = parse_text(case.module(), ctx=ctx)
+    FormDispatchesPass().apply(ctx, module)
+    AssignSchedulePass(target).apply(ctx, module)
+    (dispatch,) = (op for op in module.walk() if isinstance(op, DispatchOp))
+    if schedule is not None:
+        dispatch.attributes[SCHEDULE] = schedule
+    OutlineDispatchesPass().apply(ctx, module)
+    LoopsToInvocationsPass().apply(ctx, module)
+    if to_spirv:
+        KernelToSPIRVPass().apply(ctx, module)
+        UpdateVCEPass().apply(ctx, module)
+    return module
+
+
+VECTORS: list[tuple[Any, LoopsAttr, int]] = [
+    (f.softmax((5, 96), "f16"), LoopsAttr(32, 2, 8, "subgroup"), 8),
+    (f.softmax((3, 200), "f16"), LoopsAttr(96, 2, 8, "workgroup"), 8),
+    (f.softmax((3, 1000), "f32"), LoopsAttr(32, 3, 4, "workgroup"), 4),
+    (f.layer_norm((5, 48), "f16"), LoopsAttr(32, 2, 8, "subgroup"), 8),
+    (f.layer_norm((5, 50), "f32"), LoopsAttr(32, 2, 4, "subgroup"), 1),
+    (f.summed((3, 1024), "f16", 1), LoopsAttr(256, 2, 8, "workgroup"), 8),
+    (f.added((6, 40), "f16"), LoopsAttr(32, 2, 8), 8),
+    (f.added((6, 36), "f16"), LoopsAttr(32, 2, 4), 4),
+]
+"""Each with what its first argument is moved in."""
+
+
+@pytest.mark.parametrize(
+    ("case", "schedule", "width"), VECTORS, ids=lambda c: getattr(c, "name", "")
+)
+def test_what_is_moved_at_a_time(case: Any, schedule: LoopsAttr, width: int):
+    text = text_of(lowered(case, "lavapipe", schedule, False))
+    type = case.arguments[0][1]
+    moved = {8: "vector<4xi32>", 4: f"vector<4x{type}>", 1: type}[width]
+    loads = re.findall(r"memref\.load .*: memref<\d+x([^,]+), #.*StorageBuffer>", text)
+    assert moved in loads
+    assert width == 1 or type not in loads
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("case", "schedule", "width"), VECTORS, ids=lambda c: getattr(c, "name", "")
+)
+def test_on_every_subgroup(
+    case: Any,
+    schedule: LoopsAttr,
+    width: int,
+    size: int,
+    target_with: Callable[[int], str],
+    spirv_val: str,
+):
+    workgroup = -(-schedule.workgroup.data // size) * size
+    numbers = schedule.workgroups.data, schedule.elements.data
+    whole = LoopsAttr(workgroup, *numbers, schedule.reduce.data)
+    module = lowered(case, target_with(size), whole)
+    inputs = case.inputs()
+    options = Options(subgroup_size=size, checks=Checks.all(stop=True))
+    (found,) = interpret(module, inputs, options=options)
+    assert f.within(case, found, inputs), case.name
+    (code,) = (op for op in module.walk() if isinstance(op, SPIRVModuleOp))
+    assert khronos.spirv_val(encode(code)) == "", case.name
+
+
+@pytest.mark.vulkan
+def test_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+    jobs: list[Any] = []
+    given: list[Any] = []
+    for case, schedule, _ in VECTORS:
+        module = lowered(case, "lavapipe", schedule)
+        (code,) = (op for op in module.walk() if isinstance(op, SPIRVModuleOp))
+        (entry,) = (op for op in code.walk() if isinstance(op, EntryPointOp))
+        assert any(isinstance(op, gpu.LaunchFuncOp) for op in module.walk())
+        inputs = case.inputs()
+        shape, type = case.result
+        buffers = [*inputs, np.zeros(shape, f.DTYPES[type])]
+        numbered = {(0, n): buffer.copy() for n, buffer in enumerate(buffers)}
+        name = entry.fn.string_value()
+        jobs.append(job(encode(code), name, schedule.grid, numbered, subgroup_size=8))
+        given.append(inputs)
+    run_on_lavapipe(jobs, 300)
+    for (case, _, _), inputs, done in zip(VECTORS, given, jobs, strict=True):
+        found = list(done.buffers.values())[-1].reshape(case.result[0])
+        assert f.within(case, found, inputs), case.name
