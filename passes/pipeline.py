@@ -32,6 +32,7 @@ from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
+from xdsl_spirv.passes.spirv.share_kernels import ShareKernelsPass
 from xdsl_spirv.passes.spirv.split_entry_points import SplitEntryPointsPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 
@@ -58,6 +59,7 @@ def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
         KernelToSPIRVPass(),
         BFloat16ToBitsPass(as_needed=True),
         SplitEntryPointsPass(),
+        ShareKernelsPass(),
         UpdateVCEPass(),
     )
 

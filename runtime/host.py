@@ -23,6 +23,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, sizes_of
 from xdsl_spirv.passes.graph.local_sizes import is_size_check, is_size_op
 from xdsl_spirv.passes.refusal import place
@@ -243,11 +244,17 @@ class _HostReader:
         self.launches.append(Launch(dispatch, block))
 
     def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
-        """The dynamic sizes that a kernel asks for, in the order of its block."""
+        """The numbers that a launch passes, or the dynamic sizes that a kernel asks for."""
         module = self.function.parent_op()
         assert isinstance(module, ModuleOp)
         kernels = find_module(module, op.kernel.root_reference.data)
         entry = op.kernel.nested_references.data[-1].data
+        numbers = [
+            PushConstant(NUMBER_BYTES * number, type, value)
+            for number, (type, value) in enumerate(numbers_of(op))
+        ]
+        if numbers:
+            return tuple(numbers)
         return tuple(
             PushConstant(
                 SIZE_BYTES * number,

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp
+from xdsl_spirv.dialects.schedule.numbers import bytes_of, numbers_of
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, sizes_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
@@ -47,6 +48,7 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
             arguments[number].shape[dimension].to_bytes(SIZE_BYTES, "little")
             for number, dimension in sizes_of(module, entry)
         )
+        push = bytes_of(numbers_of(op)) or push
         run_entry(module, entry, (x, y, z), buffers, {}, push, machine.options)
         return []
     unit = Unit(module, machine.options, geometry_of(grid, block, machine.options))

@@ -63,6 +63,7 @@ PASSES: dict[str, str] = {
         "passes.spirv.fallback.glsl450_memory_model:GLSL450MemoryModelPass"
     ),
     "spirv-to-vulkan12": "passes.spirv.fallback.to_vulkan12:ToVulkan12Pass",
+    "spirv-share-kernels": "passes.spirv.share_kernels:ShareKernelsPass",
     "spirv-split-entry-points": "passes.spirv.split_entry_points:SplitEntryPointsPass",
     "spirv-specialize": "passes.spirv.specialize:SpecializePass",
     "spirv-update-vce": "passes.spirv.update_vce:UpdateVCEPass",

@@ -122,6 +122,26 @@ COUNTED = """func.func @main(%a: tensor<6xi8>) -> tensor<6xi32> {
   func.return %r : tensor<6xi32>
 }"""  # noqa: E501
 
+
+def scaled(name: str, number: str) -> str:
+    """Each element of an argument times a number."""
+    return f"""  %c{name} = arith.constant {number} : f32
+  %e{name} = tensor.empty() : tensor<12xf32>
+  %r{name} = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]}}
+      ins(%{name} : tensor<12xf32>) outs(%e{name} : tensor<12xf32>) {{
+  ^bb0(%x: f32, %o: f32):
+    %y = arith.mulf %x, %c{name} : f32
+    linalg.yield %y : f32
+  }} -> tensor<12xf32>"""
+
+
+SCALED_TWICE = f"""func.func @main(%a: tensor<12xf32>, %b: tensor<12xf32>) -> (tensor<12xf32>, tensor<12xf32>) {{
+{scaled("a", "0.25")}
+{scaled("b", "-3.5")}
+  func.return %ra, %rb : tensor<12xf32>, tensor<12xf32>
+}}"""  # noqa: E501
+
 IDENTICAL = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   func.return %a : tensor<4xf32>
 }"""
@@ -223,6 +243,11 @@ CASES: dict[str, tuple[str, str, str]] = {
     "kernel-to-spirv": (SOFTMAX, f"{OUTLINED},loops-to-invocations", "kernel-to-spirv"),
     "linalg-to-spirv": (matmul("f16", "f32"), "", FOR_H200),
     "spirv-split-entry-points": (ROTATED, "", "spirv-split-entry-points"),
+    "spirv-share-kernels": (
+        SCALED_TWICE,
+        f"{OUTLINED},loops-to-invocations,kernel-to-spirv,spirv-split-entry-points",
+        "spirv-share-kernels",
+    ),
     "spirv-update-vce": (ROTATED, "", "spirv-update-vce"),
     "spirv-specialize": (ROTATED, "", "spirv-specialize{defaults=true}"),
     "spirv-rotate-to-shuffle": (ROTATED, "", "spirv-rotate-to-shuffle"),

@@ -1,0 +1,236 @@
+"""
+When two kernels are one: the same instructions, and other numbers in them.
+
+A kernel is written down without its own name, with its values numbered in their order, and with
+holes where a constant stands that is only computed with. Kernels that are the same text then differ
+in the numbers of their holes. A hole is a scalar of f32 or a splat of one, wherever it stands, and
+a scalar of 32 or 8 bits that decides nothing: no address, no condition, no operand of anything but
+arithmetic, directly or through what is computed of it. What indexes stays a constant, so that
+addresses stay as cheap as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolRefAttr,
+    VectorType,
+    f32,
+    i8,
+    i32,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import Pure
+
+from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.control_flow import MergeOp
+from xdsl_spirv.dialects.spirv.memory import StoreOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+
+Number: TypeAlias = FloatAttr[AnyFloat] | IntegerAttr[IntegerType | IndexType]
+
+NOT_ARITHMETIC = ("spirv.mlir.addressof", "spirv.AccessChain", "spirv.InBoundsAccessChain")
+"""Pure operations whose operands say where something is."""
+
+COMPUTING = (
+    "spirv.GroupNonUniformF",
+    "spirv.GroupNonUniformI",
+    "spirv.KHR.CooperativeMatrixMulAdd",
+)
+"""Operations that compute of their operands' values, though they are not pure."""
+
+FIXED = ("spirv.Variable",)
+"""Operations whose constants must be constants."""
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Where a constant stands: an operation and its operand; `number` is the scalar in it."""
+
+    op: Operation
+    index: int
+    number: Number
+
+
+@dataclass
+class Written:
+    """A kernel without its name and the numbers that are only computed with."""
+
+    key: tuple[object, ...]
+    holes: list[Hole] = field(default_factory=list[Hole])
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        return tuple(hole.number for hole in self.holes)
+
+
+def written(module: ModuleOp, name: str) -> Written:
+    """A module with one entry point, called `name`."""
+    return _Writer(module, name).write()
+
+
+def number_of(value: SSAValue) -> Number | None:
+    """The scalar that a constant is, or that all of its components are, if it may be a hole."""
+    owner = value.owner
+    if not isinstance(owner, ConstantOp):
+        return None
+    held = owner.value
+    if isinstance(held, DenseIntOrFPElementsAttr):
+        if not isinstance(value.type, VectorType | CooperativeMatrixType) or not held.is_splat():
+            return None
+        held = next(held.iter_attrs())
+        return held if held.type == f32 else None
+    if isinstance(held, FloatAttr | IntegerAttr) and held.type in (f32, i32, i8):
+        return held
+    return None
+
+
+class _Writer:
+    def __init__(self, module: ModuleOp, name: str):
+        self.module, self.name = module, name
+        self.deciding = _deciding(module)
+        self.numbers: dict[SSAValue, int] = {}
+        self.blocks: dict[Block, int] = {}
+        self.key: list[object] = []
+        self.holes: list[Hole] = []
+
+    def write(self) -> Written:
+        block = self.module.body.block
+        variables = [op for op in block.ops if isinstance(op, GlobalVariableOp)]
+        for op in sorted(variables, key=lambda each: self._rest(each.sym_name.data)):
+            self._operation(op)
+        for op in block.ops:
+            if not isinstance(op, GlobalVariableOp | ConstantOp):
+                self._operation(op)
+        return Written(tuple(self.key), self.holes)
+
+    def _block(self, block: Block) -> None:
+        self.key.append(("block", *(a.type for a in block.args)))
+        for argument in block.args:
+            self.numbers[argument] = len(self.numbers)
+        for op in block.ops:
+            if not isinstance(op, ConstantOp):
+                self._operation(op)
+
+    def _operation(self, op: Operation) -> None:
+        self.key.append(type(op))
+        for name, attribute in (*op.properties.items(), *op.attributes.items()):
+            held: Any = self._nameless(attribute)
+            self.key.append((name, tuple(sorted(held)) if name == "interface" else held))
+        for index, operand in enumerate(op.operands):
+            self.key.append(self._operand(op, index, operand))
+        for result in op.results:
+            self.numbers[result] = len(self.numbers)
+            self.key.append(result.type)
+        for region in op.regions:
+            for number, block in enumerate(region.blocks):
+                self.blocks[block] = number
+            for block in region.blocks:
+                self._block(block)
+        self.key += [self.blocks[block] for block in op.successors]
+
+    def _operand(self, op: Operation, index: int, operand: SSAValue) -> object:
+        if not isinstance(operand.owner, ConstantOp):
+            return self.numbers.setdefault(operand, len(self.numbers))
+        number = number_of(operand)
+        free = number is not None and op.name not in FIXED
+        if free and number is not None and number.type != f32:
+            receivers = _receivers(op, index)
+            free = receivers is not None and not any(each in self.deciding for each in receivers)
+        if not free or number is None:
+            return (operand.owner.value, operand.type)
+        self.holes.append(Hole(op, index, number))
+        return ("hole", operand.type)
+
+    def _nameless(self, attribute: Attribute) -> object:
+        """An attribute, the kernel's own name in symbols left out."""
+        match attribute:
+            case StringAttr(data=name):
+                return f"@{self._rest(name)}"
+            case SymbolRefAttr():
+                return f"@{self._rest(attribute.string_value())}"
+            case ArrayAttr():
+                return tuple(self._nameless(each) for each in attribute)
+            case _:
+                return attribute
+
+    def _rest(self, name: str) -> str:
+        own = name == self.name or name.startswith(f"{self.name}_")
+        return name.removeprefix(self.name) if own else f"/{name}"
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an operation is arithmetic on values."""
+    if op.name in NOT_ARITHMETIC:
+        return False
+    return op.has_trait(Pure) or op.name.startswith(COMPUTING)
+
+
+def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
+    """What an operand's value goes into; None where it does something else, too."""
+    if _computes(op):
+        return list(op.results)
+    if isinstance(op, StoreOp):
+        return [] if index == 1 else None
+    passed = [target for target, source in _passed_on(op) if source is op.operands[index]]
+    return passed or None
+
+
+def _deciding(module: ModuleOp) -> set[SSAValue]:
+    """The values that say where something is, whether, or how often; and all they come from."""
+    waiting: list[SSAValue] = []
+    sources: dict[SSAValue, list[SSAValue]] = {}
+    for op in module.walk():
+        for target, source in _passed_on(op):
+            sources.setdefault(target, []).append(source)
+        waiting += _decided_by(op)
+    found: set[SSAValue] = set()
+    while waiting:
+        value = waiting.pop()
+        if value in found:
+            continue
+        found.add(value)
+        waiting += sources.get(value, ())
+        if not isinstance(value, BlockArgument) and _computes(value.owner):  # pyright: ignore
+            waiting += value.owner.operands  # pyright: ignore
+    return found
+
+
+def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
+    """(what receives a value, the value)."""
+    if isinstance(op, BranchOp):
+        yield from zip(op.successors[0].args, op.operands, strict=True)
+    elif isinstance(op, BranchConditionalOp):
+        yield from zip(op.successors[0].args, op.true_operands, strict=True)
+        yield from zip(op.successors[1].args, op.false_operands, strict=True)
+    elif isinstance(op, MergeOp) and (parent := op.parent_op()) is not None:
+        yield from zip(parent.results, op.operands, strict=False)
+
+
+def _decided_by(op: Operation) -> list[SSAValue]:
+    """The operands of an operation that are more than computed with."""
+    match op:
+        case StoreOp():
+            return [op.operands[0]]
+        case BranchConditionalOp():
+            return [op.operands[0]]
+        case BranchOp() | MergeOp():
+            return []
+        case _ if _computes(op):
+            return []
+        case _:
+            return list(op.operands)
