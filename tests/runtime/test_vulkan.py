@@ -30,6 +30,7 @@ SAFE = [
     "addresses",
     "features",
     "too_large",
+    "a_lost_device",
     "kept_pipelines",
 ]
 CONTROLS = ["leak", "no_barriers"]
@@ -125,6 +126,25 @@ def test_what_does_not_fit_says_how_much_it_takes(facts: dict[str, Any]):
     assert found["size"].startswith("the buffer 'x' holds 256 bytes, found 4")
     assert "it is compiled for big" in found["subgroup"]
     assert "lacks subgroups of 128 invocations (it has 8)" in found["subgroup"]
+
+
+def test_a_lost_device(facts: dict[str, Any]):
+    found = facts["a_lost_device"]
+    first, second = found["said"]
+    assert first.startswith("DeviceLostError: ")
+    assert "returned VK_ERROR_DEVICE_LOST" in first
+    assert "a kernel crashed the device or ran too long: open it again" in first
+    assert second.startswith("DeviceLostError: the device is lost")
+    assert found["right"]
+    assert found["devices"] == 2
+
+
+@pytest.mark.long
+def test_losing_devices_in_earnest(on_lavapipe: Run):
+    script = Path(__file__).resolve().parents[2] / "scripts" / "device_lost.py"
+    done = on_lavapipe(script, "--target", "lavapipe", "--seconds", "3")
+    assert done.returncode == 0, done.stdout
+    assert all(json.loads(done.stdout)["passed"].values())
 
 
 def test_the_pipeline_cache(facts: dict[str, Any]):

@@ -9,6 +9,7 @@ XDSL_SPIRV_VULKAN_VALIDATION=1 what the validation layer says is among them.
 
 from __future__ import annotations
 
+import ctypes as c
 import json
 import os
 import signal
@@ -27,6 +28,9 @@ import numpy as np
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan import cache, loaded
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
+from xdsl_spirv.runtime.vulkan.enums import Result
+from xdsl_spirv.runtime.vulkan.errors import VulkanError
+from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 from xdsl_spirv.runtime.vulkan.worker import open_isolated
 from xdsl_spirv.serialization.assembler import assemble
@@ -209,6 +213,47 @@ def too_large(device: VulkanDevice) -> dict[str, Any]:
     }
 
 
+class Lost:
+    """The calls of a device that is lost in the middle of its next wait."""
+
+    def __init__(self, call: Any):
+        self.call = call
+
+    def __call__(self, name: str, *arguments: Any) -> Any:
+        if name in ("vkGetFenceStatus", "vkWaitForFences"):
+            self.call("vkWaitForFences", *self.waits(name, arguments))
+            raise VulkanError.of(name, Result.ERROR_DEVICE_LOST)
+        return self.call(name, *arguments)
+
+    def waits(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the driver still does must have ended before everything is destroyed."""
+        if name == "vkWaitForFences":
+            return (*arguments[:-1], 10**10)
+        device, fence = arguments
+        return device, 1, pointer(array(c.c_uint64, [fence])), 1, 10**10
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.call, name)
+
+
+def a_lost_device(device: VulkanDevice) -> dict[str, Any]:
+    """The error of a device that is lost; what was on it is of no use, and the next one is."""
+    work = device.load(chain(2, 64))
+    (logical,) = device.logical
+    lost: Any = Lost(logical.call)
+    logical.call = lost
+    said: list[str] = []
+    for _ in range(2):
+        try:
+            work.run({"x": bytes(256)}, TIMEOUT)
+        except ProgramError as error:
+            said.append(f"{type(error).__name__}: {error}")
+    x = numbers(64)
+    results = device.load(chain(2, 64)).run({"x": x.tobytes()}, TIMEOUT)
+    right = bool((np.frombuffer(results["y"], np.uint32) == expected(x, 2)).all())
+    return {"said": said, "right": right, "devices": len(device.logical)}
+
+
 def kept_pipelines(device: VulkanDevice) -> dict[str, Any]:
     """The cache's file: there after closing, ignored when it is damaged."""
     path = cache.path_for(device.info)
@@ -347,7 +392,8 @@ def no_barriers(device: VulkanDevice) -> dict[str, Any]:
 ON_A_DEVICE: dict[str, Callable[[VulkanDevice], dict[str, Any]]] = {
     f.__name__: f
     for f in (
-        *(one_submission, in_pieces, once, addresses, features, too_large, kept_pipelines),
+        *(one_submission, in_pieces, once, addresses, features, too_large, a_lost_device),
+        kept_pipelines,
         *(leak, no_barriers),
     )
 }

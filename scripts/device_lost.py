@@ -1,0 +1,251 @@
+"""
+Whether a device that is lost, and a kernel that never ends, end in a message: tried on a device.
+
+    python scripts/device_lost.py --target nvidia-h200 [-o device-lost.json]
+
+A program is compiled; then its kernel is replaced, by one that writes through device addresses
+where no memory is, and by one that spins for ever. `xdsl-spirv run` must end with status 1, one
+line of error that says what happened, no traceback, and nobody left behind; the program as it was
+compiled must be right before, between and after; and a Python process that does the same through
+`open_isolated` must live and be able to go on. A GPU reports VK_ERROR_DEVICE_LOST; a driver for the
+CPU (lavapipe) crashes instead, and that is said.
+
+Run it where nothing else uses the device: losing it may take other processes' work along.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.runtime import Program, compile_module
+from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError
+from xdsl_spirv.runtime.vulkan.worker import open_isolated, python_command
+from xdsl_spirv.serialization.assembler import assemble
+
+SIZE = 64
+TEXT = """
+func.func @main(%A: tensor<NxNxf32>, %B: tensor<NxNxf32>) -> tensor<NxNxf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<NxNxf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<NxNxf32>) -> tensor<NxNxf32>
+  %r = linalg.matmul ins(%A, %B : tensor<NxNxf32>, tensor<NxNxf32>)
+                     outs(%i : tensor<NxNxf32>) -> tensor<NxNxf32>
+  return %r : tensor<NxNxf32>
+}
+""".replace("N", str(SIZE))
+
+LOST = """; SPIR-V
+; Version: 1.6
+               OpCapability Shader
+               OpCapability Int64
+               OpCapability VulkanMemoryModel
+               OpCapability PhysicalStorageBufferAddresses
+               OpMemoryModel PhysicalStorageBuffer64 Vulkan
+               OpEntryPoint GLCompute %main "NAME" %id
+               OpExecutionMode %main LocalSize 64 1 1
+               OpDecorate %id BuiltIn GlobalInvocationId
+       %void = OpTypeVoid
+       %type = OpTypeFunction %void
+       %uint = OpTypeInt 32 0
+      %ulong = OpTypeInt 64 0
+      %uint3 = OpTypeVector %uint 3
+   %in_uint3 = OpTypePointer Input %uint3
+         %id = OpVariable %in_uint3 Input
+    %pointer = OpTypePointer PhysicalStorageBuffer %uint
+       %base = OpConstant %ulong 123145302310912
+     %stride = OpConstant %ulong 8589934592
+       %main = OpFunction %void None %type
+      %entry = OpLabel
+        %ids = OpLoad %uint3 %id
+          %i = OpCompositeExtract %uint %ids 0
+       %wide = OpUConvert %ulong %i
+     %offset = OpIMul %ulong %wide %stride
+    %address = OpIAdd %ulong %base %offset
+         %at = OpConvertUToPtr %pointer %address
+      %value = OpLoad %uint %at Aligned 4
+       %more = OpIAdd %uint %value %i
+               OpStore %at %more Aligned 4
+               OpReturn
+               OpFunctionEnd
+"""
+"""Every invocation adds to a word 8 GiB behind that of the one before, from 0x7000_0000_0000."""
+
+FOREVER = """; SPIR-V
+; Version: 1.6
+               OpCapability Shader
+               OpCapability VulkanMemoryModel
+               OpMemoryModel Logical Vulkan
+               OpEntryPoint GLCompute %main "NAME" %flags
+               OpExecutionMode %main LocalSize 1 1 1
+               OpDecorate %flags DescriptorSet 0
+               OpDecorate %flags Binding 2
+               OpDecorate %array ArrayStride 4
+               OpDecorate %block Block
+               OpMemberDecorate %block 0 Offset 0
+       %void = OpTypeVoid
+       %type = OpTypeFunction %void
+       %bool = OpTypeBool
+       %uint = OpTypeInt 32 0
+      %array = OpTypeRuntimeArray %uint
+      %block = OpTypeStruct %array
+%block_pointer = OpTypePointer StorageBuffer %block
+      %flags = OpVariable %block_pointer StorageBuffer
+%uint_pointer = OpTypePointer StorageBuffer %uint
+       %zero = OpConstant %uint 0
+        %one = OpConstant %uint 1
+       %last = OpConstant %uint 4294967295
+%queue_family = OpConstant %uint 5
+       %main = OpFunction %void None %type
+      %entry = OpLabel
+       %flag = OpAccessChain %uint_pointer %flags %zero %zero
+               OpStore %flag %zero
+               OpBranch %head
+       %head = OpLabel
+               OpLoopMerge %end %next None
+               OpBranch %body
+       %body = OpLabel
+      %value = OpAtomicIAdd %uint %flag %queue_family %zero %zero
+       %done = OpIEqual %bool %value %last
+               OpBranchConditional %done %end %next
+       %next = OpLabel
+               OpBranch %head
+        %end = OpLabel
+               OpStore %flag %one
+               OpReturn
+               OpFunctionEnd
+"""
+"""It waits for a word of the result to become something that nobody writes."""
+
+LOST_SAYS = ("VK_ERROR_DEVICE_LOST", "the driver's process died")
+LATE_SAYS = ("did not finish within", "VK_ERROR_DEVICE_LOST")
+
+
+def replaced(program: Path, kernel: str, folder: Path) -> Path:
+    """A copy of a program whose kernel is another one."""
+    shutil.copytree(program, folder)
+    (path,) = (folder / "kernels").glob("*.spv")
+    path.write_bytes(assemble(kernel.replace("NAME", path.stem)).encode())
+    return folder
+
+
+def command(program: Path, device: str, seconds: float, check: bool) -> dict[str, Any]:
+    """What `xdsl-spirv run` does with a program."""
+    words = [*python_command(), "-m", "xdsl_spirv.tools.main", "run", str(program)]
+    words += ["--random", "3", "--device", device, "--timeout", str(seconds)]
+    mark, begun = uuid.uuid4().hex, time.perf_counter()
+    done = subprocess.run(
+        [*words, *(["--check"] if check else [])],
+        capture_output=True,
+        text=True,
+        timeout=seconds + 240,
+        check=False,
+        env=os.environ | {"DEVICE_LOST_MARK": mark},
+    )
+    return {
+        "status": done.returncode,
+        "said": done.stderr.strip().splitlines(),
+        "seconds": round(time.perf_counter() - begun, 2),
+        "left": marked(mark),
+    }
+
+
+def marked(mark: str) -> list[str]:
+    """The processes that were started with this in their environment, and are still there."""
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in path.read_bytes():
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def failed_as(found: dict[str, Any], phrases: tuple[str, ...]) -> bool:
+    """Whether a command ended with status 1 and one line that says why."""
+    said: list[str] = found["said"]
+    return (
+        found["status"] == 1
+        and len(said) == 1
+        and said[0].startswith("error: ")
+        and any(phrase in said[0] for phrase in phrases)
+        and not found["left"]
+    )
+
+
+def in_this_process(good: Program, bad: Program, device: str, seconds: float) -> dict[str, Any]:
+    """The same through `open_isolated`: the error, and whether the next program is right."""
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(-3, 4, (SIZE, SIZE)).astype(np.float32) for _ in range(2))
+    found: dict[str, Any] = {"error": "", "right": False}
+    try:
+        with open_isolated(device, timeout=seconds) as opened:
+            found["worker"] = opened.worker.process.pid
+            opened.execute(bad, {"A": a, "B": b})
+    except (DeviceLostError, DeviceTimeoutError) as error:
+        found["error"] = f"{type(error).__name__}: {error}"
+    except ProgramError as error:
+        found["error"] = f"not expected: {type(error).__name__}: {error}"
+    found["worker_alive"] = Path(f"/proc/{found.get('worker', 0)}").exists()
+    with open_isolated(device, timeout=seconds) as opened:
+        (result,) = opened.execute(good, {"A": a, "B": b}).values()
+    found["right"] = bool(np.array_equal(result, a @ b))
+    return found
+
+
+def tried(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Every step's facts, and under `passed` what is as it must be."""
+    good = folder / "good"
+    program = compile_module(parse_text(TEXT), options.target)
+    program.save(good)
+    facts: dict[str, Any] = {"before": command(good, options.device, 60, True)}
+    passed = facts["passed"] = {"before": facts["before"]["status"] == 0}
+    for name, kernel, phrases in (("lost", LOST, LOST_SAYS), ("late", FOREVER, LATE_SAYS)):
+        bad = replaced(good, kernel, folder / name)
+        facts[name] = command(bad, options.device, options.seconds, False)
+        passed[name] = failed_as(facts[name], phrases)
+        after = facts[f"after {name}"] = command(good, options.device, 60, True)
+        passed[f"after {name}"] = after["status"] == 0
+        own = facts[f"{name} by the library"] = in_this_process(
+            program, Program.load(bad), options.device, options.seconds
+        )
+        kinds = ("DeviceLostError", "DeviceTimeoutError")
+        passed[f"{name} by the library"] = (
+            own["error"].startswith(kinds) and own["right"] and not own["worker_alive"]
+        )
+    return facts
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", default="nvidia-h200")
+    parser.add_argument("--device", default="vulkan")
+    parser.add_argument("--seconds", type=float, default=10, help="for a kernel (%(default)g)")
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args(arguments)
+    os.environ.pop("XDSL_SPIRV_DEVICE", None)
+    with tempfile.TemporaryDirectory() as name:
+        facts = tried(options, Path(name))
+    text = json.dumps(facts, indent=1)
+    print(text)
+    if options.output is not None:
+        options.output.write_text(text + "\n")
+    return 0 if all(facts["passed"].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
