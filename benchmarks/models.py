@@ -14,7 +14,11 @@ for the target. With `--iree`, `iree-compile` compiles the same model in the sam
 from __future__ import annotations
 
 import argparse
+import contextlib
+import datetime
 import json
+import os
+import platform
 import re
 import resource
 import shutil
@@ -25,6 +29,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +126,10 @@ def measure(model: Model, variant: str, devices: Sequence[str], target: str) -> 
             **compared(model, case, results, expected, tolerance),
         }
     if any(device != "reference" for device in devices):
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         program = compile_model(imported, target)
         figures["compile_s"] = round(time.perf_counter() - start, 2)
+        figures["compile_cpu_s"] = round(time.process_time() - cpu, 2)
         figures |= described(program)
         for device in devices:
             if device != "reference":
@@ -149,9 +155,11 @@ def described(program: Program) -> dict[str, Any]:
 
 def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str, float]]:
     """The results on a device, and seconds: of the first run, and the median of more on Vulkan."""
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     if device == "interpreter":
-        return run(program, inputs), {"run_s": round(time.perf_counter() - start, 2)}
+        results = run(program, inputs)
+        seconds_of = {"run_s": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
+        return results, {what: round(value, 2) for what, value in seconds_of.items()}
     from xdsl_spirv.runtime.vulkan.worker import open_isolated
 
     with open_isolated(device, timeout=TIMEOUT) as opened:
@@ -179,7 +187,7 @@ def iree(model: Model, variant: str, target: str) -> dict[str, Any]:
             "--iree-hal-target-device=vulkan",
             "--iree-vulkan-target=vp_android_baseline_2022",
         ]
-        start = time.perf_counter()
+        start, before = time.perf_counter(), os.times()
         for command in (
             [importer, str(source), "-o", str(module)],
             [compiler, str(module), *device, "-o", str(out)],
@@ -191,7 +199,34 @@ def iree(model: Model, variant: str, target: str) -> dict[str, Any]:
             if done.returncode:
                 lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
                 return {"error": (lines or ["failed"])[0].partition("error:")[2].strip()[:200]}
-        return {"compile_s": round(time.perf_counter() - start, 2)}
+        wall, after = time.perf_counter() - start, os.times()
+        cpu = sum(after[2:4]) - sum(before[2:4])
+        return {"compile_s": round(wall, 2), "compile_cpu_s": round(cpu, 2)}
+
+
+def about(options: Any) -> dict[str, Any]:
+    """What the figures are of: when, which machine and versions, how busy it was."""
+    names = ("onnxruntime", "iree-base-compiler", "torch-mlir", "onnx", "numpy")
+    versions: dict[str, str] = {}
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    found: dict[str, Any] = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "load": [round(each, 1) for each in os.getloadavg()],
+        "python": platform.python_version(),
+        "versions": versions,
+        "target": options.target,
+        "shader_cache": "off" if os.environ.get("MESA_SHADER_CACHE_DISABLE") else "on",
+    }
+    if "vulkan" in options.devices:
+        from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+        with open_isolated("vulkan") as device:
+            info = device.info
+            found["device"] = f"{info.name}, {info.driver} {info.driver_version}"
+    return found
 
 
 def in_a_process(case: str, options: Any) -> dict[str, Any]:
@@ -259,11 +294,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.case:
         return one_case(options.case, options)
     rows: list[dict[str, Any]] = []
+    found: dict[str, Any] = {"about": about(options), "rows": rows}
     for case in cases(options):
-        rows.append(in_a_process(case, options))
+        load = os.getloadavg()[0]
+        rows.append(in_a_process(case, options) | {"load": round(load, 1)})
         print(json.dumps(rows[-1]), flush=True)
         if options.json:
-            Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+            Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
     ran = [device for row in rows for device in row.get("devices", {}).values()]
     return 0 if all(each["passed"] for each in ran) and not any("error" in r for r in rows) else 1
 
