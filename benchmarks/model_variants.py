@@ -67,6 +67,23 @@ def variant_of(model: Model, variant: str) -> Any:
     return quantized(proto, variant, model.calibration(), model.quantize)
 
 
+def nudged(proto: Any, seed: int) -> Any:
+    """The model with float parameters moved by one unit in the last place or left, at random."""
+    import numpy as np
+
+    tools, types = package("onnx.numpy_helper"), package("onnx").TensorProto
+    chance = np.random.default_rng(seed)
+    made = package("onnx").ModelProto()
+    made.CopyFrom(proto)
+    for tensor in made.graph.initializer:
+        if tensor.data_type == types.FLOAT:
+            values = tools.to_array(tensor)
+            towards = chance.choice(np.array([-np.inf, 0, np.inf], np.float32), values.shape)
+            moved = np.where(towards == 0, values, np.nextafter(values, towards))
+            tensor.CopyFrom(tools.from_array(moved.astype(np.float32), tensor.name))
+    return made
+
+
 def half(proto: Any, wide: Sequence[str] = ()) -> Any:
     """Floats of 16 bits inside, inputs, results and the operators `wide` as they were."""
     float16, types = package("onnxconverter_common.float16"), package("onnx").TensorProto

@@ -7,8 +7,11 @@ Real models: converted, quantized, compiled, run, and compared with onnxruntime 
 Models are those of `model_zoo.py`, variants those of `model_variants.py`. A model whose package is
 not installed is left out, and that is said; nothing is ever copied here. Every case runs in a
 process of its own, so that its peak of memory is its own and a crash or an endless run ends no
-other. `reference` runs a model as imported, on whole arrays; other devices run what was compiled
-for the target. With `--iree`, `iree-compile` compiles the same model in the same run.
+other. A network that rounds to steps may turn one last bit into another answer: results of such
+models may also be as far off as onnxruntime's own are when its float parameters are moved by at
+most one unit in the last place (`spread`), less than two correct sums of floats may differ by.
+`reference` runs a model as imported, on whole arrays; other devices run what was compiled for the
+target. With `--iree`, `iree-compile` compiles the same model in the same run.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from model_variants import VARIANTS, missing, variant_of
+from model_variants import VARIANTS, missing, nudged, variant_of
 from model_zoo import MODELS, Model
 
 from xdsl_spirv.frontends import import_onnx
@@ -51,11 +54,14 @@ TIMEOUT = 3000
 REPEAT = 5
 """How often onnxruntime and a device run for their median."""
 
+NUDGES = 4
+"""How often the reference of a model that rounds to steps is run with other last bits."""
+
 COSINES = {"minilm.f32": 0.9999, "minilm.f16": 0.999}
 """What the results' cosine has to be at least, beside the tolerance."""
 
-IREE_TARGETS = {"nvidia-h200": "ampere"}
-"""What IREE calls our targets, nearly; any other is Vulkan's baseline."""
+IREE_TARGETS = ("vp_android_baseline_2022", "ampere")
+"""What IREE compiles for: what all Vulkan devices have; where that fails, an NVIDIA GPU."""
 
 PATHS = (
     ("cooperative matrix, int8", r"CooperativeMatrixMulAdd .*xi8,"),
@@ -81,18 +87,34 @@ def paths_of(program: Program) -> dict[str, int]:
     return dict(counts.most_common())
 
 
+def spread_of(proto: Any, inputs: Any, expected: Mapping[str, Any]) -> dict[str, float]:
+    """How far onnxruntime's results move, by name, with the last bits of a model's parameters."""
+    found = dict.fromkeys(expected, 0.0)
+    for seed in range(NUDGES):
+        moved = nudged(proto, seed).SerializeToString()
+        for name, each in run_onnxruntime(moved, inputs, list(expected)).results.items():
+            found[name] = max(found[name], float(abs(each - expected[name]).max()))
+    return found
+
+
 def compared(
-    model: Model, case: str, results: Mapping[str, Any], expected: Any, tolerance: Tolerance
+    model: Model,
+    case: str,
+    results: Mapping[str, Any],
+    expected: Any,
+    tolerance: Tolerance,
+    spread: Mapping[str, float],
 ) -> dict[str, Any]:
     """What results are worth beside the expected ones."""
     found = differences(results, expected, tolerance)
     cosine = min(d.cosine for d in found)
+    near = all(d.passed or d.max_abs <= spread.get(d.name, 0) for d in found)
     return {
         "max_abs": max(d.max_abs for d in found),
         "share": max(d.max_abs / d.allowed if d.allowed else d.max_abs for d in found),
         "cosine": cosine,
         "means": model.meaning(results),
-        "passed": all(d.passed for d in found) and cosine >= COSINES.get(case, 0),
+        "passed": near and cosine >= COSINES.get(case, 0),
     }
 
 
@@ -108,6 +130,7 @@ def measure(model: Model, variant: str, devices: Sequence[str], target: str) -> 
     tolerance = tolerance_of(imported.module)
     runs = [run_onnxruntime(serialized, inputs, names) for _ in range(REPEAT)]
     expected = runs[0].results
+    spread = spread_of(proto, inputs, expected) if tolerance.quantized else {}
     figures: dict[str, Any] = {
         "model": model.name,
         "variant": variant,
@@ -115,6 +138,7 @@ def measure(model: Model, variant: str, devices: Sequence[str], target: str) -> 
         "import_s": round(ready - started, 2),
         "tolerance": tolerance.relative,
         "onnxruntime_s": round(statistics.median(each.seconds for each in runs), 4),
+        "spread": max(spread.values(), default=0.0),
         "means": model.meaning(expected),
         "devices": {},
     }
@@ -123,7 +147,7 @@ def measure(model: Model, variant: str, devices: Sequence[str], target: str) -> 
         results = run_reference(imported, inputs)
         figures["devices"]["reference"] = {
             "run_s": round(time.perf_counter() - start, 2),
-            **compared(model, case, results, expected, tolerance),
+            **compared(model, case, results, expected, tolerance, spread),
         }
     if any(device != "reference" for device in devices):
         start, cpu = time.perf_counter(), time.process_time()
@@ -135,7 +159,7 @@ def measure(model: Model, variant: str, devices: Sequence[str], target: str) -> 
             if device != "reference":
                 results, seconds = executed(program, inputs, device)
                 figures["devices"][device] = seconds | compared(
-                    model, case, results, expected, tolerance
+                    model, case, results, expected, tolerance, spread
                 )
     return figures
 
@@ -173,35 +197,43 @@ def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str,
     return results, {"first_s": round(first, 2), "run_s": round(statistics.median(seconds), 4)}
 
 
-def iree(model: Model, variant: str, target: str) -> dict[str, Any]:
-    """How long IREE takes to compile the same model for Vulkan, or why it does not."""
+def iree(model: Model, variant: str) -> dict[str, Any]:
+    """How long IREE takes to compile the same model for Vulkan, or why it does not, by target."""
     from onnx import save
 
     importer, compiler = shutil.which("iree-import-onnx"), shutil.which("iree-compile")
     if importer is None or compiler is None:
         return {"error": "not installed (pip install iree-base-compiler)"}
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-iree-") as name:
         source, module, out = (Path(name, each) for each in ("m.onnx", "m.mlir", "m.vmfb"))
         save(variant_of(model, variant), source)
-        device = [
-            "--iree-hal-target-device=vulkan",
-            "--iree-vulkan-target=vp_android_baseline_2022",
-        ]
-        start, before = time.perf_counter(), os.times()
-        for command in (
-            [importer, str(source), "-o", str(module)],
-            [compiler, str(module), *device, "-o", str(out)],
-        ):
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-            except subprocess.TimeoutExpired:
-                return {"error": "more than 600 s"}
-            if done.returncode:
-                lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-                return {"error": (lines or ["failed"])[0].partition("error:")[2].strip()[:200]}
-        wall, after = time.perf_counter() - start, os.times()
-        cpu = sum(after[2:4]) - sum(before[2:4])
-        return {"compile_s": round(wall, 2), "compile_cpu_s": round(cpu, 2)}
+        for target in IREE_TARGETS:
+            flags = ["--iree-hal-target-device=vulkan", f"--iree-vulkan-target={target}"]
+            commands = (
+                [importer, str(source), "-o", str(module)],
+                [compiler, str(module), *flags, "-o", str(out)],
+            )
+            found[target] = timed(commands)
+            if "error" not in found[target]:
+                break
+    return found
+
+
+def timed(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Seconds of the clock and of processors that commands take, or the first error."""
+    start, before = time.perf_counter(), os.times()
+    for command in commands:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        except subprocess.TimeoutExpired:
+            return {"error": "more than 600 s"}
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+            return {"error": (lines or ["failed"])[0].partition("error:")[2].strip()[:200]}
+    wall, after = time.perf_counter() - start, os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])
+    return {"compile_s": round(wall, 2), "compile_cpu_s": round(cpu, 2)}
 
 
 def about(options: Any) -> dict[str, Any]:
@@ -255,7 +287,7 @@ def one_case(case: str, options: Any) -> int:
     figures = measure(model, variant, options.devices.split(","), options.target)
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     if options.iree:
-        figures["iree"] = iree(model, variant, options.target)
+        figures["iree"] = iree(model, variant)
     Path(options.json).write_text(json.dumps(figures))
     return 0
 
