@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 REDUCERS = ("invocation", "subgroup", "workgroup")
 
-_NUMBERS = ("workgroup", "workgroups", "elements")
+_NUMBERS = ("workgroup", "workgroups", "elements", "rows")
 
 
 @irdl_attr_definition
@@ -28,7 +28,9 @@ class LoopsAttr(ParametrizedAttribute):
     `elements` is how many neighbouring elements an invocation computes at a time, and loads and
     stores as a vector where they lie side by side. `reduce` is who computes a reduction: an
     invocation by itself, the invocations of a subgroup, or those of a workgroup; a row's other
-    loops are divided among the same ones.
+    loops are divided among the same ones. With `rows` more than 1 a workgroup reduces `rows` times
+    `elements` neighbouring rows side by side: neighbouring invocations belong to neighbouring rows,
+    for arrays in which those lie side by side, and a row has `workgroup / rows` invocations.
 
         #schedule.loops<workgroup = 64, workgroups = 16, elements = 4, reduce = invocation>
     """
@@ -37,14 +39,19 @@ class LoopsAttr(ParametrizedAttribute):
     workgroup: IntAttr
     workgroups: IntAttr
     elements: IntAttr
+    rows: IntAttr
     reduce: StringAttr
 
     def __init__(
-        self, workgroup: int, workgroups: int, elements: int = 1, reduce: str = "invocation"
+        self,
+        workgroup: int,
+        workgroups: int,
+        elements: int = 1,
+        reduce: str = "invocation",
+        rows: int = 1,
     ):
-        super().__init__(
-            IntAttr(workgroup), IntAttr(workgroups), IntAttr(elements), StringAttr(reduce)
-        )
+        numbers = (IntAttr(each) for each in (workgroup, workgroups, elements, rows))
+        super().__init__(*numbers, StringAttr(reduce))
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -58,7 +65,11 @@ class LoopsAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        found: dict[str, Attribute] = {"elements": IntAttr(1), "reduce": StringAttr("invocation")}
+        found: dict[str, Attribute] = {
+            "elements": IntAttr(1),
+            "rows": IntAttr(1),
+            "reduce": StringAttr("invocation"),
+        }
         start = parser.pos
 
         def parse_field() -> None:
@@ -80,10 +91,11 @@ class LoopsAttr(ParametrizedAttribute):
         return [*(found[name] for name in _NUMBERS), found["reduce"]]
 
     def print_parameters(self, printer: Printer) -> None:
+        rows = f", rows = {self.rows.data}" if self.rows.data > 1 else ""
         with printer.in_angle_brackets():
             printer.print_string(
                 f"workgroup = {self.workgroup.data}, workgroups = {self.workgroups.data}, "
-                f"elements = {self.elements.data}, reduce = {self.reduce.data}"
+                f"elements = {self.elements.data}{rows}, reduce = {self.reduce.data}"
             )
 
     def verify(self) -> None:
@@ -93,3 +105,13 @@ class LoopsAttr(ParametrizedAttribute):
                 raise VerifyException(f"{name} is {value.data}, must be at least 1")
         if self.reduce.data not in REDUCERS:
             raise VerifyException(f"reduce is {self.reduce.data}, not one of {', '.join(REDUCERS)}")
+        rows, workgroup = self.rows.data, self.workgroup.data
+        if rows == 1:
+            return
+        if self.reduce.data != "workgroup":
+            raise VerifyException(f"rows = {rows} side by side need reduce = workgroup")
+        lanes = workgroup // rows
+        if workgroup % rows or lanes & (lanes - 1):
+            raise VerifyException(
+                f"workgroup = {workgroup} is not rows = {rows} times a power of two"
+            )

@@ -75,10 +75,18 @@ class Group(Protocol):
         """What depends on scopes up to this depth is the same for all of them."""
         ...
 
+    def neighbours(self, point: Point) -> list[Point]:
+        """The point and those beside it, which are wanted too."""
+        ...
+
     def reduce(
-        self, code: LoopsCode, loops: Loops, point: Point, initial: Sequence[SSAValue]
-    ) -> Sequence[SSAValue] | None:
-        """The outcome of a reduction, None if an invocation had better do it alone."""
+        self,
+        code: LoopsCode,
+        loops: Loops,
+        points: Sequence[Point],
+        initials: Sequence[Sequence[SSAValue]],
+    ) -> list[Sequence[SSAValue]] | None:
+        """The outcomes of reductions, None if an invocation had better do them alone."""
         ...
 
 
@@ -293,15 +301,22 @@ class LoopsCode:
             self._chain -= 1
 
     def _reduced(self, loops: Loops, point: Point, depth: int) -> Sequence[SSAValue]:
-        initial = [
+        if self.group is not None and depth <= self.group.depth:
+            points = self.group.neighbours(point)
+            initials = [self._initial(loops, each) for each in points]
+            found = self.group.reduce(self, loops, points, initials)
+            if found is not None:
+                for each, values in zip(points[1:], found[1:], strict=True):
+                    self.b.known(("loops", loops, each), depth, lambda v=values: v)
+                return found[0]
+        return self.sequential(loops, point, self._initial(loops, point))
+
+    def _initial(self, loops: Loops, point: Point) -> list[SSAValue]:
+        """What the outputs are before the reduction."""
+        return [
             self.element(array, self._at(map.results, point, array.shape))
             for array, map in zip(loops.outputs, loops.output_maps, strict=True)
         ]
-        if self.group is not None and depth <= self.group.depth:
-            found = self.group.reduce(self, loops, point, initial)
-            if found is not None:
-                return found
-        return self.sequential(loops, point, initial)
 
     def sequential(
         self, loops: Loops, point: Point, initial: Sequence[SSAValue]

@@ -9,8 +9,8 @@ Workgroup memory. Anything else an invocation computes by itself, in the order o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf, prod
 from typing import Any, cast
 
@@ -162,6 +162,10 @@ class Lanes:
     The invocations that share a row: this is invocation `lane` of `size`, in group `number` of
     `count`. `subgroups` are those of a workgroup that works together; `shuffle`, `arithmetic` and
     `rotate` say what the target's subgroups can do, `memory` whether all may meet at a barrier.
+
+    With `rows` more than 1 this is invocation `place` of a workgroup that has `rows` times
+    `elements` rows side by side; `beside` are, for an index of the first of an invocation's rows,
+    those of all.
     """
 
     b: LoopsBuilder
@@ -177,6 +181,26 @@ class Lanes:
     memory: bool = True
     rotate: bool = False
     depth: int = 0
+    rows: int = 1
+    place: Index = 0
+    beside: Mapping[SSAValue, Sequence[Index]] = field(default_factory=dict[SSAValue, Any])
+
+    @property
+    def row(self) -> Index:
+        """Which of the rows side by side is this invocation's."""
+        return self.b.remainder(self.place, self.rows)
+
+    def neighbours(self, point: Point) -> list[Point]:
+        """A point in the first of the invocation's rows, and the same in the others."""
+        if not any(isinstance(index, SSAValue) and index in self.beside for index in point):
+            return [point]
+        return [
+            tuple(
+                self.beside[i][k] if isinstance(i, SSAValue) and i in self.beside else i
+                for i in point
+            )
+            for k in range(self.elements)
+        ]
 
     def at(self, depth: int) -> Lanes:
         """The same, for rows that the scopes up to `depth` decide."""
@@ -205,31 +229,50 @@ class Lanes:
         same numbers then stand for the same elements in every pass over the row.
         """
         b = self.b
-        width = self.elements if total % self.elements == 0 else 1
+        width = self.elements if self.rows == 1 and total % self.elements == 0 else 1
         stride = self.size * width
         first = b.times(self.lane, width)
         steps = ceil_div(total, stride)
 
-        def neighbours(number: Index) -> list[Index]:
+        def together(number: Index) -> list[Index]:
             return [b.plus(number, i) for i in range(width)]
 
-        if not is_dynamic(steps) and steps * width <= UNROLLED:
+        if (
+            not is_dynamic(steps)
+            and steps * (width if self.rows == 1 else self.elements) <= UNROLLED
+        ):
             for k in range(steps):
                 number = b.plus(first, k * stride)
                 inside = b.below(number, total)
                 if isinstance(inside, SSAValue):
                     number = b.select(inside, number, 0)
                 number = b.assume(number, total)
-                carried = body(neighbours(number), inside, carried)
+                carried = body(together(number), inside, carried)
             return carried
-        return b.loop(
-            (first, total, stride), carried, lambda i, values: body(neighbours(i), None, values)
-        )
+        times = self._times(total, stride)
+
+        def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            for k in range(times):
+                carried = body(together(b.plus(number, k * stride)), None, carried)
+            return carried
+
+        return b.loop((first, total, stride * times), carried, step)
+
+    def _times(self, total: int, stride: int) -> int:
+        """Steps of a loop over rows side by side that are written out: loads then overlap."""
+        if self.rows == 1 or is_dynamic(total):
+            return 1
+        most = max(1, UNROLLED // self.elements)
+        return next(n for n in (8, 4, 2, 1) if n <= most and total % (n * stride) == 0 or n == 1)
 
     def reduce(
-        self, code: LoopsCode, loops: Loops, point: Point, initial: Sequence[SSAValue]
-    ) -> Sequence[SSAValue] | None:
-        """The outcome of a reduction that all invocations of the group need."""
+        self,
+        code: LoopsCode,
+        loops: Loops,
+        points: Sequence[Point],
+        initials: Sequence[Sequence[SSAValue]],
+    ) -> list[Sequence[SSAValue]] | None:
+        """The outcomes of a reduction at some points that all invocations of the group need."""
         combinations = combinations_of(loops)
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
         sizes = [loops.sizes[loop] for loop in order]
@@ -237,33 +280,47 @@ class Lanes:
             return None
         if not all(self._can_exchange(each) for each in combinations):
             return None
+        count = len(combinations)
         wanted = [each.new for each in combinations]
         neutral = [each.neutral(code) for each in combinations]
 
+        def taken(point: Point, number: Index, inside: Any, carried: Sequence[SSAValue]):
+            places = list(point)
+            indices = self.b.delinearized(number, sizes)
+            for loop, index in zip(order, indices, strict=True):
+                places[loop] = index
+            values = code.body(loops, tuple(places), None, wanted)
+            if isinstance(inside, SSAValue):
+                values = [
+                    self.b.select(inside, value, nothing)
+                    for value, nothing in zip(values, neutral, strict=True)
+                ]
+            return [
+                each.of(code, total, value)
+                for each, total, value in zip(combinations, carried, values, strict=True)
+            ]
+
         def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
             for number in numbers:
-                places = list(point)
-                indices = self.b.delinearized(number, sizes)
-                for loop, index in zip(order, indices, strict=True):
-                    places[loop] = index
-                values = code.body(loops, tuple(places), None, wanted)
-                if isinstance(inside, SSAValue):
-                    values = [
-                        self.b.select(inside, value, nothing)
-                        for value, nothing in zip(values, neutral, strict=True)
-                    ]
+                of_points = [carried[i : i + count] for i in range(0, len(carried), count)]
                 carried = [
-                    each.of(code, total, value)
-                    for each, total, value in zip(combinations, carried, values, strict=True)
+                    value
+                    for point, values in zip(points, of_points, strict=True)
+                    for value in taken(point, number, inside, values)
                 ]
             return carried
 
-        partial = self._steps(prod(sizes), neutral, step)
-        whole = self._exchanged(code, combinations, partial)
-        return [
-            each.of(code, before, value)
-            for each, before, value in zip(combinations, initial, whole, strict=True)
-        ]
+        partial = self._steps(prod(sizes), neutral * len(points), step)
+        found: list[Sequence[SSAValue]] = []
+        for k, initial in enumerate(initials):
+            whole = self._exchanged(code, combinations, partial[k * count : (k + 1) * count])
+            found.append(
+                [
+                    each.of(code, before, value)
+                    for each, before, value in zip(combinations, initial, whole, strict=True)
+                ]
+            )
+        return found
 
     # Between invocations
 
@@ -283,6 +340,9 @@ class Lanes:
         """What all invocations of the group found, together."""
         found: list[SSAValue] = []
         for each, value in zip(combinations, values, strict=True):
+            if self.rows > 1:
+                found.append(self._folded(code, each, value))
+                continue
             if not self._in_registers(each):
                 found.append(self._through_memory(code, each, value, self.size, self.lane))
                 continue
@@ -333,6 +393,36 @@ class Lanes:
         for other in range(1, count):
             total = each.of(code, total, self._read(memory, other))
         return total
+
+    def _folded(self, code: LoopsCode, each: Combination, value: SSAValue) -> SSAValue:
+        """
+        What the invocations of a row found, where a workgroup has several: through memory, an
+        eighth of them adding up the others' until few are left.
+        """
+        b, count = self.b, self.size
+        type = MemRefType(each.type, [count * self.rows], memory_space=WORKGROUP)
+        memory = b.known(("partial", type), 0, lambda: b.allocate(type, "partial"))
+
+        def total(first: Index, step: int, count: int) -> SSAValue:
+            places = [b.plus(first, k * step * self.rows) for k in range(count)]
+            result = self._read(memory, places[0])
+            for place in places[1:]:
+                result = each.of(code, result, self._read(memory, place))
+            return result
+
+        b.barrier()
+        b.store(value, memory, self.place)
+        b.barrier()
+        while count > READ_BY_EACH:
+            left = max(1, count // READ_BY_EACH)
+
+            def fold(left: int = left, count: int = count) -> None:
+                b.store(total(self.place, left, count // left), memory, self.place)
+
+            b.when(b.below(self.lane, left), fold)
+            b.barrier()
+            count = left
+        return total(self.row, 1, count)
 
     def _read_in_turns(
         self, code: LoopsCode, each: Combination, memory: SSAValue, count: int
@@ -388,16 +478,19 @@ def group_of(b: LoopsBuilder, schedule: LoopsAttr, target: Target) -> Lanes:
             memory=False,
             rotate=rotate,
         )
+    rows = schedule.rows.data
     return Lanes(
         b,
         workgroup,
         workgroups,
-        thread,
-        invocations,
+        b.divided(thread, rows),
+        invocations // rows,
         elements,
         subgroups,
         size,
         shuffle,
         arithmetic,
         rotate=rotate,
+        rows=rows,
+        place=thread,
     )

@@ -16,7 +16,7 @@ computed where they are used, once for each use that the code can see (`loops_co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.context import Context
@@ -35,7 +35,7 @@ from xdsl_spirv.passes.kernel.loops_reader import results_of_collective
 from xdsl_spirv.passes.kernel.loops_vectors import use_vectors
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.target import target_of
-from xdsl_spirv.passes.sizes import is_dynamic
+from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
 PASS = "loops-to-invocations"
@@ -157,10 +157,15 @@ class _Distribution:
         self.lanes: Lanes = group_of(self.b, schedule, target)
 
     def write(self) -> None:
-        if not self.columns and self.lanes.size == 1:
+        if not self.columns and self.lanes.size == self.lanes.rows == 1:
             self._elements()
             return
-        self._in_turns(prod(self.row_shape), self.lanes.number, self.lanes.count, self._row)
+        rows, lanes = prod(self.row_shape), self.lanes
+        if lanes.rows > 1:
+            blocks = ceil_div(rows, lanes.rows * self._elements_beside)
+            self._in_turns(blocks, lanes.number, lanes.count, self._rows_beside)
+            return
+        self._in_turns(rows, lanes.number, lanes.count, self._row)
 
     def _elements(self) -> None:
         """Elements in row-major order, a few neighbours to an invocation."""
@@ -202,31 +207,75 @@ class _Distribution:
         place = b.delinearized(row, self.row_shape)
         total = prod(self.column_shape)
         if not self.columns:
-            self._stored_by_one(place)
+            self._stored_by_one([place])
         else:
-            self.lanes.each(total, lambda ns, inside: self._columns(place, ns, inside))
+            self.lanes.each(total, lambda ns, inside: self._columns([place], ns, inside))
         code.group = None
 
-    def _stored_by_one(self, place: tuple[Index, ...]) -> None:
-        values = [self.code.element(array, place) for array, _ in self.nest.results]
-        self.b.when(
-            self.b.below(self.lanes.lane, 1),
-            lambda: self.nest.store(self.code, place, values),
-        )
+    @property
+    def _elements_beside(self) -> int:
+        """Rows side by side of an invocation: none of them is the last of its kind alone."""
+        wide = [size for size in self.row_shape if size != 1]
+        elements = self.lanes.elements
+        return elements if wide and wide[-1] % elements == 0 else 1
+
+    def _rows_beside(self, block: Index) -> None:
+        """What a workgroup does for neighbouring rows, of which each invocation has a few."""
+        b, lanes, elements = self.b, self.lanes, self._elements_beside
+        total = prod(self.row_shape)
+        number = b.plus(b.times(block, lanes.rows), lanes.row)
+        first = b.times(number, elements)
+        inside = b.below(first, total)
+        if isinstance(inside, SSAValue):
+            first = b.select(inside, first, 0)
+        first = b.assume(first, total)
+        places = [b.delinearized(b.plus(first, k), self.row_shape) for k in range(elements)]
+        beside = {
+            indices[0]: indices
+            for indices in zip(*places, strict=True)
+            if isinstance(indices[0], SSAValue) and len(set(indices)) > 1
+        }
+        lanes = replace(lanes.at(b.depth), beside=beside, elements=elements)
+        self.code.group = lanes
+        if self.columns:
+            lanes.each(
+                prod(self.column_shape),
+                lambda ns, stored: self._columns(places, ns, b.both(inside, stored)),
+            )
+        else:
+            self._stored_by_one(places, inside)
+        self.code.group = None
+
+    def _stored_by_one(
+        self, places: Sequence[tuple[Index, ...]], inside: Condition | bool = True
+    ) -> None:
+        values = [
+            [self.code.element(array, place) for array, _ in self.nest.results] for place in places
+        ]
+
+        def store() -> None:
+            for place, each in zip(places, values, strict=True):
+                self.nest.store(self.code, place, each)
+
+        self.b.when(self.b.both(inside, self.b.below(self.lanes.lane, 1)), store)
 
     def _columns(
-        self, place: tuple[Index, ...], numbers: Sequence[Index], inside: Condition | bool
+        self,
+        places: Sequence[tuple[Index, ...]],
+        numbers: Sequence[Index],
+        inside: Condition | bool,
     ) -> None:
         points: list[tuple[Index, ...]] = []
         for number in numbers:
-            columns = iter(self.b.delinearized(number, self.column_shape))
-            rows = iter(place)
-            points.append(
-                tuple(
-                    next(columns) if i in self.columns else next(rows)
-                    for i in range(len(self.nest.shape))
+            of_columns = self.b.delinearized(number, self.column_shape)
+            for place in places:
+                columns, rows = iter(of_columns), iter(place)
+                points.append(
+                    tuple(
+                        next(columns) if i in self.columns else next(rows)
+                        for i in range(len(self.nest.shape))
+                    )
                 )
-            )
         self._store(points, inside)
 
     def _store(self, points: Sequence[tuple[Index, ...]], inside: Condition | bool = None) -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from math import prod
 
 from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr, bit_width
-from xdsl_spirv.passes.kernel.loops_arrays import NotLoops, Stored
+from xdsl_spirv.passes.kernel.loops_access import fast_loops
+from xdsl_spirv.passes.kernel.loops_arrays import Loops, NotLoops, Stored
 from xdsl_spirv.passes.kernel.loops_groups import UNROLLED as KEPT
 from xdsl_spirv.passes.kernel.loops_groups import combinations_of
 from xdsl_spirv.passes.kernel.loops_nests import (
@@ -26,6 +27,9 @@ from xdsl_spirv.passes.kernel.loops_reader import results_of_dispatch
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
+
+EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
+"""Features by which the invocations of a subgroup reduce."""
 
 WORKGROUP = 64
 """Invocations of a workgroup that compute elements on their own."""
@@ -50,6 +54,15 @@ WIDTHS = (8, 4, 2)
 
 MOST_BITS = 128
 """What an invocation moves at a time."""
+
+LEAST_BESIDE = 8
+"""Rows that lie side by side which are worth being read together."""
+
+BESIDE_BITS = 512
+"""Bits of rows side by side that a workgroup reads at a time."""
+
+LEAST_STEPS = 4
+"""Elements of a row that an invocation of several takes at least."""
 
 CACHED = 1 << 23
 """Bytes of rows that are not certain to stay in a cache from one pass over a row to the next."""
@@ -81,7 +94,8 @@ def _widest(schedules: list[LoopsAttr]) -> LoopsAttr:
         for each in schedules
     )
     elements = min(each.elements.data for each in schedules)
-    return LoopsAttr(chosen.workgroup.data, workgroups, elements, chosen.reduce.data)
+    rows = chosen.rows.data if len(schedules) == 1 else 1
+    return LoopsAttr(chosen.workgroup.data, workgroups, elements, chosen.reduce.data, rows)
 
 
 def _choose(nest: Nest, target: Target) -> LoopsAttr:
@@ -97,6 +111,10 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     splits = all(combinations_of(loops) is not None for loops, _ in reductions)
     if longest < SHORT or not splits or rows >= 4 * busy:
         return _alone(nest, rows, longest, target)
+    if _is_strided(reductions, rows):
+        made = _side_by_side(nest, rows, longest, target)
+        if made is not None:
+            return made
     size = target.subgroup_size
     totals += [prod(nest.shape[axis] for axis in columns)] if columns else []
     bits = _bits(nest, rows * longest)
@@ -121,6 +139,48 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     workgroup = max(size, min(ceil_div(most, size), limit // size) * size)
     elements = _neighbours(rows, totals, workgroup, bits, target)
     return LoopsAttr(workgroup, _groups(rows, 1, target), elements, "workgroup")
+
+
+def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bool:
+    """Whether rows, not what is reduced of each, lie side by side in memory."""
+    found = [
+        loops.reduction[axis] if axis is not None else True
+        for loops, _ in reductions
+        for axis in fast_loops(loops, rows * SHORT)
+    ]
+    return bool(found) and not any(found)
+
+
+def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr | None:
+    """Neighbouring invocations for neighbouring rows, as many for a row as keep the device busy."""
+    busy = BUSY * target.compute_units
+    if rows >= busy:
+        return _alone(nest, rows, longest, target)
+    last = next(
+        (
+            nest.shape[axis]
+            for axis in reversed(range(len(nest.shape)))
+            if axis not in columns_of(nest) and nest.shape[axis] != 1
+        ),
+        1,
+    )
+    if last < LEAST_BESIDE:
+        return None
+    bits = _bits(nest, rows * longest)
+    elements = 1
+    if rows * longest >= MANY * busy * max(WIDTHS):
+        elements = next(n for n in (4, 2, 1) if last % n == 0 and n * bits <= MOST_BITS)
+    limit = min(target.max_invocations, MOST_SUBGROUPS * target.subgroup_size)
+    beside = BESIDE_BITS // (bits * elements)
+    lanes = 1
+    while lanes * 2 * LEAST_STEPS <= longest and lanes * 2 * beside <= limit:
+        if lanes * rows >= MANY * busy * elements:
+            break
+        lanes *= 2
+    if lanes * beside > limit:
+        return None
+    groups = _groups(ceil_div(rows, elements), beside, target)
+    return LoopsAttr(lanes * beside, groups, elements, "workgroup", beside)
 
 
 def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
@@ -185,10 +245,11 @@ def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> int:
         rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
         if not is_dynamic(rows):
             return schedule.workgroups.data
+        beside = schedule.elements.data if schedule.rows.data > 1 else 1
         each = {
             "invocation": schedule.workgroup.data,
             "subgroup": schedule.workgroup.data // target.subgroup_size,
-            "workgroup": 1,
+            "workgroup": schedule.rows.data * beside,
         }[schedule.reduce.data]
         total += ceil_div(rows, each)
     return total if is_dynamic(total) else schedule.workgroups.data

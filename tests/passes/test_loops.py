@@ -457,7 +457,12 @@ REDUCTIONS = (
     Case("variance", variance(6, 50), (floats(6, 50),), tensor_of("6xf32"), variance_of),
 )
 
-WAYS = ("invocation", "subgroup", "workgroup")
+WAYS = {
+    "invocation": LoopsAttr(16, 3, 2, "invocation"),
+    "subgroup": LoopsAttr(16, 3, 2, "subgroup"),
+    "workgroup": LoopsAttr(16, 3, 2, "workgroup"),
+    "beside": LoopsAttr(16, 3, 2, "workgroup", 4),
+}
 """Who reduces."""
 
 PASSES = (
@@ -485,7 +490,7 @@ def reschedule(case: Case, module: ModuleOp, way: str | None) -> None:
     """One kernel; with a way to reduce, in a schedule of odd sizes, so that tails occur."""
     (dispatch,) = (op for op in module.walk() if isinstance(op, DispatchOp))
     if way is not None:
-        dispatch.attributes[SCHEDULE] = LoopsAttr(16, 3, 2, way)
+        dispatch.attributes[SCHEDULE] = WAYS[way]
 
 
 def compiled(case: Case, way: str | None) -> ModuleOp:

@@ -81,6 +81,9 @@ VECTORS: list[tuple[Any, LoopsAttr, int]] = [
     (f.layer_norm((5, 48), "f16"), LoopsAttr(32, 2, 8, "subgroup"), 8),
     (f.layer_norm((5, 50), "f32"), LoopsAttr(32, 2, 4, "subgroup"), 1),
     (f.summed((3, 1024), "f16", 1), LoopsAttr(256, 2, 8, "workgroup"), 8),
+    (f.summed((1030, 40), "f16", 0), LoopsAttr(128, 3, 4, "workgroup", 4), 4),
+    (f.summed((260, 36), "f32", 0), LoopsAttr(64, 2, 4, "workgroup", 8), 4),
+    (f.summed((256, 33), "f32", 0), LoopsAttr(256, 2, 4, "workgroup", 2), 1),
     (f.added((6, 40), "f16"), LoopsAttr(32, 2, 8), 8),
     (f.added((6, 36), "f16"), LoopsAttr(32, 2, 4), 4),
 ]
@@ -113,7 +116,7 @@ def test_on_every_subgroup(
 ):
     workgroup = -(-schedule.workgroup.data // size) * size
     numbers = schedule.workgroups.data, schedule.elements.data
-    whole = LoopsAttr(workgroup, *numbers, schedule.reduce.data)
+    whole = LoopsAttr(workgroup, *numbers, schedule.reduce.data, schedule.rows.data)
     module = lowered(case, target_with(size), whole)
     inputs = case.inputs()
     options = Options(subgroup_size=size, checks=Checks.all(stop=True))

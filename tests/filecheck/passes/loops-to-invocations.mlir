@@ -77,3 +77,32 @@ func.func @main(%x: tensor<32x4096xf16>) -> tensor<32xf32> {
   } -> tensor<32xf32>
   func.return %r : tensor<32xf32>
 }
+
+// -----
+
+// Columns are added up by neighbouring invocations for neighbouring columns, 4 times 4 to a
+// workgroup; what 64 invocations found meets in Workgroup memory, 8 of them adding up the others'.
+// CHECK:         %d_vectors = schedule.flat_view
+// CHECK-NEXT:    %x_vectors = schedule.flat_view %x : memref<500x48xf32, {{.*}}> to memref<6000xvector<4xf32>
+// CHECK:         memref.load %x_vectors[
+// CHECK:         %partial = memref.alloc() : memref<256xf32, #spirv.storage_class<Workgroup>>
+// CHECK-NEXT:    "gpu.barrier"
+// CHECK-NEXT:    memref.store %{{.*}}, %partial[%invocation]
+// CHECK-NEXT:    "gpu.barrier"
+// CHECK:         %[[EIGHT:.*]] = arith.constant 8 : index
+// CHECK-NEXT:    %[[FEW:.*]] = arith.cmpi ult, %{{.*}}, %[[EIGHT]]
+// CHECK:         scf.if %[[FEW]] {
+// CHECK:           memref.store %{{.*}}, %partial[%invocation]
+// CHECK-NEXT:    }
+// CHECK-NEXT:    "gpu.barrier"
+func.func @main(%x: tensor<500x48xf32>) -> tensor<48xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<48xf32>) -> tensor<48xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<500x48xf32>) outs(%f : tensor<48xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %o, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<48xf32>
+  func.return %r : tensor<48xf32>
+}

@@ -1,0 +1,92 @@
+"""
+Which loops walk over neighbouring elements of the arrays that a kernel reads.
+
+    linalg.generic  %a[d1, d0] -> %r[d0, d1]        neighbours of %a: d0, of %r: d1
+
+Invocations should lie along such a loop: what they read at a time is then one piece of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import TypeAlias
+
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.passes.kernel.loops_arrays import (
+    Array,
+    Computed,
+    Loops,
+    Padded,
+    Reshaped,
+    Sliced,
+    Stored,
+    Transposed,
+)
+
+Axis: TypeAlias = int | None
+"""A loop's number; None for an index that is no single loop."""
+
+
+def fast_loops(loops: Loops, size: int) -> set[Axis]:
+    """For each array of `size` elements or more that loops read, the loop along its neighbours."""
+    point = tuple(range(len(loops.sizes)))
+    return {axis for each in _inputs(loops, point) for axis in _fast(*each, size)}
+
+
+def fast_axes(array: Array, size: int) -> set[Axis]:
+    """The same for the indices of an element."""
+    return set(_fast(array, tuple(range(len(array.shape))), size))
+
+
+def _inputs(loops: Loops, point: Sequence[Axis]) -> Iterator[tuple[Array, tuple[Axis, ...]]]:
+    for operand, map in zip(loops.inputs, loops.input_maps, strict=True):
+        if isinstance(operand, Array):
+            yield (
+                operand,
+                tuple(
+                    point[expr.position] if isinstance(expr, AffineDimExpr) else None
+                    for expr in map.results
+                ),
+            )
+
+
+def _fast(array: Array, at: tuple[Axis, ...], size: int) -> Iterator[Axis]:
+    match array:
+        case Stored():
+            if prod(array.shape) >= size:
+                wide = [axis for axis, extent in zip(at, array.shape, strict=True) if extent != 1]
+                yield wide[-1] if wide else None
+        case Computed(loops=loops, number=number):
+            point: list[Axis] = [None] * len(loops.sizes)
+            for loop, axis in zip(loops.inverse[number], at, strict=True):
+                if loop is not None:
+                    point[loop] = axis
+            for operand, places in _inputs(loops, point):
+                yield from _fast(operand, places, size)
+        case Transposed():
+            source: list[Axis] = [None] * len(array.source.shape)
+            for axis, place in zip(array.permutation, at, strict=True):
+                if axis >= 0:
+                    source[axis] = place
+            yield from _fast(array.source, tuple(source), size)
+        case Reshaped():
+            yield from _fast(array.source, _reshaped(array, at), size)
+        case Sliced() | Padded():
+            yield from _fast(array.source, at, size)
+        case _:
+            return
+
+
+def _reshaped(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The indices of the source, as far as only dimensions of size 1 come or go."""
+    outer = [(axis, size) for axis, size in zip(at, array.shape, strict=True) if size != 1]
+    inner = [size for size in array.source.shape if size != 1]
+    found: list[Axis] = [None] * len(inner)
+    for place in range(1, min(len(outer), len(inner)) + 1):
+        if outer[-place][1] != inner[-place]:
+            break
+        found[-place] = outer[-place][0]
+    left = iter(found)
+    return tuple(None if size == 1 else next(left) for size in array.source.shape)
