@@ -96,6 +96,8 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(),
+            # An interrupt from the terminal is this process's affair, even while the other begins.
+            start_new_session=True,
         )
 
     @property

@@ -41,7 +41,7 @@ from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.tuning_results import Outcome, append, best_of, read_results
-from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError
+from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError, MisfitError
 from xdsl_spirv.runtime.vulkan.loaded import Time
 from xdsl_spirv.runtime.vulkan.programs import work_of
 from xdsl_spirv.runtime.vulkan.statistics import heaviest, problem
@@ -217,7 +217,13 @@ class Search:
         def measured() -> dict[str, Any]:
             return self._measured(program, schedule, default, best)
 
-        return Outcome(**{**asdict(made), **self._guarded(measured)})
+        try:
+            return Outcome(**{**asdict(made), **self._guarded(measured)})
+        except MisfitError as error:
+            if default is None:
+                # What the device has not got for one candidate it has for none.
+                raise
+            return replace(made, status="refused", cause=error.cause)
 
     def _guarded(self, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What a measurement finds, or what becomes of the device in it."""
@@ -227,6 +233,8 @@ class Search:
             self.opened.close()
             late = isinstance(error, DeviceTimeoutError)
             return {"status": "late" if late else "crashed", "cause": error.cause}
+        except MisfitError:
+            raise
         except ProgramError as error:
             return {"status": "refused", "cause": error.cause}
 

@@ -115,8 +115,8 @@ def write_table(
     Bring the tuned table up to date; returns its entries.
 
     A contraction whose best deserves it gets an entry, another one that was searched loses it, and
-    those of other contractions stay. Raises `ProgramError` for a file that cannot be read or
-    written.
+    those of other contractions stay. No file is made for nothing. Raises `ProgramError` for a file
+    that cannot be read or written.
     """
     entries: dict[str, Any] = {}
     try:
@@ -139,6 +139,8 @@ def write_table(
                 "device": best.device,
                 "candidates": len(tried),
             }
+    if not entries and not path.exists():
+        return entries
     table = {"schema_version": SCHEMA_VERSION, "target": target, "entries": entries}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ but none runs the kernel.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -69,11 +70,29 @@ def _environment() -> None:
     if not named:
         print(f"         driver manifests: {', '.join(found) or 'none in ' + ', '.join(MANIFESTS)}")
     for name in named:
-        for path in os.environ[name].split(os.pathsep):
-            if path and not Path(path).exists():
-                print(f"WARNING  {name} names {path}, which does not exist")
+        found += [path for path in os.environ[name].split(os.pathsep) if path]
+    for path in dict.fromkeys(found):
+        wrong = _wrong_with(Path(path))
+        if wrong:
+            print(f"WARNING  the driver manifest {path} {wrong}")
     kept = cache.folder()
     print(f"         pipeline cache: {kept or 'off'}")
+
+
+def _wrong_with(manifest: Path) -> str:
+    """Why the loader can make nothing of a driver's manifest; empty if that cannot be seen."""
+    if manifest.is_dir():
+        return ""
+    try:
+        library = json.loads(manifest.read_text())["ICD"]["library_path"]
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except (ValueError, KeyError, TypeError):
+        return "is no manifest: it names no ICD.library_path"
+    # A name without a folder is looked for where libraries are.
+    if "/" in str(library) and not (manifest.parent / str(library)).exists():
+        return f"names the library {library}, which does not exist"
+    return ""
 
 
 def _examine(info: DeviceInfo) -> bool:

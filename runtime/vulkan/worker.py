@@ -69,6 +69,8 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(),
+            # An interrupt from the terminal is this process's affair, even while the other begins.
+            start_new_session=True,
         )
         self._answers: queue.Queue[Any] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +28,12 @@ from xdsl_spirv.runtime.candidates import Compiler, Source
 from xdsl_spirv.runtime.compiler import parse_text
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.tuning_results import Outcome, write_table
-from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError, VulkanError
+from xdsl_spirv.runtime.vulkan.errors import (
+    DeviceLostError,
+    DeviceTimeoutError,
+    MisfitError,
+    VulkanError,
+)
 from xdsl_spirv.runtime.vulkan.loaded import Time
 from xdsl_spirv.runtime.vulkan.work import Work
 from xdsl_spirv.targets import TargetError, load
@@ -135,8 +143,8 @@ class Played:
 
     def load(self, work: Work, statistics: bool = False) -> PlayedWork:
         fate = self.fates.pop(0)
-        if fate == "refused":
-            raise VulkanError("no")
+        if fate in ("refused", "misfit"):
+            raise MisfitError("no") if fate == "misfit" else VulkanError("no")
         if isinstance(fate, tuple):
             return PlayedWork(*fate)
         return PlayedWork(fate, {"Register Count": 40})
@@ -224,6 +232,16 @@ def test_what_the_driver_reports_prunes(search: Searched, tmp_path: Path):
     assert [o.status for o in tried] == ["ok"] * 4
 
 
+def test_a_device_of_another_target_ends_a_search(search: Searched, tmp_path: Path):
+    with pytest.raises(MisfitError):
+        search("misfit")
+    # Not so what a single candidate asks too much.
+    tried, _ = search(5.0, "misfit", 4.0, 5.0, 4.0, most=3)
+    assert [o.status for o in tried] == ["ok", "refused", "ok"]
+    assert not write_table(tmp_path / "t.json", "lavapipe", {"key": tried[1:2]})
+    assert not (tmp_path / "t.json").exists()
+
+
 def test_time_ends_a_search(search: Searched):
     tried, device = search(5.0, 4.0, seconds=1e-9)
     assert [o.microseconds for o in tried] == [5.0]
@@ -302,6 +320,48 @@ def test_candidates_are_compiled_in_other_processes():
     assert isinstance(broken[1], ProgramError)
 
 
+@pytest.mark.vulkan
+@pytest.mark.parametrize(
+    "seconds", [2.0, *(pytest.param(n, marks=pytest.mark.long) for n in (0.5, 8.0))]
+)
+def test_an_interrupt_leaves_nobody_behind(seconds: float, lavapipe: Path, tmp_path: Path):
+    mark = f"tuning {tmp_path}"
+
+    def left() -> list[str]:
+        found: list[str] = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                found += [path.parent.name] * (mark.encode() in path.read_bytes())
+        return found
+
+    arguments = ["--contraction", "40x36x50:f16->f32", "--target", "lavapipe", "--jobs", "2"]
+    code = (
+        # Whoever starts the tests in the background may have had interrupts ignored.
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from xdsl_spirv.tools.main import main\n"
+        "print('begun', flush=True); sys.exit(main(sys.argv[1:]))"
+    )
+    with subprocess.Popen(
+        [lavapipe, sys.executable, "-c", code, "tune", *arguments],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"XDSL_SPIRV_CACHE": "0", "MARK": mark},
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(seconds)
+        # As a terminal does: to everyone in the foreground.
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said.splitlines()[-1] == "error: interrupted"
+    assert "Traceback" not in said
+    assert left() == []
+
+
 def test_forcing_ends(tmp_path: Path):
     found = contraction()
     with forced({key_of(found): parse_schedule(SMALL)}):
@@ -350,7 +410,10 @@ def test_tune_on_lavapipe(lavapipe: Path, tmp_path: Path):
     # Both, and both again.
     assert [record["again"] is None for record in records] == [True, True, False, False]
     deserved = "no entry in the table" not in done.stdout
-    entries = json.loads((tmp_path / "lavapipe.json").read_text())["entries"].values()
-    assert [entry["schedule"] for entry in entries] == [records[1]["schedule"]] * deserved
+    assert (tmp_path / "lavapipe.json").exists() == deserved
+    if deserved:
+        table = json.loads((tmp_path / "lavapipe.json").read_text())
+        (entry,) = table["entries"].values()
+        assert entry["schedule"] == records[1]["schedule"]
     assert tune().returncode == 0
     assert (tmp_path / "results.jsonl").read_text() == lines
