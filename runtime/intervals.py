@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import ml_dtypes
 import numpy as np
@@ -146,7 +147,10 @@ class Intervals:
         env: dict[SSAValue, Interval],
     ) -> Interval:
         maps = [each.data for each in op.get_indexing_maps()]
-        parallel = all(str(each.data) == "parallel" for each in op.get_iterator_types())
+        kinds = [str(each.data) for each in op.get_iterator_types()]
+        parallel = all(kind == "parallel" for kind in kinds)
+        if not parallel and _adds_up(op):
+            return self._added_up(op, operands, kinds)
         if len(op.outputs) != 1 or not parallel or not is_permutation(maps[-1]):
             raise ProgramError(f"no error bound is known for {op.name}", place(op))
         sizes = loop_sizes(maps, [each.low.shape for each in operands])
@@ -162,6 +166,40 @@ class Intervals:
             for each in (result.low, result.high)
         )
         return Interval(low, high, _dtype(op.results[0].type))
+
+    def _added_up(
+        self, op: LinalgStructuredOperation, operands: Sequence[Interval], kinds: Sequence[str]
+    ) -> Interval:
+        """A sum of floats, in any order: a contraction whose other operand is 1."""
+        dtype = _dtype(op.results[0].type)
+        maps = [each.data for each in op.get_indexing_maps()]
+        sizes = loop_sizes(maps, [each.low.shape for each in operands])
+        count = prod(s for s, kind in zip(sizes, kinds, strict=True) if kind != "parallel")
+        middle, off, size = (
+            np.asarray(self.host.evaluate(op, [np.asarray(each, np.float64) for each in values])[0])
+            for values in (
+                [each.middle for each in operands],
+                [each.radius for each in operands],
+                [each.magnitude for each in operands],
+            )
+        )
+        bound = contraction_bound(count, NAMES[dtype.itemsize])
+        return spread(middle, off + bound.evaluate(middle, size), dtype)
+
+
+NAMES = {2: "f16", 4: "f32", 8: "f64"}
+
+
+def _adds_up(op: LinalgStructuredOperation) -> bool:
+    """Whether a reduction adds its first operand to floats (a second one may say the window)."""
+    block, outputs = op.body.block, len(op.outputs)
+    first = block.first_op
+    if outputs != 1 or not isinstance(first, arith.AddfOp) or first.next_op is not block.last_op:
+        return False
+    last = block.last_op
+    ends = last is not None and last.operands[0] is first.result
+    named = str(first.result.type) in ("f16", "f32", "f64")
+    return ends and named and {*first.operands} == {block.args[0], block.args[-1]}
 
 
 def _body(

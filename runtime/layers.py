@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, YieldOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
@@ -29,7 +29,7 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.affine import loop_sizes
-from xdsl_spirv.passes.locations import labels_of
+from xdsl_spirv.passes.locations import labels_of, node_of, nodes_of
 from xdsl_spirv.passes.schedule.contraction import (
     Contraction,
     NotAContraction,
@@ -70,7 +70,8 @@ class Layer:
     `nodes` are the model's nodes that it computes, or the results' names in MLIR where no model
     has names, `operators` the nodes' operators. `operations` counts scalar operations, a
     multiply-add as two; `bytes` is every buffer that it is given once, which no kernel can do
-    without. Both are None where a size is not known at compile time.
+    without. Both are None where a size is not known at compile time. `ends` says of each result of
+    which node it is the last operation's, empty where others work on the node yet.
     """
 
     nodes: tuple[str, ...]
@@ -84,6 +85,7 @@ class Layer:
     bytes: int | None
     results: int
     entry_point: str = ""
+    ends: tuple[str, ...] = field(default=(), metadata={"sparse": True})
 
     @property
     def name(self) -> str:
@@ -142,7 +144,21 @@ def _layer(dispatch: DispatchOp, decisions: Decisions, operators: Mapping[str, s
         operations=_sum(_operations(op, contraction) for op in body),
         bytes=_sum(_bytes(value.type) for value in (*dispatch.inputs, *dispatch.outputs)),
         results=len(dispatch.outputs),
+        ends=tuple(map(_end, dispatch.yielded, dispatch.outputs)),
     )
+
+
+def _end(made: SSAValue, result: SSAValue) -> str:
+    """The node whose last operation makes a result of a dispatch."""
+    name = node_of(made.owner) if isinstance(made.owner, Operation) else None
+    waiting = [use.operation for use in result.uses]
+    while waiting:
+        user = waiting.pop()
+        if name in nodes_of(user):
+            return ""
+        if not isinstance(user, DispatchOp):
+            waiting += [use.operation for value in user.results for use in value.uses]
+    return name or ""
 
 
 def _speed(considered: Considered) -> int:

@@ -80,8 +80,12 @@ def tolerance_of(module: Operation) -> Tolerance:
         contractions += 1
         accumulator = ACCUMULATOR.get(names[0], names[0])
         total += (found.k + 1) * _roundoff(accumulator) + _roundoff(names[0])
-    steps = STEP * np.sqrt(quantized)
-    return Tolerance(2 * total + float(steps), contractions, others, quantized)
+    return Tolerance(2 * total + steps(quantized), contractions, others, quantized)
+
+
+def steps(quantized: int) -> float:
+    """What so many roundings to steps may add, as a part of the largest element."""
+    return float(STEP * np.sqrt(quantized))
 
 
 def _roundoff(name: str) -> float:
@@ -134,8 +138,8 @@ def difference(name: str, found: Array, truth: Array, tolerance: Tolerance) -> D
     finite = b[np.isfinite(b)]
     largest = float(np.abs(finite).max(initial=0.0))
     is_integer = truth.dtype.kind in "biu"
-    steps = 1.0 if is_integer and tolerance.quantized else 0.0
-    allowed = steps if is_integer else tolerance.relative * largest
+    one = 1.0 if is_integer and tolerance.quantized else 0.0
+    allowed = one if is_integer else tolerance.relative * largest
     norms = float(np.linalg.norm(a) * np.linalg.norm(b))
     cosine = float(a @ b) / norms if norms > 0 else 1.0
     return Difference(name, float(error.max()), allowed, cosine)
@@ -167,13 +171,32 @@ def run_onnxruntime(
     `ProgramError` if it refuses the model.
     """
     runtime: Any = import_module("onnxruntime")
+    written_out, exact = loaded_for_onnxruntime(path)
+    model = path if isinstance(path, bytes) else os.fspath(path)
+    if exact:
+        found, seconds = _session(written_out.SerializeToString(), inputs, names, True)
+    else:
+        found, seconds = _session(model, inputs, names, False)
+    how = f"onnxruntime {runtime.__version__}" + (" without optimizations" if exact else "")
+    results = {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
+    return Expected(results, how, seconds)
+
+
+def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Any]:
+    """The tensors `names` of a model that runs without optimizations; raises `ProgramError`."""
+    return _session(model, inputs, names, True)[0]
+
+
+def _session(
+    model: bytes | str, inputs: Mapping[str, Array], names: Sequence[str], exact: bool
+) -> tuple[list[Any], float]:
+    """What onnxruntime makes of a model, and in how many seconds."""
+    runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
-    exact = _written_out(path)
-    if exact is not None:
+    if exact:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        model = exact or (path if isinstance(path, bytes) else os.fspath(path))
         session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         start = time.perf_counter()
         found = session.run(list(names), dict(inputs))
@@ -182,13 +205,11 @@ def run_onnxruntime(
         raise ProgramError(
             f"onnxruntime refuses the model: {first}", "", "leave the comparison out: --no-compare"
         ) from error
-    how = f"onnxruntime {runtime.__version__}" + (" without optimizations" if exact else "")
-    results = {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
-    return Expected(results, how, time.perf_counter() - start)
+    return list(found), time.perf_counter() - start
 
 
-def _written_out(path: str | os.PathLike[str] | bytes) -> bytes | None:
-    """A model that quantizes, its operators of quantized numbers written out; None if none does."""
+def loaded_for_onnxruntime(path: str | os.PathLike[str] | bytes) -> tuple[Any, bool]:
+    """A model, its operators of quantized numbers written out, and whether it has any."""
     from xdsl_spirv.frontends.onnx_file import name_nodes
     from xdsl_spirv.frontends.quantized_nodes import expand_quantized
 
@@ -196,7 +217,7 @@ def _written_out(path: str | os.PathLike[str] | bytes) -> bytes | None:
     model = onnx.load_from_string(path) if isinstance(path, bytes) else onnx.load(os.fspath(path))
     kinds = {node.op_type for node in model.graph.node}
     if not any("quantize" in k.lower() or "QLinear" in k or k.endswith("Integer") for k in kinds):
-        return None
+        return model, False
     made = expand_quantized(model)
     name_nodes(made)
-    return made.SerializeToString()
+    return made, True

@@ -9,15 +9,21 @@ from collections.abc import Mapping
 
 from xdsl_spirv.runtime.compare_layers import LayerComparison, compare_layers
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.onnx_layers import Theirs
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.running import executor
 
 
-def compare(program: Program, inputs: Mapping[str, Array], arguments: argparse.Namespace) -> int:
+def compare(
+    program: Program,
+    inputs: Mapping[str, Array],
+    arguments: argparse.Namespace,
+    theirs: Theirs | None = None,
+) -> int:
     """Compare layer by layer; exit status 1 at the first that differs."""
     compared: list[LayerComparison] = []
     with executor(arguments) as execute:
-        for each in compare_layers(program, inputs, execute, arguments.target):
+        for each in compare_layers(program, inputs, execute, arguments.target, theirs):
             compared.append(each)
             if not each.passed:
                 print(each)
@@ -30,9 +36,15 @@ def compare(program: Program, inputs: Mapping[str, Array], arguments: argparse.N
 def _summary(compared: list[LayerComparison]) -> str:
     if not compared:
         return "no layer has a result to compare"
+    own = [each for each in compared if each.tensor is not None]
+    compared = [each for each in compared if each.tensor is None]
+    beside = ""
+    if own:
+        farthest = max(own, key=lambda each: each.share)
+        beside = f"{len(own)} of them agree with onnxruntime's own values: {farthest}\n"
     estimates = sum(each.how == "estimate" for each in compared)
     worst = max(compared, key=lambda each: each.share)
-    return (
+    return beside + (
         f"{len(compared)} results of layers agree with the reference ({estimates} by estimate, "
         f"the others within their intervals); the largest error: {worst}"
     )

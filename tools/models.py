@@ -140,7 +140,13 @@ def run(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.layerwise import compare as compare_layers
 
         program = compile_to(model, arguments.target, limits_of(arguments))
-        return compare_layers(program, inputs, arguments)
+        theirs = None
+        if is_onnx(path) and not arguments.no_compare and has_onnxruntime():
+            from xdsl_spirv.runtime.onnx_layers import onnxruntime_values
+
+            given = {**inputs, **onnx_constants(arguments, path)}
+            theirs = onnxruntime_values(path, given, model.nodes, program.layers)
+        return compare_layers(program, inputs, arguments, theirs)
     compared = is_onnx(path) and not arguments.no_compare
     tolerance = tolerance_of(model.module) if compared else None
     results = results_of(arguments, model, inputs)

@@ -1,0 +1,54 @@
+"""`run --compare-layers` of an ONNX file: the reference beside onnxruntime's own values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.frontends import import_onnx
+from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
+from xdsl_spirv.runtime.compare_layers import LayerComparison, compare_layers
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.model import compile_model
+from xdsl_spirv.runtime.onnx_layers import onnxruntime_values
+
+
+def compared(build: Any, worker: TorchMLIR, change: str = "") -> list[LayerComparison]:
+    """Layers of two products with a tanh, a mean and a difference; one tensor may be changed."""
+    rng = np.random.default_rng(0)
+    first = build.constant("w1", rng.uniform(-1, 1, (32, 24)).astype(np.float32))
+    second = build.constant("w2", rng.uniform(-1, 1, (24, 16)).astype(np.float32))
+    build.node("MatMul", ["x", first], "wide", name="first")
+    build.node("Tanh", ["wide"], "bent", name="tanh")
+    build.node("MatMul", ["bent", second], "narrow", name="second")
+    build.node("ReduceMean", ["narrow"], "mean", name="mean", axes=[1], keepdims=1)
+    build.node("Sub", ["narrow", "mean"], "y", name="centred")
+    model = build.model({"x": ("FLOAT", [8, 32])}, {"y": ("FLOAT", [8, 16])})
+    data = model.SerializeToString()
+    imported = import_onnx(model, worker=worker)
+    program = compile_model(imported, "lavapipe")
+    inputs = {"x": rng.uniform(-1, 1, (8, 32)).astype(np.float32)}
+    theirs = onnxruntime_values(data, inputs, imported.nodes, program.layers)
+    if change:
+        (at,) = [at for at, (name, _) in theirs.items() if name == change]
+        values = theirs[at][1].copy()
+        values[3, 5] += 0.5
+        theirs[at] = (change, values)
+    return list(compare_layers(program, inputs, run, theirs=theirs))
+
+
+def test_layers_agree_with_the_kernels_and_with_onnxruntime(build: Any, worker: TorchMLIR):
+    found = compared(build, worker)
+    assert all(each.passed for each in found), list(map(str, found))
+    assert {"bent", "y"} <= {each.tensor for each in found}
+
+
+def test_the_first_node_that_means_something_else_is_named(build: Any, worker: TorchMLIR):
+    wrong = [each for each in compared(build, worker, "bent") if not each.passed]
+    assert wrong[0].tensor == "bent"
+    assert wrong[0].place == (3, 5)
+    text = str(wrong[0])
+    assert "onnxruntime's 'bent'" in text
+    assert "node:     first + tanh" in text
+    assert f"kernel:   {wrong[0].layer.entry_point}" in text
