@@ -201,6 +201,11 @@ def _run(command: argparse.ArgumentParser) -> None:
         help="run N times more on a Vulkan device and print its own time of each dispatch",
     )
     command.add_argument(
+        "--statistics",
+        action="store_true",
+        help="print what a Vulkan driver says of each kernel's code: registers, spills, memory",
+    )
+    command.add_argument(
         "--timeout",
         type=float,
         default=300.0,

@@ -21,8 +21,10 @@ from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan.device import VARIABLE, VulkanDevice, open_device, parse_name
 from xdsl_spirv.runtime.vulkan.errors import MisfitError, NoVulkanError
-from xdsl_spirv.runtime.vulkan.loaded import Time
-from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
+from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
+from xdsl_spirv.runtime.vulkan.programs import work_of
+from xdsl_spirv.runtime.vulkan.statistics import heaviest
+from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, RemoteWork, open_isolated
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Checks
@@ -46,7 +48,7 @@ def execute(
     """
     _refuse(arguments)
     chosen: str | None = arguments.device or os.environ.get(VARIABLE)
-    if chosen is None and (checks is not None or arguments.time):
+    if chosen is None and (checks is not None or arguments.time or arguments.statistics):
         chosen = INTERPRETER if checks is not None else "vulkan"
     if chosen is None:
         found = _on_the_best(program, inputs, arguments)
@@ -56,12 +58,16 @@ def execute(
     if name.partition(":")[0] != "vulkan" or checks is not None:
         return run(program, inputs, name, checks)
     with _opened(name, arguments) as device:
-        return _executed(device, program, inputs, arguments.time)
+        return _executed(device, program, inputs, arguments)
 
 
 def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.time is not None and arguments.time < 1:
         raise ProgramError(f"--time {arguments.time} is no number of runs", "", "give at least 1")
+    if arguments.statistics and arguments.device == INTERPRETER:
+        raise ProgramError(
+            "no driver compiles for the interpreter", "--statistics", "use --device vulkan"
+        )
     if arguments.timeout <= 0:
         raise ProgramError(f"--timeout {arguments.timeout:g} is no time", "", "give seconds")
     if arguments.time and arguments.device == INTERPRETER:
@@ -83,7 +89,7 @@ def _on_the_best(
     """The results on the best Vulkan device; None if there is none that can run the program."""
     try:
         with _opened(None, arguments) as device:
-            results = _executed(device, program, inputs, arguments.time)
+            results = _executed(device, program, inputs, arguments)
             print(f"ran on vulkan:{device.info.index} ({device.info.name})", file=sys.stderr)
             return results
     except NoVulkanError:
@@ -97,14 +103,30 @@ def _executed(
     device: VulkanDevice | IsolatedDevice,
     program: Program,
     inputs: Mapping[str, Array],
-    count: int | None,
+    arguments: argparse.Namespace,
 ) -> dict[str, Array]:
     program = program.at(inputs)
     results = device.execute(program, inputs)
+    if arguments.statistics:
+        _print_statistics(device, program)
+    count: int | None = arguments.time
     if count:
         times = device.times(program, count, WARM_UP_SECONDS)
         _print_times(times, count, f"vulkan:{device.info.index} ({device.info.name})")
     return results
+
+
+def _print_statistics(device: VulkanDevice | IsolatedDevice, program: Program) -> None:
+    """What the driver says of each kernel's code."""
+    loaded: LoadedWork | RemoteWork = device.load(work_of(program), statistics=True)
+    tables = loaded.executables()
+    kernels = dict(zip((d.entry_point for d in program.manifest.dispatches), tables, strict=True))
+    print(f"code on vulkan:{device.info.index} ({device.info.name}):")
+    for name, programs in kernels.items():
+        print(f"  {name}: {str(heaviest(programs)) or 'the driver says nothing of it'}")
+        for table in programs:
+            said = ", ".join(f"{key} {value}" for key, value in table.items())
+            print(f"    {said}")
 
 
 def _print_times(times: list[Time], count: int, where: str) -> None:

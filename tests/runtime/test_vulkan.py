@@ -267,12 +267,15 @@ def test_run_on_vulkan(
 ):
     program, output = programs("lavapipe", types, shape), tmp_path / "r.npz"
     arguments = ["--random", "3", "--check", "--device", "vulkan:0", "--time", "2", "-o", output]
+    arguments.append("--statistics")
     done = on_lavapipe(*MAIN, program, *arguments, **layered)
     assert done.returncode == 0, done.stderr
     # The validation layer's messages would be there.
     assert done.stderr == ""
     assert "within the bound" in done.stdout
     assert "us in 1 dispatches" in done.stdout
+    # As much as lavapipe says.
+    assert ": the driver says nothing of it" in done.stdout
     there = tmp_path / "i.npz"
     assert main(["run", program, "--random", "3", "--device", "interpreter", "-o", str(there)]) == 0
     found, expected = np.load(output)["result0"], np.load(there)["result0"]
@@ -330,6 +333,7 @@ def test_a_device_that_is_not_there(on_lavapipe: Run, programs: Programs):
         (["--device", "vulkan", "--time", "0"], "--time 0 is no number of runs"),
         (["--device", "vulkan", "--timeout", "0"], "--timeout 0 is no time"),
         (["--device", "interpreter", "--time", "3"], "the interpreter's time says nothing"),
+        (["--device", "interpreter", "--statistics"], "no driver compiles for the interpreter"),
         (["--device", "vulkan", "--sanitize", "all"], "does not look for undefined behaviour"),
     ],
 )
