@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 REDUCERS = ("invocation", "subgroup", "workgroup")
 
-_NUMBERS = ("workgroup", "workgroups", "elements", "rows")
+_NUMBERS = ("workgroup", "workgroups", "elements", "rows", "tile")
 
 
 @irdl_attr_definition
@@ -31,6 +31,8 @@ class LoopsAttr(ParametrizedAttribute):
     loops are divided among the same ones. With `rows` more than 1 a workgroup reduces `rows` times
     `elements` neighbouring rows side by side: neighbouring invocations belong to neighbouring rows,
     for arrays in which those lie side by side, and a row has `workgroup / rows` invocations.
+    With `tile` more than 1, elements go through a square of so many by so many in Workgroup memory,
+    for results that lie along another loop than what they are computed from, as a transpose's.
 
         #schedule.loops<workgroup = 64, workgroups = 16, elements = 4, reduce = invocation>
     """
@@ -40,6 +42,7 @@ class LoopsAttr(ParametrizedAttribute):
     workgroups: IntAttr
     elements: IntAttr
     rows: IntAttr
+    tile: IntAttr
     reduce: StringAttr
 
     def __init__(
@@ -49,8 +52,9 @@ class LoopsAttr(ParametrizedAttribute):
         elements: int = 1,
         reduce: str = "invocation",
         rows: int = 1,
+        tile: int = 1,
     ):
-        numbers = (IntAttr(each) for each in (workgroup, workgroups, elements, rows))
+        numbers = (IntAttr(each) for each in (workgroup, workgroups, elements, rows, tile))
         super().__init__(*numbers, StringAttr(reduce))
 
     @property
@@ -68,6 +72,7 @@ class LoopsAttr(ParametrizedAttribute):
         found: dict[str, Attribute] = {
             "elements": IntAttr(1),
             "rows": IntAttr(1),
+            "tile": IntAttr(1),
             "reduce": StringAttr("invocation"),
         }
         start = parser.pos
@@ -92,10 +97,11 @@ class LoopsAttr(ParametrizedAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         rows = f", rows = {self.rows.data}" if self.rows.data > 1 else ""
+        tile = f", tile = {self.tile.data}" if self.tile.data > 1 else ""
         with printer.in_angle_brackets():
             printer.print_string(
                 f"workgroup = {self.workgroup.data}, workgroups = {self.workgroups.data}, "
-                f"elements = {self.elements.data}{rows}, reduce = {self.reduce.data}"
+                f"elements = {self.elements.data}{rows}{tile}, reduce = {self.reduce.data}"
             )
 
     def verify(self) -> None:
@@ -105,7 +111,13 @@ class LoopsAttr(ParametrizedAttribute):
                 raise VerifyException(f"{name} is {value.data}, must be at least 1")
         if self.reduce.data not in REDUCERS:
             raise VerifyException(f"reduce is {self.reduce.data}, not one of {', '.join(REDUCERS)}")
-        rows, workgroup = self.rows.data, self.workgroup.data
+        rows, workgroup, tile = self.rows.data, self.workgroup.data, self.tile.data
+        if tile > 1 and (self.reduce.data != "invocation" or rows > 1):
+            raise VerifyException(f"tile = {tile} needs reduce = invocation, without rows")
+        if tile > 1 and (workgroup % tile or tile * tile % workgroup):
+            raise VerifyException(
+                f"workgroup = {workgroup} is not some rows of a tile of {tile} by {tile}"
+            )
         if rows == 1:
             return
         if self.reduce.data != "workgroup":

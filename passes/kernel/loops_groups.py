@@ -263,7 +263,7 @@ class Lanes:
         if self.rows == 1 or is_dynamic(total):
             return 1
         most = max(1, UNROLLED // self.elements)
-        return next(n for n in (8, 4, 2, 1) if n <= most and total % (n * stride) == 0 or n == 1)
+        return next(n for n in (8, 4, 2, 1) if n == 1 or (n <= most and not total % (n * stride)))
 
     def reduce(
         self,

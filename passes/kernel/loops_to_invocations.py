@@ -32,6 +32,7 @@ from xdsl_spirv.passes.kernel.loops_code import LoopsCode
 from xdsl_spirv.passes.kernel.loops_groups import Lanes, group_of
 from xdsl_spirv.passes.kernel.loops_nests import Nest, columns_of, nests_of
 from xdsl_spirv.passes.kernel.loops_reader import results_of_collective
+from xdsl_spirv.passes.kernel.loops_tiles import Tiles
 from xdsl_spirv.passes.kernel.loops_vectors import use_vectors
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.target import target_of
@@ -74,7 +75,7 @@ def _lower(collective: CollectiveOp, schedule: LoopsAttr, target: Target) -> Non
     code = LoopsCode(builder, reader)
     try:
         for nest in nests_of(results):
-            _Distribution(code, schedule, target, nest).write()
+            _Distribution(code, schedule, target, nest, collective).write()
     except NotLoops as error:
         refuse(PASS, error.op, str(error))
     collective.detach()
@@ -147,8 +148,15 @@ def _check(
 class _Distribution:
     """The elements of one nest, divided among all invocations."""
 
-    def __init__(self, code: LoopsCode, schedule: LoopsAttr, target: Target, nest: Nest):
-        self.code, self.b, self.nest = code, code.b, nest
+    def __init__(
+        self,
+        code: LoopsCode,
+        schedule: LoopsAttr,
+        target: Target,
+        nest: Nest,
+        collective: CollectiveOp,
+    ):
+        self.code, self.b, self.nest, self.collective = code, code.b, nest, collective
         self.schedule = schedule
         self.columns = columns_of(nest)
         shape = nest.shape
@@ -157,6 +165,11 @@ class _Distribution:
         self.lanes: Lanes = group_of(self.b, schedule, target)
 
     def write(self) -> None:
+        if self.schedule.tile.data > 1:
+            tiles = Tiles(self.code, self.schedule, self.nest, self.collective)
+            count = self.schedule.workgroups.data
+            self._in_turns(tiles.units, self.b.block_id(), count, tiles.write)
+            return
         if not self.columns and self.lanes.size == self.lanes.rows == 1:
             self._elements()
             return

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from math import prod
 
+from xdsl.dialects.builtin import f16, f32, i8, i16, i32
+from xdsl.ir import Attribute
+
 from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr, bit_width
 from xdsl_spirv.passes.kernel.loops_access import fast_loops
 from xdsl_spirv.passes.kernel.loops_arrays import Loops, NotLoops, Stored
@@ -24,12 +27,22 @@ from xdsl_spirv.passes.kernel.loops_nests import (
     sources_of,
 )
 from xdsl_spirv.passes.kernel.loops_reader import results_of_dispatch
+from xdsl_spirv.passes.kernel.loops_tiles import crossing, tile_grid
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
 EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
 """Features by which the invocations of a subgroup reduce."""
+
+IN_WORKGROUP: dict[Attribute, frozenset[str]] = {
+    f32: frozenset(),
+    i32: frozenset(),
+    f16: frozenset(("float16",)),
+    i16: frozenset(("int16",)),
+    i8: frozenset(("int8",)),
+}
+"""Elements of tiles, and what keeping them in Workgroup memory needs."""
 
 WORKGROUP = 64
 """Invocations of a workgroup that compute elements on their own."""
@@ -82,7 +95,28 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
         refuse(pass_name, error.op, str(error))
     if not nests:
         return LoopsAttr(1, 1)
-    return _widest([_choose(nest, target) for nest in nests])
+    tiled = _tiled(nests[0], target) if len(nests) == 1 else None
+    return tiled or _widest([_choose(nest, target) for nest in nests])
+
+
+def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
+    """For elements that lie along one loop where they are read, along another where stored."""
+    found, total = crossing(nest), prod(nest.shape)
+    if found is None or total < MANY * BUSY * target.compute_units:
+        return None
+    if target.residency.subgroups == 1 or target.max_invocations < LARGE_WORKGROUP:
+        return None
+    elements = [array.element for array, _ in nest.results]
+    if any(
+        each not in IN_WORKGROUP or not IN_WORKGROUP[each] <= target.features for each in elements
+    ):
+        return None
+    # A subgroup's row of small elements would be less than what memory moves at a time.
+    tile = 32 if max(map(bit_width, elements)) >= 32 else 64
+    if any(nest.shape[axis] < tile // 2 for axis in found):
+        return None
+    tiles = int(prod(tile_grid(nest, found, tile)))
+    return LoopsAttr(LARGE_WORKGROUP, _groups(tiles, 1, target), tile=tile)
 
 
 def _widest(schedules: list[LoopsAttr]) -> LoopsAttr:
@@ -245,7 +279,14 @@ def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> int:
         rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
         if not is_dynamic(rows):
             return schedule.workgroups.data
+        found = crossing(nest) if schedule.tile.data > 1 else None
+        if found is not None:
+            total += prod(tile_grid(nest, found, schedule.tile.data))
+            continue
+        wide = [s for axis, s in enumerate(nest.shape) if axis not in columns and s != 1]
         beside = schedule.elements.data if schedule.rows.data > 1 else 1
+        if wide and wide[-1] % beside:
+            beside = 1
         each = {
             "invocation": schedule.workgroup.data,
             "subgroup": schedule.workgroup.data // target.subgroup_size,

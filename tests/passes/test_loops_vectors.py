@@ -84,6 +84,10 @@ VECTORS: list[tuple[Any, LoopsAttr, int]] = [
     (f.summed((1030, 40), "f16", 0), LoopsAttr(128, 3, 4, "workgroup", 4), 4),
     (f.summed((260, 36), "f32", 0), LoopsAttr(64, 2, 4, "workgroup", 8), 4),
     (f.summed((256, 33), "f32", 0), LoopsAttr(256, 2, 4, "workgroup", 2), 1),
+    (f.transposed((33, 65), "f16", (1, 0)), LoopsAttr(256, 2, tile=64), 1),
+    (f.transposed((64, 32), "f32", (1, 0)), LoopsAttr(256, 2, tile=32), 1),
+    (f.transposed((2, 8, 5, 5), "f32", (0, 2, 3, 1)), LoopsAttr(64, 3, tile=8), 1),
+    (f.transposed((33, 7), "f32", (1, 0)), LoopsAttr(64, 9, tile=16), 1),
     (f.added((6, 40), "f16"), LoopsAttr(32, 2, 8), 8),
     (f.added((6, 36), "f16"), LoopsAttr(32, 2, 4), 4),
 ]
@@ -116,7 +120,9 @@ def test_on_every_subgroup(
 ):
     workgroup = -(-schedule.workgroup.data // size) * size
     numbers = schedule.workgroups.data, schedule.elements.data
-    whole = LoopsAttr(workgroup, *numbers, schedule.reduce.data, schedule.rows.data)
+    whole = LoopsAttr(
+        workgroup, *numbers, schedule.reduce.data, schedule.rows.data, schedule.tile.data
+    )
     module = lowered(case, target_with(size), whole)
     inputs = case.inputs()
     options = Options(subgroup_size=size, checks=Checks.all(stop=True))

@@ -50,3 +50,31 @@ builtin.module attributes {schedule.target = "lavapipe"} {
     }) {sym_name = "f", gpu.known_block_size = array<i32: 8, 1, 1>} : () -> ()
   }) : () -> ()
 }
+
+// -----
+
+// CHECK: loops-to-invocations: 'schedule.collective' in @f: tile = 8: what it stores lies along the loop of what it reads, or it reads along several; leave tile out
+builtin.module attributes {schedule.target = "lavapipe"} {
+  "gpu.module"() <{sym_name = "kernels"}> ({
+    "gpu.func"() <{function_type = (memref<4x5xf32, #spirv.storage_class<StorageBuffer>>, memref<4x5xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({
+    ^bb0(%a: memref<4x5xf32, #spirv.storage_class<StorageBuffer>>, %d: memref<4x5xf32, #spirv.storage_class<StorageBuffer>>):
+      schedule.collective attributes {schedule = #schedule.loops<workgroup = 64, workgroups = 1, tile = 8>} {
+        linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%a : memref<4x5xf32, #spirv.storage_class<StorageBuffer>>) outs(%d : memref<4x5xf32, #spirv.storage_class<StorageBuffer>>) {
+        ^bb0(%x: f32, %o: f32):
+          linalg.yield %x : f32
+        }
+      }
+      "gpu.return"() : () -> ()
+    }) {sym_name = "f", gpu.known_block_size = array<i32: 64, 1, 1>} : () -> ()
+  }) : () -> ()
+}
+
+// -----
+
+// CHECK: workgroup = 24 is not rows = 4 times a power of two
+builtin.module attributes {a = #schedule.loops<workgroup = 24, workgroups = 1, rows = 4, reduce = workgroup>} {}
+
+// -----
+
+// CHECK: workgroup = 24 is not some rows of a tile of 8 by 8
+builtin.module attributes {a = #schedule.loops<workgroup = 24, workgroups = 1, tile = 8>} {}

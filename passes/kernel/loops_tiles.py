@@ -1,0 +1,124 @@
+"""
+Elements that lie along one loop where they are read and along another where they are stored.
+
+    for each tile of the two loops: compute, invocations along the first     -> Workgroup memory
+                                    barrier
+                                    store, invocations along the second      <- Workgroup memory
+
+Both are pieces of memory then. A row of the tile has one element more than is used, so that what is
+read across rows lies in different banks.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.dialects.schedule import LoopsAttr, bit_width
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.passes.kernel.builder import Condition, Index
+from xdsl_spirv.passes.kernel.loops_access import fast_axes
+from xdsl_spirv.passes.kernel.loops_arrays import NotLoops
+from xdsl_spirv.passes.kernel.loops_code import LoopsCode
+from xdsl_spirv.passes.kernel.loops_nests import Nest, all_reductions_of
+from xdsl_spirv.passes.sizes import ceil_div
+
+WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
+
+
+def crossing(nest: Nest) -> tuple[int, int] | None:
+    """
+    The loop along which all that a nest reads lies, and the one along which its results do: None if
+    there is no such pair.
+    """
+    wide = [axis for axis, size in enumerate(nest.shape) if size != 1]
+    if not wide or all_reductions_of(nest):
+        return None
+    if any(bit_width(array.element) < 8 for array, _ in nest.results):
+        return None
+    size = prod(nest.shape)
+    found = {axis for array, _ in nest.results for axis in fast_axes(array, size)}
+    first = next(iter(found)) if len(found) == 1 else None
+    return None if first is None or first == wide[-1] else (first, wide[-1])
+
+
+def tile_grid(nest: Nest, axes: tuple[int, int], size: int) -> list[int]:
+    """How many tiles there are, along the other loops first."""
+    shape = nest.shape
+    others = [shape[axis] for axis in range(len(shape)) if axis not in axes]
+    return [*others, *(ceil_div(shape[axis], size) for axis in axes)]
+
+
+class Tiles:
+    """The tiles of a nest; `units` says how many there are."""
+
+    def __init__(self, code: LoopsCode, schedule: LoopsAttr, nest: Nest, op: Operation):
+        self.code, self.b, self.nest = code, code.b, nest
+        self.size, self.workgroup = schedule.tile.data, schedule.workgroup.data
+        found = crossing(nest)
+        if found is None:
+            raise NotLoops(
+                op,
+                f"tile = {self.size}: what it stores lies along the loop of what it reads, or it "
+                "reads along several; leave tile out",
+            )
+        self.first, self.last = found
+        self.others = [axis for axis in range(len(nest.shape)) if axis not in found]
+        self.grid = tile_grid(nest, found, self.size)
+        self.memory = [
+            self.b.allocate(
+                MemRefType(array.element, [self.size * (self.size + 1)], memory_space=WORKGROUP),
+                "tile",
+            )
+            for array, _ in nest.results
+        ]
+
+    @property
+    def units(self) -> int:
+        return prod(self.grid)
+
+    def write(self, unit: Index) -> None:
+        """What a workgroup does for a tile."""
+        b = self.b
+        indices = b.delinearized(unit, self.grid)
+        thread = b.thread_id(self.workgroup)
+        fast, slow = b.remainder(thread, self.size), b.divided(thread, self.size)
+        steps = range(0, self.size, self.workgroup // self.size)
+        b.barrier()
+        values: list[list[SSAValue]] = []
+        for step in steps:
+            point, _ = self._point(indices, fast, b.plus(slow, step))
+            values.append([self.code.element(array, point) for array, _ in self.nest.results])
+        for step, each in zip(steps, values, strict=True):
+            place = b.plus(b.times(b.plus(slow, step), self.size + 1), fast)
+            for memory, value in zip(self.memory, each, strict=True):
+                b.store(value, memory, place)
+        b.barrier()
+        for step in steps:
+            point, inside = self._point(indices, b.plus(slow, step), fast)
+            place = b.plus(b.times(fast, self.size + 1), b.plus(slow, step))
+            found = [b.add(memref.LoadOp.get(memory, [b.index(place)])) for memory in self.memory]
+            b.when(inside, lambda p=point, v=found: self.nest.store(self.code, p, v))
+
+    def _point(
+        self, indices: tuple[Index, ...], first: Index, last: Index
+    ) -> tuple[tuple[Index, ...], Condition | bool | None]:
+        """A point of the nest by its place in a tile, another that exists where it is outside."""
+        b, shape = self.b, self.nest.shape
+        inside: Condition | bool | None = None
+        point: list[Index] = [0] * len(shape)
+        for axis, index in zip(self.others, indices, strict=False):
+            point[axis] = index
+        places = zip((self.first, self.last), indices[-2:], (first, last), strict=True)
+        for axis, block, place in places:
+            index = b.plus(b.times(block, self.size), place)
+            below = b.below(index, shape[axis])
+            if isinstance(below, SSAValue):
+                inside = b.both(inside, below)  # pyright: ignore[reportArgumentType]
+                index = b.select(below, index, 0)
+            point[axis] = b.assume(index, shape[axis])
+        return tuple(point), True if inside is None else inside
