@@ -65,7 +65,8 @@ class ScheduleCandidate:
     `direct` names the operands that are packed into fragments and read without Workgroup memory,
     `b` or `ab`; `ahead`, `stages`, `buffers` and `group` are the schedule's (docs/passes.md).
     `rates` are what large contractions reach with it, in TFLOPS by types
-    (`f16 -> f32`); where they are given, it is for these types only.
+    (`f16 -> f32`); where they are given, it is for these types only. `alone` are what a contraction
+    reaches that has one workgroup for each compute unit.
     """
 
     tile: tuple[int, int]
@@ -78,6 +79,7 @@ class ScheduleCandidate:
     buffers: int = 1
     group: int = 1
     rates: dict[str, float] = field(default_factory=dict)
+    alone: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -274,6 +276,7 @@ def _candidate(fields: _Fields) -> ScheduleCandidate:
         one_or("buffers"),
         one_or("group"),
         fields.numbers("rates") if "rates" in fields.data else {},
+        fields.numbers("alone") if "alone" in fields.data else {},
     )
 
 

@@ -23,6 +23,7 @@ SCHEDULE = "schedule"
 
 INSTRUCTIONS = ("coopmat", "dot", "fma")
 RASTERS = ("rows", "columns")
+LAYOUTS = ("rows", "panels")
 
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
@@ -52,33 +53,49 @@ class StagedAttr(ParametrizedAttribute):
 
     `padding` is how many elements lie unused after each row of the copy, `vector` how many elements
     one invocation moves at a time, `buffers` how many copies there are: of two, one is filled while
-    the other is multiplied, and a K tile takes one barrier instead of two.
+    the other is multiplied, and a K tile takes one barrier instead of two. `layout = panels` has
+    the operand packed before (see `PackingAttr`), so that each tile is one piece of memory.
     """
 
     name = "schedule.staged"
     padding: IntAttr
     vector: IntAttr
     buffers: IntAttr
+    layout: StringAttr
 
-    def __init__(self, padding: int = 0, vector: int = 1, buffers: int = 1):
-        super().__init__(IntAttr(padding), IntAttr(vector), IntAttr(buffers))
+    def __init__(
+        self, padding: int = 0, vector: int = 1, buffers: int = 1, layout: str = LAYOUTS[0]
+    ):
+        super().__init__(IntAttr(padding), IntAttr(vector), IntAttr(buffers), StringAttr(layout))
+
+    @property
+    def in_panels(self) -> bool:
+        """Whether the operand is packed into panels along K before it is staged."""
+        return self.layout.data == "panels"
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         values = {"padding": 0, "vector": 1, "buffers": 1}
+        layout = StringAttr(LAYOUTS[0])
 
         def parse_field() -> None:
-            key = _parse_choice(parser, tuple(values)).data
+            nonlocal layout
+            key = _parse_choice(parser, (*values, "layout")).data
             parser.parse_punctuation("=")
-            values[key] = parser.parse_integer(allow_boolean=False)
+            if key == "layout":
+                layout = _parse_choice(parser, LAYOUTS)
+            else:
+                values[key] = parser.parse_integer(allow_boolean=False)
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        return [IntAttr(value) for value in values.values()]
+        return [*(IntAttr(value) for value in values.values()), layout]
 
     def print_parameters(self, printer: Printer) -> None:
         fields = [f"padding = {self.padding.data}", f"vector = {self.vector.data}"]
         if self.buffers.data != 1:
             fields.append(f"buffers = {self.buffers.data}")
+        if self.layout.data != LAYOUTS[0]:
+            fields.append(f"layout = {self.layout.data}")
         printer.print_string(f"<{', '.join(fields)}>")
 
     def verify(self) -> None:
@@ -87,6 +104,8 @@ class StagedAttr(ParametrizedAttribute):
         for name, value in (("vector", self.vector.data), ("buffers", self.buffers.data)):
             if value < 1:
                 raise VerifyException(f"{name} is {value}, must be at least 1")
+        if self.layout.data not in LAYOUTS:
+            raise VerifyException(f"layout is {self.layout.data}, not {' or '.join(LAYOUTS)}")
 
 
 @irdl_attr_definition
@@ -127,7 +146,7 @@ class DirectAttr(ParametrizedAttribute):
 @irdl_attr_definition
 class PackingAttr(ParametrizedAttribute):
     """
-    How an operand of a contraction lies in memory once it is packed into fragments.
+    How an operand of a contraction lies in memory once it is packed into fragments or panels.
 
     `map` leads from the loops, in the order batch, M or N, K, to the operand's dimensions; `sizes`
     are the loops' and `groups` says how many of each kind there are. So the operand is a matrix of
@@ -135,7 +154,8 @@ class PackingAttr(ParametrizedAttribute):
     and along K, after zeros have made both a multiple of `tile`. A packed operand has the shape
     batch x fragments along K x fragments along M or N x elements of a fragment; in which order
     the elements of a fragment lie is the device's own secret, as it distributes them over the
-    invocations of a subgroup.
+    invocations of a subgroup. Fragments of one row are panels: K tiles, row after row, and in
+    order.
     """
 
     name = "schedule.packing"
@@ -169,6 +189,11 @@ class PackingAttr(ParametrizedAttribute):
         """Elements of a fragment along M or N, and along K."""
         outer, inner = (size.data for size in self.fragment)
         return outer, inner
+
+    @property
+    def is_panels(self) -> bool:
+        """Whether elements lie in order: no instruction takes a fragment of one row."""
+        return self.fragment_sizes[0] == 1
 
     @property
     def loops(self) -> tuple[range, range, range]:

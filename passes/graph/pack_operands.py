@@ -1,5 +1,5 @@
 """
-Operands that a schedule reads directly are packed into fragments, once, before they are read.
+Operands that a schedule reads directly, or in panels, are packed once, before they are read.
 
     %r = schedule.dispatch(%A, %B) {          %p = schedule.dispatch(%B) { schedule.pack }
       ... matmul {schedule = #schedule.   ->  %r = schedule.dispatch(%A, %p) {
@@ -28,7 +28,6 @@ from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
     AttentionOp,
     ContractionAttr,
-    DirectAttr,
     DispatchOp,
     PackedViewOp,
     PackingAttr,
@@ -44,7 +43,7 @@ from xdsl_spirv.passes.schedule.contraction import (
     packing_of,
 )
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.plan import packing_for, plan
+from xdsl_spirv.passes.schedule.plan import packing_for, packs, plan
 from xdsl_spirv.passes.schedule.target import target_of
 
 Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool], SSAValue]
@@ -53,7 +52,7 @@ Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool], SSAValue]
 
 @dataclass(frozen=True)
 class PackOperandsPass(ModulePass):
-    """Packs every operand that a contraction's schedule calls `direct`."""
+    """Packs every operand that a contraction's schedule calls `direct` or wants in panels."""
 
     name = "pack-operands"
 
@@ -69,7 +68,7 @@ class PackOperandsPass(ModulePass):
             if not isinstance(schedule, ContractionAttr):
                 continue
             paths = (schedule.a, schedule.b)
-            if not any(isinstance(path, DirectAttr) for path in paths):
+            if not any(map(packs, paths)):
                 continue
             assert isinstance(root, LinalgStructuredOperation)
             try:
@@ -78,7 +77,7 @@ class PackOperandsPass(ModulePass):
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
             for number, path in enumerate(paths):
-                if isinstance(path, DirectAttr):
+                if packs(path):
                     self._pack(contraction, schedule, number, packed)
 
     def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:
@@ -124,7 +123,7 @@ class PackOperandsPass(ModulePass):
         if not isinstance(dispatch, DispatchOp):
             refuse(self.name, root, "it is in no schedule.dispatch: run form-dispatches first")
         if not isinstance(value, BlockArgument):
-            refuse(self.name, root, "an operand that is read directly comes from outside")
+            refuse(self.name, root, "an operand that is packed comes from outside")
         source = _packed(dispatch, value, packing, packed, isinstance(root, AttentionOp))
         block = dispatch.body.block
         argument = block.insert_arg(source.type, len(block.args))

@@ -370,9 +370,9 @@ class AttentionCode:
                 value = b.add(arith.ExtFOp(value, f32))
             b.store(b.select(inside, value, self.number(-inf)), self.scratch.exchange, (place,))
 
-        self.scratch.barrier()
+        self.b.subgroup_barrier()
         self.scratch.each_element(element_at)
-        self.scratch.barrier()
+        self.b.subgroup_barrier()
         return self.scratch.spread()
 
     def _converted(self, fragment: Fragment, type: CooperativeMatrixType) -> Fragment:
@@ -400,7 +400,7 @@ class AttentionCode:
             return State.of(new(), self.strips)
         found = self.b.either(self._exceeds(greatest, state), new, state.flat())
         # What was read of the last tile's probabilities lies before what is written now.
-        self.scratch.barrier()
+        self.b.subgroup_barrier()
         return State.of(found, self.strips)
 
     def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
@@ -459,7 +459,7 @@ class AttentionCode:
                     self.plan.probability_row,
                     ROW_MAJOR,
                 )
-        self.scratch.barrier()
+        self.b.subgroup_barrier()
 
     def _exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
         b, unit = self.b, self.number(self.unit)
@@ -497,7 +497,7 @@ class AttentionCode:
 
         store = self._storer()
         for strip in range(self.strips):
-            scratch.barrier()
+            self.b.subgroup_barrier()
             scratch.reduced(strip, state.sums[strip], add, invert)
             factor = scratch.of_rows(scratch.factors, strip)
             for column, each in enumerate(state.results[strip]):
@@ -537,9 +537,9 @@ class AttentionCode:
 
         def by_elements(strip: int, column: int, value: Fragment) -> None:
             rows, _, _, width = plan.op.extents
-            self.scratch.barrier()
+            self.b.subgroup_barrier()
             self.scratch.collect(value)
-            self.scratch.barrier()
+            self.b.subgroup_barrier()
 
             def store(i: Index, j: Index, at: Index) -> None:
                 r = b.plus(b.plus(self.row, strip * self.m), i)

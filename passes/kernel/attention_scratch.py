@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import MemRefType, f16, f32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
     CooperativeMatrixStoreOp,
@@ -23,8 +22,6 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixLayout,
     MemoryAccess,
-    MemorySemantics,
-    Scope,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.attention_operands import COLUMN_MAJOR, ROW_MAJOR
@@ -33,13 +30,6 @@ from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 NON_PRIVATE = MemoryAccess.NonPrivatePointer
-
-SEMANTICS = (
-    MemorySemantics.AcquireRelease
-    | MemorySemantics.WorkgroupMemory
-    | MemorySemantics.MakeAvailable
-    | MemorySemantics.MakeVisible
-)
 
 
 class Scratch:
@@ -72,10 +62,6 @@ class Scratch:
         b = self.b
         made = b.allocate(MemRefType(element, shape, memory_space=WORKGROUP), name)
         return b.at_top(FlatViewOp(made, element), f"{name}_elements")
-
-    def barrier(self) -> None:
-        """The subgroup's invocations see what each of them has written."""
-        self.b.block.add_op(ControlBarrierOp(Scope.Subgroup, Scope.Subgroup, SEMANTICS))
 
     def store(
         self,
@@ -121,7 +107,7 @@ class Scratch:
         """
         b = self.b
         self.store(self.exchange, self.at_exchange, fragment, self.m, COLUMN_MAJOR)
-        self.barrier()
+        self.b.subgroup_barrier()
 
         def row(number: Index) -> None:
             at = b.plus(self.at_exchange, number)
@@ -131,7 +117,7 @@ class Scratch:
             then(total, b.plus(self.at_rows, b.plus(number, strip * self.m)))
 
         self.each_row(row)
-        self.barrier()
+        self.b.subgroup_barrier()
 
     def each_row(self, body: Callable[[Index], None]) -> None:
         """body(row) for each row of a fragment, by one invocation."""

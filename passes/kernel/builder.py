@@ -26,6 +26,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
 from xdsl_spirv.passes.graph.local_sizes import SizeCode
 from xdsl_spirv.passes.known_values import KnownValues
 from xdsl_spirv.passes.sizes import Size, is_dynamic
@@ -35,6 +37,13 @@ Condition: TypeAlias = SSAValue | None
 """None where it always holds."""
 
 INDEX = IndexType()
+
+OF_WORKGROUP_MEMORY = (
+    MemorySemantics.AcquireRelease
+    | MemorySemantics.WorkgroupMemory
+    | MemorySemantics.MakeAvailable
+    | MemorySemantics.MakeVisible
+)
 
 
 class KernelBuilder:
@@ -205,6 +214,10 @@ class KernelBuilder:
 
     def barrier(self) -> None:
         self.block.add_op(gpu.BarrierOp())
+
+    def subgroup_barrier(self) -> None:
+        """A subgroup's invocations see in Workgroup memory what each of them has written."""
+        self.block.add_op(ControlBarrierOp(Scope.Subgroup, Scope.Subgroup, OF_WORKGROUP_MEMORY))
 
     # Control flow
 

@@ -2,13 +2,16 @@
 The result's fragments between registers and global memory.
 
 A fragment goes directly where its whole tile lies inside the result and the device's alignment rule
-for cooperative stores holds. Otherwise it goes through Workgroup memory, one fragment of each
-subgroup at a time, and each invocation stores the elements that lie inside.
+for cooperative stores holds. In a tile that reaches beyond the result, fragments that lie inside it
+go directly still; the others go through Workgroup memory, one of each subgroup at a time, and each
+invocation stores the elements that lie inside. Barriers stand outside the branches, which differ
+from subgroup to subgroup.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType
@@ -50,8 +53,9 @@ class FragmentTile(ResultTile):
 
     @property
     def direct(self) -> bool:
-        """Whether every fragment of every workgroup may be moved directly."""
-        return self.plan.result_aligned and self.plan.whole_tiles
+        """Whether every fragment that is not outside the result may be moved directly."""
+        plan = self.plan
+        return plan.result_aligned and (plan.whole_tiles or plan.whole_fragments)
 
     def flat(self, memory: SSAValue) -> SSAValue:
         """The result's buffer, or the initial value's, as one row of elements."""
@@ -85,15 +89,14 @@ class FragmentTile(ResultTile):
         return [value] * (self.fragments_m * self.fragments_n)
 
     def load(self, source: SSAValue) -> list[SSAValue]:
-        """Accumulators from the initial value; elements outside it are 0."""
+        """Accumulators from the initial value; elements outside it are anything."""
         b = self.builder
         if self.direct:
             stride = b.i32(self._stride())
+            pointers = [self._pointer(source, self._redirected(at)) for at in self._corners()]
             return [
-                b.add(
-                    CooperativeMatrixLoadOp(self._pointer(source, at), stride, ROW_MAJOR, self.type)
-                )
-                for at in self._corners()
+                b.add(CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, self.type))
+                for pointer in pointers
             ]
         return [self._load_through_scratch(source, at) for at in self._corners()]
 
@@ -113,46 +116,77 @@ class FragmentTile(ResultTile):
                 inside = b.both(inside, b.below(index, size // tile))
         b.when(
             inside,
-            lambda: self._store_direct(values),
+            lambda: self._store_direct(values, self._corners()),
             lambda: self._store_guarded(values),
         )
 
-    def _store_direct(self, values: Sequence[SSAValue]) -> None:
+    def _store_direct(
+        self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]
+    ) -> None:
+        """Fragments to where they begin in the result, inside which they lie."""
         b = self.builder
         if not self.plan.contraction.epilogue.is_empty:
             code = MatrixCode(b, self, self.code)
-            for at, value in zip(self._corners(), values, strict=True):
+            for at, value in zip(corners, values, strict=True):
                 code.store(*at, value)
             return
         target = self.code.results[0].memory
         stride = b.i32(self._stride())
-        for at, value in zip(self._corners(), values, strict=True):
+        for at, value in zip(corners, values, strict=True):
             pointer = self._pointer(target, at)
             b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
     def _store_guarded(self, values: Sequence[SSAValue]) -> None:
-        b, scratch = self.builder, self._scratch()
-
-        def copy(row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
-            b.when(
-                self.inside(row, column),
-                lambda: self.code.store(row, column, b.load(scratch, scratch_at)),
-            )
-
+        b, plan = self.builder, self.plan
+        pieces = plan.stored_directly and plan.contraction.epilogue.is_empty
         for number, (at, value) in enumerate(zip(self._corners(), values, strict=True)):
+            inside = self._fragment_inside(at) if pieces else None
+            if plan.whole_fragments:
+                b.when(inside, partial(self._store_direct, [value], [at]))
+                continue
             if number:
-                b.barrier()
-            b.block.add_op(
-                CooperativeMatrixStoreOp(
-                    b.pointer(scratch, (self._scratch_row, 0)),
-                    value,
-                    b.i32(self.n),
-                    ROW_MAJOR,
-                    MemoryAccess.NonPrivatePointer,
-                )
-            )
-            b.barrier()
-            self._for_each_element(at, copy)
+                b.subgroup_barrier()
+            to_scratch = partial(self._store_in_scratch, value)
+            if inside is None:
+                to_scratch()
+            else:
+                b.when(inside, lambda: None, to_scratch)
+            b.subgroup_barrier()
+            copy = partial(self._for_each_element, at, self._copy)
+            if inside is None:
+                copy()
+            else:
+                b.when(inside, partial(self._store_direct, [value], [at]), copy)
+
+    def _fragment_inside(self, at: tuple[Index, Index]) -> Condition:
+        """Whether a fragment lies inside the result, where its workgroup's tile may not."""
+        b, contraction = self.builder, self.plan.contraction
+        tile_m, tile_n, _ = self.plan.schedule.tile
+        row, column = b.plus(at[0], self.m - 1), b.plus(at[1], self.n - 1)
+        inside = b.below(row, contraction.m) if contraction.m % tile_m else None
+        return b.both(inside, b.below(column, contraction.n)) if contraction.n % tile_n else inside
+
+    def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
+        """Where a fragment begins, or the result's first one where it lies outside."""
+        inside = self._fragment_inside(at)
+        if inside is None:
+            return at
+        row, column = (self.builder.select(inside, place, 0) for place in at)
+        return row, column
+
+    def _store_in_scratch(self, value: SSAValue) -> None:
+        b = self.builder
+        pointer = b.pointer(self._scratch(), (self._scratch_row, 0))
+        stride, access = b.i32(self.n), MemoryAccess.NonPrivatePointer
+        b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR, access))
+
+    def _copy(self, row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
+        """An element from Workgroup memory into the results, if it lies inside."""
+        b, scratch = self.builder, self._scratch()
+        b.when(
+            self.inside(row, column),
+            lambda: self.code.store(row, column, b.load(scratch, scratch_at)),
+        )
 
     def _load_through_scratch(self, source: SSAValue, at: tuple[Index, Index]) -> SSAValue:
         b, scratch = self.builder, self._scratch()
@@ -167,7 +201,7 @@ class FragmentTile(ResultTile):
             b.store(value, scratch, scratch_at)
 
         self._for_each_element(at, copy)
-        b.barrier()
+        b.subgroup_barrier()
         fragment = b.add(
             CooperativeMatrixLoadOp(
                 b.pointer(scratch, (self._scratch_row, 0)),
@@ -177,7 +211,7 @@ class FragmentTile(ResultTile):
                 MemoryAccess.NonPrivatePointer,
             )
         )
-        b.barrier()
+        b.subgroup_barrier()
         return fragment
 
     def _scratch(self) -> SSAValue:

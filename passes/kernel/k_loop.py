@@ -8,7 +8,8 @@ The loop along K: each tile staged, then multiplied.
 
 What waits for the next tile in registers, of an operand that is staged or read directly, is carried
 by the loop. With two buffers its body is two tiles long, so that each names its buffer. After the
-last tile the first one is read again, for nothing.
+last tile the first one is read again, for nothing. Where nothing is read ahead, a last tile that
+reaches beyond K is multiplied behind the loop, whose tiles then need no look at where K ends.
 """
 
 from __future__ import annotations
@@ -64,8 +65,19 @@ class _KLoop:
         waiting = self._first()
         staged = self._load(0) if self.made.prefetches else []
         carried = [*accumulators, *waiting, *staged]
-        results = self.builder.loop(self.size, self.tile, carried, self._trip, "k")
-        return results[: len(accumulators)]
+        if not self.made.ends_apart:
+            results = self.builder.loop(self.size, self.tile, carried, self._trip, "k")
+            return results[: len(accumulators)]
+        whole = self.size // self.tile * self.tile
+        self._within(True)
+        results = self.builder.loop(whole, self.tile, carried, self._trip, "k")
+        self._within(False)
+        return self._trip(whole, results)[: len(accumulators)]
+
+    def _within(self, within: bool) -> None:
+        """Whether the tiles that are loaded from now on lie inside K."""
+        for each in self.staged:
+            each.within_k = within
 
     def _trip(self, k: Index, carried: Values) -> Values:
         b, made = self.builder, self.made

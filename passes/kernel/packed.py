@@ -1,12 +1,15 @@
 """
-Operands in fragments: how they are packed, and how they are read.
+Operands in fragments or panels: how they are packed, and how fragments are read.
 
 Packing loads each fragment cooperatively and stores what an invocation holds of it, component by
 component, side by side; reading is the reverse, one wide load for each invocation. Which elements
 those are is the device's own affair: it does the same for both, as both name the same type.
+Panels are read as rows are (see `staging`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import (
@@ -19,7 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.spirv.composite import (
     CompositeConstructOp,
     CompositeExtractOp,
@@ -31,8 +34,10 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.schedule.packing import PackPlan
+from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
 from xdsl_spirv.passes.schedule.plan import PackedTile, vector_type
+
+WORD_BITS = 32
 
 
 class Share:
@@ -183,9 +188,76 @@ class PackedOperand:
 
 
 def lower_pack(
+    builder: KernelBuilder, source: SSAValue, destination: SSAValue, made: PackPlan | PanelPlan
+) -> None:
+    """A kernel's whole body."""
+    if isinstance(made, PanelPlan):
+        _pack_panels(builder, source, destination, made)
+    else:
+        _pack_fragments(builder, source, destination, made)
+
+
+def _pack_panels(
+    b: KernelBuilder, source: SSAValue, destination: SSAValue, made: PanelPlan
+) -> None:
+    """Rows of one panel go through Workgroup memory, where they are turned if they lie across K."""
+    packing, vector = made.packing, made.vector
+    outer = b.block_id(gpu.DimensionEnum.X, "outer")
+    panel = b.block_id(gpu.DimensionEnum.Y, "panel")
+    batches, panels, rows, depth = packing.shape
+    batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batches > 1 else 0
+    invocation, invocations = b.thread_id(), made.invocations
+    staged = StagedOperand(
+        b, source, made.staged, batch, outer, invocation, invocations, zeros_outside=True
+    )
+    start = b.times(panel, depth)
+    staged.store_all(staged.load_all(start), start)
+    b.barrier()
+    moved = vector_type(made.staged.element_type, vector)
+    view = b.at_top(FlatViewOp(destination, moved), "panels")
+    row = b.plus(b.times(b.plus(b.times(batch, panels), panel), rows), b.times(outer, made.rows))
+    width = depth // vector
+    begin, count = b.times(row, width), made.rows * width
+    for number in range(0, count, invocations):
+        place = b.plus(invocation, number)
+
+        def move(place: Index = place) -> None:
+            row, column = b.divided(place, width), b.times(b.remainder(place, width), vector)
+            value = as_one(b, staged.along_k(row, column, vector), moved)
+            b.store(value, view, (b.plus(begin, place),))
+
+        b.when(b.below(place, count) if number + invocations > count else None, move)
+
+
+def as_one(b: KernelBuilder, pieces: Sequence[SSAValue], type: Attribute) -> SSAValue:
+    """Elements or vectors that follow each other, as one vector of them or of 32-bit words."""
+    if len(pieces) == 1 and pieces[0].type == type:
+        return pieces[0]
+    if isinstance(type, VectorType) and type.element_type == _element(pieces[0]):
+        return b.add(CompositeConstructOp(pieces, type))
+    words: list[SSAValue] = []
+    bits = bit_width(pieces[0].type)
+    per_word = max(1, WORD_BITS // bits)
+    for number in range(0, len(pieces), per_word):
+        word = pieces[number]
+        if per_word > 1:
+            count = WORD_BITS // bit_width(_element(word))
+            parts = pieces[number : number + per_word]
+            word = b.add(CompositeConstructOp(parts, VectorType(_element(word), [count])))
+        count = max(1, bits // WORD_BITS)
+        of_words = i32 if count == 1 else VectorType(i32, [count])
+        words.append(word if word.type == of_words else b.add(BitcastOp(word, of_words)))
+    return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, type))
+
+
+def _element(value: SSAValue) -> Attribute:
+    return value.type.element_type if isinstance(value.type, VectorType) else value.type
+
+
+def _pack_fragments(
     builder: KernelBuilder, source: SSAValue, destination: SSAValue, made: PackPlan
 ) -> None:
-    """A kernel's whole body: each subgroup packs fragments that lie along K."""
+    """Each subgroup packs fragments that lie along K."""
     b, packing = builder, made.packing
     lane = b.at_top(gpu.LaneIdOp(), "lane")
     subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if made.subgroups > 1 else 0
@@ -195,7 +267,9 @@ def lower_pack(
     batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
     tile = made.tile
     invocation, invocations = b.thread_id(), made.invocations
-    staged = StagedOperand(b, source, made.staged, batch, outer, invocation, invocations, subgroup)
+    staged = StagedOperand(
+        b, source, made.staged, batch, outer, invocation, invocations, subgroup, zeros_outside=True
+    )
     start = b.times(inner, made.depth)
     staged.store_all(staged.load_all(start), start)
     b.barrier()

@@ -2,9 +2,10 @@
 An operand's tile on its way from global memory through Workgroup memory into fragments.
 
 The tile lies in Workgroup memory as it lies in global memory, rows padded: a transposed operand is
-read by column-major cooperative loads, not transposed on the way. Elements outside the operand are
-zeros in Workgroup memory; the load that stands for one is redirected to the operand's first
-element, so that nothing outside is ever read.
+read by column-major cooperative loads, not transposed on the way. The load that stands for an
+element outside the operand is redirected to the operand's first element, so that nothing outside is
+ever read. Beyond the end of K zeros take its place in Workgroup memory; beyond M or N anything may,
+as it contributes only to results that nobody stores, unless the tile itself is what is wanted.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Move:
 
     `row` + `step` and `column` are its place in the tile, columns in vectors; moves of an
     invocation that differ in `step` only share everything else. `spot` is where the operand's
-    element lies as far as batch and M or N say, redirected to the first where `outer_inside` does
-    not hold.
+    element lies as far as batch and M or N say, redirected to the first where it lies outside;
+    where `outer_inside` does not hold, zeros take its place.
     """
 
     row: Index
@@ -87,11 +88,16 @@ class StagedOperand:
         invocations: int,
         subgroup: Index = 0,
         buffers: int = 1,
+        zeros_outside: bool = False,
     ):
         """
         `subgroup` is the subgroup's row (for A) or column (for B) in the workgroup, `buffers` how
         many tiles there is room for; `use` says which of them is meant from then on.
+        `zeros_outside` puts zeros beyond M or N, too.
         """
+        self.zeros_outside = zeros_outside
+        self.within_k = False
+        """Whether the tiles that are loaded lie inside K, which is then not looked at."""
         self.builder = builder
         self.tile = tile
         self.subgroup = subgroup
@@ -149,7 +155,7 @@ class StagedOperand:
             inside = b.below(outer, limit)
             outer = b.select(inside, outer, 0)
         place = self.start.plus(b, self._spot(OUTER, outer, constant=ahead))
-        return Move(row, step, column, exists, place, inside, row_guarded)
+        return Move(row, step, column, exists, place, self._zeroed(inside), row_guarded)
 
     def _gathering_move(self, number: Index) -> Move:
         """
@@ -169,7 +175,11 @@ class StagedOperand:
             inside = b.below(outer, tile.extent[0])
             outer = b.select(inside, outer, 0)
         place = self.start.plus(b, self._spot(OUTER, outer))
-        return Move(row, 0, column, exists, place, inside, exists is not None)
+        return Move(row, 0, column, exists, place, self._zeroed(inside), exists is not None)
+
+    def _zeroed(self, inside: Condition) -> Condition:
+        """Outside of what zeros take the place of a move's elements, as far as M or N say."""
+        return inside if self.zeros_outside else None
 
     def load_all(self, k: Index) -> list[SSAValue]:
         """The invocation's vectors of the tile at depth k, in registers; none if it uses a loop."""
@@ -205,17 +215,17 @@ class StagedOperand:
         if tile.gathered:
             return self._gather(move, begin)
         if tile.k_axis == 0:
-            return self._read(
-                move, begin, (move.row, move.step), tile.extent[0], move.row_guarded, tile.shape[0]
-            )
-        limit = tile.extent[1] // tile.vector
-        return self._read(move, begin, (move.column, 0), limit, tile.guarded[1], tile.row_vectors)
+            guarded = move.exists is not None if self.within_k else move.row_guarded
+            place = move.row, move.step
+            return self._read(move, begin, place, tile.extent[0], guarded, tile.shape[0])
+        limit, guarded = tile.extent[1] // tile.vector, tile.guarded[1] and not self.within_k
+        return self._read(move, begin, (move.column, 0), limit, guarded, tile.row_vectors)
 
     def _gather(self, move: Move, begin: Index) -> SSAValue:
         """Elements along K as the bytes of words, the first one lowest."""
         b, tile = self.builder, self.tile
         first = b.times(move.column, tile.vector)
-        guarded = tile.guarded[1] or move.row_guarded
+        guarded = (tile.guarded[1] and not self.within_k) or move.row_guarded
         elements = [
             self._read(move, begin, (first, n), tile.extent[1], guarded, tile.shape[1])
             for n in range(tile.vector)
@@ -320,6 +330,17 @@ class StagedOperand:
         return [
             [b.load(self.memory, (self._in_tile(row, column, i, j),)) for i, j in each]
             for each in at
+        ]
+
+    def along_k(self, row: Index, column: Index, count: int) -> list[SSAValue]:
+        """What the tile holds of one place along M or N, `count` elements along K from `column`."""
+        b, tile = self.builder, self.tile
+        if tile.k_axis == 0:
+            return [b.load(self.memory, (self._in_tile(column, row, i, 0),)) for i in range(count)]
+        first = b.divided(column, tile.vector)
+        return [
+            b.load(self.memory, (self._in_tile(row, first, 0, i),))
+            for i in range(count // tile.vector)
         ]
 
     def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:

@@ -231,7 +231,7 @@ def cheapest(contraction: Contraction, target: Target) -> tuple[float, Contracti
         fitting = 0
         for candidate in candidates:
             made = plan(contraction, candidate.schedule, target)
-            seconds = cost(made, candidate.rate)
+            seconds = cost(made, candidate.rate, candidate.alone)
             if best is not None and seconds >= best[0]:
                 fitting += 1
                 continue
@@ -282,9 +282,15 @@ def _candidates(
     instruction = InstructionAttr("coopmat", shape)
     element_bytes = bit_width(contraction.element_types[0]) // 8
     packed = set(packable(contraction))
+    staged: dict[str, list[StagedAttr]] = {"a": [a], "b": [b]}
+    for operand, (name, ways) in enumerate(staged.items()):
+        panels = in_panels(contraction, operand, k) if name in packed else None
+        if panels is not None:
+            ways.append(panels)
     for candidate in target.schedules:
         (tile_m, tile_n), (rows, columns) = candidate.tile, candidate.subgroups
-        rate = candidate.rates.get(f"{a_type} -> {result}")
+        types = f"{a_type} -> {result}"
+        rate = candidate.rates.get(types)
         if candidate.accumulator_bits not in (None, bits) or (candidate.rates and not rate):
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
@@ -293,28 +299,39 @@ def _candidates(
             continue
         deep = max(k, candidate.k_bytes // element_bytes // k * k)
         tile = tile_m, tile_n, min(deep, ceil_div(int(contraction.k), k) * k)
-        direct = DirectAttr(candidate.ahead)
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
             buffers = candidate.buffers if stages > 1 else 1
-            path_a, path_b = (
-                direct if name in candidate.direct else _buffered(path, buffers)
-                for name, path in (("a", a), ("b", b))
-            )
-            schedule = ContractionAttr(
-                tile,
-                (rows, columns),
-                instruction,
-                path_a,
-                path_b,
-                stages,
-                group=candidate.group,
-            )
-            yield Candidate(schedule, rate)
+            direct: list[StagedAttr | DirectAttr] = [DirectAttr(candidate.ahead)]
+            choices = [
+                direct if name in candidate.direct else [_buffered(each, buffers) for each in ways]
+                for name, ways in staged.items()
+            ]
+            for path_a, path_b in product(*choices):
+                grid, group = (rows, columns), candidate.group
+                schedule = ContractionAttr(
+                    tile, grid, instruction, path_a, path_b, stages, group=group
+                )
+                yield Candidate(schedule, rate, candidate.alone.get(types))
 
 
 def _buffered(path: StagedAttr, buffers: int) -> StagedAttr:
-    return StagedAttr(path.padding.data, path.vector.data, buffers)
+    return StagedAttr(path.padding.data, path.vector.data, buffers, path.layout.data)
+
+
+def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | None:
+    """
+    A (0) or B (1) packed into panels, where that moves more at a time than the operand's own rows.
+
+    `k` is how many elements along K a fragment has. 8-bit operands also gain where they lie across
+    K, as no instruction turns single bytes.
+    """
+    layout, element = contraction.layouts[operand], contraction.element_types[operand]
+    size, axis = bit_width(element) // 8, k_axis_of(layout)
+    vector = min(STAGED_ROW_PADDING // size, k)
+    if layout.run(column_walk(axis)) % vector == 0 and (axis == 1 or size > 1):
+        return None
+    return StagedAttr(STAGED_ROW_PADDING // size, vector, layout="panels")
 
 
 def packable(contraction: Contraction) -> Iterator[str]:

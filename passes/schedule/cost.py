@@ -2,7 +2,8 @@
 What a schedule is likely to cost, to choose among those that fit.
 
 Workgroups go round the compute units in rounds; a round takes as long as a tile's multiplications
-at the rate that the target's file gives for the candidate. Where it gives none, a rate is made up
+at the rate that the target's file gives for the candidate, and all of them at least as long as one
+takes that has a unit for itself. Where the file gives no rate, one is made up
 from how much of a tile must be fetched for how many multiplications. Packing an operand costs the
 traffic of a copy, unless the operand is a weight: it is then packed once.
 """
@@ -10,6 +11,7 @@ traffic of a copy, unless the operand is a weight: it is then packed once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseArrayBase
@@ -19,7 +21,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 
 from xdsl_spirv.dialects.schedule import ContractionAttr, DispatchOp
 from xdsl_spirv.passes.schedule.contraction import packing_of, shape_of
-from xdsl_spirv.passes.schedule.plan import PackedTile, Plan, StagedTile, ceil_div
+from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, ceil_div
 
 LOAD_WEIGHT = 64
 """What fetching a row or column of a tile costs, in multiplications, where no rate is known."""
@@ -42,10 +44,15 @@ WEIGHTS = "schedule.weights"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule, and the TFLOPS that large contractions reach with it; None if nobody knows."""
+    """
+    A schedule, and the TFLOPS that large contractions reach with it; None if nobody knows.
+
+    `alone` is the same of contractions with one workgroup for each compute unit.
+    """
 
     schedule: ContractionAttr
     rate: float | None = None
+    alone: float | None = None
 
 
 def is_weight(value: SSAValue) -> bool:
@@ -66,18 +73,18 @@ def is_weight(value: SSAValue) -> bool:
         return isinstance(weights, DenseArrayBase) and value.index in weights.get_values()
 
 
-def cost(made: Plan, rate: float | None) -> float:
-    """Seconds that the contraction is likely to take."""
+def cost(made: Plan, rate: float | None, alone: float | None = None) -> float:
+    """Seconds that the contraction is likely to take; rates as a `Candidate` has them."""
     tile_m, tile_n, tile_k = made.schedule.tile
     rows, columns = made.tiles
     units = made.target.compute_units
     rounds = ceil_div(int(rows * columns * made.contraction.batch), units)
     depth = ceil_div(int(made.contraction.k), tile_k) * tile_k
     tile = 2.0 * tile_m * tile_n * depth
-    speed = rate or _guess(made)
-    for each in made.staged:
-        speed *= _share(each)
-    return rounds * units * tile / (speed * 1e12) + _packing(made)
+    share = prod(map(_share, made.staged))
+    rate = rate or _guess(made)
+    work = units * tile / (share * 1e12)
+    return max(rounds * work / rate, work / (alone or rate)) + _packing(made)
 
 
 def _guess(made: Plan) -> float:
@@ -97,7 +104,7 @@ def _share(tile: StagedTile) -> float:
 def _packing(made: Plan) -> float:
     seconds = 0.0
     for value, tile in ((made.contraction.a, made.a), (made.contraction.b, made.b)):
-        if not isinstance(tile, PackedTile) or packing_of(value) or is_weight(value):
+        if tile.packing is None or packing_of(value) or is_weight(value):
             continue
         elements = 1
         for size in shape_of(value):

@@ -180,8 +180,10 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
             f"{name}: rows of {row} bytes in Workgroup memory are not a multiple of {needed}, as "
             f"cooperative loads need: padding = {padding} makes them so"
         )
-    if packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
-        yield f"{name}: staged, but the operand is packed into fragments: direct reads it"
+    if tile.packing is not None:
+        yield from _packing(name, tile.packing, plan)
+    elif packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
+        yield f"{name}: staged row by row, but the operand is packed"
 
 
 def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
@@ -191,13 +193,24 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
         return
     if not plan.target.even_fragments:
         yield f"{name}: {plan.target.name} does not list how it distributes fragments: use staged"
+    yield from _packing(name, tile.packing, plan)
+    if tile.words not in (1, 2, 4):
+        yield (
+            f"{name}: an invocation's share of a fragment has {tile.components} elements, "
+            "not 1, 2 or 4 words"
+        )
+
+
+def _packing(name: str, found: PackingAttr, plan: Plan) -> Iterator[str]:
+    """Why an operand cannot be packed as the schedule needs it, or is packed in another way."""
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
-    found, needed = tile.packing, packing_for(plan.contraction, plan.schedule, operand)
+    needed = packing_for(plan.contraction, plan.schedule, operand)
+    kind = "panels" if needed.is_panels else "direct"
     if packing_of(value) is None and storage(value)[0] is not value:
-        yield f"{name}: direct, but the operand is computed or padded in the kernel: use staged"
+        yield f"{name}: {kind}, but the operand is computed or padded in the kernel: use staged"
     if any(not isinstance(e, AffineDimExpr) for e in found.map.data.results):
-        yield f"{name}: direct, but the operand is read through windows: use staged"
+        yield f"{name}: {kind}, but the operand is read through windows: use staged"
     _, inner_count, outer_count, _ = found.shape
     _, inner_needed, outer_needed, _ = needed.shape
     if (
@@ -206,11 +219,6 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
         or outer_count < outer_needed
     ):
         yield f"{name}: the operand is packed as {found}, the schedule needs {needed}"
-    if tile.words not in (1, 2, 4):
-        yield (
-            f"{name}: an invocation's share of a fragment has {tile.components} elements, "
-            "not 1, 2 or 4 words"
-        )
 
 
 def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:

@@ -1,5 +1,5 @@
 """
-What packing an operand into fragments means in counts, for one operand on one target.
+What packing an operand into fragments or panels means in counts, for one operand on one target.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
 from xdsl_spirv.passes.schedule.layout import layout_of
 from xdsl_spirv.passes.schedule.plan import (
+    INNER,
+    UNROLLED,
     PackedTile,
     StagedTile,
     column_walk,
@@ -25,6 +27,9 @@ MOST_SUBGROUPS = 4
 
 DEPTH = 4
 """Fragments along K that a subgroup packs, where there are as many."""
+
+TILE_BYTES = 16384
+"""Of a panel that a workgroup turns at a time."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,36 @@ class PackPlan:
         return outer // self.subgroups, inner * size // self.depth, batch
 
 
-def plan_packing(source: SSAValue, packing: PackingAttr, target: Target) -> PackPlan:
+@dataclass(frozen=True)
+class PanelPlan:
+    """
+    A kernel that packs into panels: a workgroup turns `rows` rows of one panel, all of its K tile.
+
+    An invocation moves `vector` elements at a time into the panel.
+    """
+
+    packing: PackingAttr
+    target: Target
+    subgroups: int
+    rows: int
+    vector: int
+    staged: StagedTile
+
+    @property
+    def invocations(self) -> int:
+        return self.subgroups * self.target.subgroup_size
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Workgroups along M or N, along K, and of the batch."""
+        batch, panels, rows, _ = self.packing.shape
+        return rows // self.rows, panels, batch
+
+
+def plan_packing(source: SSAValue, packing: PackingAttr, target: Target) -> PackPlan | PanelPlan:
     """The kernel that packs `source`, a tensor or memref."""
+    if packing.is_panels:
+        return _plan_panels(source, packing, target)
     type = source.type
     assert isinstance(type, TensorType | MemRefType)
     element = type.element_type
@@ -66,11 +99,37 @@ def plan_packing(source: SSAValue, packing: PackingAttr, target: Target) -> Pack
     axis = k_axis_of(layout)
     run, row = layout.run(column_walk(axis)), inner_size if axis == 1 else outer_size
     bytes = bit_width(element) // 8
-    widths = [v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16)]
-    vector = next((v for v in widths if run % v == 0 and row % v == 0), 1)
+    vector = next((v for v in _widths(bytes) if run % v == 0 and row % v == 0), 1)
     path = StagedAttr(padding=16 // bytes, vector=vector)
     _, outer, inner = packing.extents
     depth = steps * inner_size
     staged = staged_tile(path, element, (subgroups * outer_size, outer), (depth, inner), layout)
     tile = PackedTile(packing, element, target.subgroup_size)
     return PackPlan(packing, target, subgroups, depth, staged, tile)
+
+
+def _plan_panels(source: SSAValue, packing: PackingAttr, target: Target) -> PanelPlan:
+    type = source.type
+    assert isinstance(type, TensorType | MemRefType)
+    element = type.element_type
+    bytes = bit_width(element) // 8
+    _, _, count, depth = packing.shape
+    vector = next((v for v in _widths(bytes) if depth % v == 0), 1)
+    invocations = MOST_SUBGROUPS * target.subgroup_size
+    most = min(UNROLLED * vector * invocations, TILE_BYTES // bytes) // depth
+    rows = next(r for r in (64, 32, 16, 8, 4, 2, 1) if count % r == 0 and (r <= most or r == 1))
+    sizes = [size.data for size in packing.sizes]
+    layout = layout_of(packing.map.data, type.get_shape(), None, sizes, packing.loops)
+    axis = k_axis_of(layout)
+    run = layout.run(INNER)
+    # Across K single elements are turned: no wider piece of memory is a piece of a panel's row.
+    read = next((v for v in _widths(bytes) if vector % v == 0 and run % v == 0), 1)
+    path = StagedAttr(padding=16 // bytes, vector=read if axis == 1 else 1)
+    _, outer, inner = packing.extents
+    staged = staged_tile(path, element, (rows, outer), (depth, inner), layout)
+    return PanelPlan(packing, target, MOST_SUBGROUPS, rows, vector, staged)
+
+
+def _widths(bytes: int) -> list[int]:
+    """How many elements of so many bytes may be moved as one, most first."""
+    return [v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16)]

@@ -29,7 +29,7 @@ from xdsl_spirv.passes.schedule.contraction import (
     fill_of,
     packing_of,
 )
-from xdsl_spirv.passes.schedule.layout import Layout
+from xdsl_spirv.passes.schedule.layout import Axis, Layout, walk_size
 from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
@@ -51,6 +51,9 @@ def vector_type(element_type: Attribute, count: int) -> Attribute:
 
 
 WORD_BYTES = 4
+
+LONG_LOOP = 4
+"""K tiles in a loop that is long enough to be worth code of its own."""
 
 UNROLLED = 16
 """Moves an invocation makes for one tile without a loop."""
@@ -113,6 +116,8 @@ class StagedTile:
     """What is around the operand in memory where it is padded."""
     buffers: int = 1
     """Copies of the tile in Workgroup memory, which take turns."""
+    packing: PackingAttr | None = None
+    """The panels that the operand lies in, if it does not lie in its own rows."""
 
     @property
     def element_bytes(self) -> int:
@@ -253,6 +258,20 @@ class Plan:
         return self.is_looped and self.schedule.stages.data > 1 and bool(self.staged)
 
     @property
+    def ends_apart(self) -> bool:
+        """
+        Whether the last K tile, which is not whole, is multiplied behind a loop of many.
+
+        That is more code, which pays where a subgroup waits for every tile.
+        """
+        k, (_, _, tile_k) = self.contraction.k, self.schedule.tile
+        if is_dynamic(k) or k % tile_k == 0 or k < LONG_LOOP * tile_k:
+            return False
+        ahead = any(isinstance(each, PackedTile) and each.reads_ahead for each in (self.a, self.b))
+        guarded = any(each.guarded[1 - each.k_axis] for each in self.staged)
+        return self.is_cooperative and guarded and not (self.prefetches or ahead)
+
+    @property
     def alternates(self) -> bool:
         """Whether a tile is multiplied in one buffer while the next is put into the other."""
         known = not is_dynamic(self.contraction.k)
@@ -381,13 +400,21 @@ class Plan:
         return self.contraction.m % tile_m == 0 and self.contraction.n % tile_n == 0
 
     @property
+    def whole_fragments(self) -> bool:
+        """Whether every fragment lies inside the result or outside it, and is stored directly."""
+        m, n, _ = self.schedule.instruction.sizes
+        whole = self.contraction.m % m == 0 and self.contraction.n % n == 0
+        return whole and self.stored_directly and self.contraction.epilogue.is_empty
+
+    @property
     def scratch_shape(self) -> tuple[int, int] | None:
         """
         Rows and columns of Workgroup memory through which result fragments pass, if they must.
 
         Each subgroup has room for one fragment.
         """
-        if not self.is_cooperative or (self.stored_directly and self.whole_tiles):
+        inside = (self.stored_directly and self.whole_tiles) or self.whole_fragments
+        if not self.is_cooperative or inside:
             return None
         m, n, _ = self.schedule.instruction.sizes
         return m * self.schedule.subgroup_count, n
@@ -409,6 +436,7 @@ def staged_tile(
     packed: bool = False,
     prologue: Prologue = (),
     fill: int = 0,
+    packing: PackingAttr | None = None,
 ) -> StagedTile:
     """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
     k_axis = 1 if packed else k_axis_of(layout)
@@ -426,6 +454,7 @@ def staged_tile(
         prologue,
         fill,
         path.buffers.data,
+        packing,
     )
 
 
@@ -445,14 +474,43 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
             prologue = contraction.prologues[operand]
             packed = kind == "dot"
             fill = fill_of(value)
-            return staged_tile(path, element, outer, inner, layout, as_bits, packed, prologue, fill)
+            panels = None
+            if path.in_panels:
+                panels = packing_of(value) or packing_for(contraction, schedule, operand)
+                layout = panel_layout(panels)
+                outer, inner = (
+                    (tile, walk_size(layout.walks[walk]))
+                    for (tile, _), walk in ((outer, OUTER), (inner, INNER))
+                )
+            return staged_tile(
+                path, element, outer, inner, layout, as_bits, packed, prologue, fill, panels
+            )
         packing = packing_of(value) or packing_for(contraction, schedule, operand)
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data > 0)
 
     return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
 
 
+def packs(path: StagedAttr | DirectAttr) -> bool:
+    """Whether an operand with this path is packed before it is read."""
+    return isinstance(path, DirectAttr) or path.in_panels
+
+
 def packing_for(contraction: Contraction, schedule: ContractionAttr, operand: int) -> PackingAttr:
-    """How A (0) or B (1) is packed for a schedule that reads it directly."""
-    fragment, tile = schedule.instruction.sizes, schedule.tile
-    return contraction.packing(operand, (fragment[operand], fragment[2]), (tile[operand], tile[2]))
+    """How A (0) or B (1) is packed for a schedule that reads it directly, or in panels."""
+    sizes, tile = schedule.instruction.sizes, schedule.tile
+    path = (schedule.a, schedule.b)[operand]
+    fragment = (sizes[operand], sizes[2]) if isinstance(path, DirectAttr) else (1, tile[2])
+    return contraction.packing(operand, fragment, (tile[operand], tile[2]))
+
+
+def panel_layout(packing: PackingAttr) -> Layout:
+    """Where the elements of an operand in panels lie, zeros around it included."""
+    batch, panels, rows, depth = packing.shape
+    axes = (
+        (Axis(batch, panels * rows * depth),),
+        (Axis(rows, depth),),
+        (Axis(panels, rows * depth), Axis(depth, 1)),
+    )
+    walks = [tuple(axis for axis in walk if axis.size > 1) for walk in axes]
+    return Layout(0, tuple(walks))

@@ -23,7 +23,13 @@ from xdsl_spirv.dialects.schedule import (
     InstructionAttr,
     StagedAttr,
 )
-from xdsl_spirv.passes.schedule.assign_schedule import candidates_of, choose, packable, paths
+from xdsl_spirv.passes.schedule.assign_schedule import (
+    candidates_of,
+    choose,
+    in_panels,
+    packable,
+    paths,
+)
 from xdsl_spirv.passes.schedule.contraction import Contraction
 from xdsl_spirv.passes.schedule.cost import cost
 from xdsl_spirv.passes.schedule.fit import problems_of
@@ -173,8 +179,8 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
                 continue
             for depth in DEPTHS:
                 tile = (tile_m, tile_n, min(depth * k, ceil_div(contraction.k, k) * k))
-                for path_a in _variants(a, "a" in direct):
-                    for path_b in _variants(b, "b" in direct):
+                for path_a in _variants(contraction, 0, a, k, "a" in direct):
+                    for path_b in _variants(contraction, 1, b, k, "b" in direct):
                         for stages in STAGES:
                             yield ContractionAttr(tile, grid, instruction, path_a, path_b, stages)
 
@@ -203,8 +209,13 @@ def _is_sensible(
     return fragments <= MOST_ACCUMULATORS and (fragments > 1 or min(whole) <= 64)
 
 
-def _variants(path: StagedAttr, packable: bool) -> Iterator[StagedAttr | DirectAttr]:
-    """An operand's ways to the fragments: through Workgroup memory, or packed."""
+def _variants(
+    contraction: Contraction, operand: int, path: StagedAttr, k: int, packable: bool
+) -> Iterator[StagedAttr | DirectAttr]:
+    """A (0) or B (1) on its ways to the fragments: through Workgroup memory, or packed."""
     yield path
     if packable:
         yield DirectAttr()
+        panels = in_panels(contraction, operand, k)
+        if panels is not None:
+            yield panels

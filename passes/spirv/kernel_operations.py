@@ -46,7 +46,6 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import (
     BuiltIn,
     MemoryAccess,
-    MemorySemantics,
     Scope,
     StorageClass,
 )
@@ -58,19 +57,13 @@ from xdsl_spirv.dialects.spirv.memory import (
     pointer_type,
 )
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.passes.kernel.builder import OF_WORKGROUP_MEMORY
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv import kernel_math, kernel_scalars
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode, stored
 from xdsl_spirv.passes.spirv.kernel_values import Values, element_of
 
 OpT = TypeVar("OpT", bound=Operation)
-
-BARRIER = (
-    MemorySemantics.AcquireRelease
-    | MemorySemantics.WorkgroupMemory
-    | MemorySemantics.MakeAvailable
-    | MemorySemantics.MakeVisible
-)
 
 DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
@@ -147,7 +140,7 @@ def subgroup_size(code: KernelCode, op: Operation) -> None:
 
 
 def barrier(code: KernelCode, op: Operation) -> None:
-    code.block.add_op(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, BARRIER))
+    code.block.add_op(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, OF_WORKGROUP_MEMORY))
 
 
 def allocate(code: KernelCode, op: Operation) -> None:

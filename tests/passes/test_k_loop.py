@@ -13,6 +13,7 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import compile_module, run
 from xdsl_spirv.runtime.check import check
 from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.workloads import Workload
 
 TILE = "workgroup_tile = [16, 16, 16], subgroups = [2, 1], instruction = coopmat 8x8x8"
@@ -32,7 +33,7 @@ DEPTHS = {"one tile": 12, "two tiles": 32, "three tiles": 41}
 """Of K; a tile is 16 deep."""
 
 
-def _check(workload: Workload, schedule: str, target: str) -> None:
+def _compiled(workload: Workload, schedule: str, target: str) -> Program:
     before, _, after = workload.text().rpartition("{\n  ^bb0")
     attribute = f"#schedule.contraction<{TILE}, {schedule}>"
     ctx = context()
@@ -40,7 +41,11 @@ def _check(workload: Workload, schedule: str, target: str) -> None:
     module = parse_text(text, "workload", ctx)
     passes = Universe.get_multiverse().all_passes
     PassPipeline.parse_spec(passes, "linalg-to-contraction,form-dispatches").apply(ctx, module)
-    program = compile_module(module, target)
+    return compile_module(module, target)
+
+
+def _check(workload: Workload, schedule: str, target: str) -> None:
+    program = _compiled(workload, schedule, target)
     checks = Checks.all()
     inputs = workload.inputs(np.random.default_rng(3))
     results = run(program, inputs, checks=checks)
@@ -53,6 +58,27 @@ def _check(workload: Workload, schedule: str, target: str) -> None:
 def test_every_form_of_the_loop_computes_the_same(schedule: str, depth: int):
     sizes = {"m": 70, "n": 39, "k": depth}
     _check(Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n")), schedule, "lavapipe")
+
+
+@pytest.mark.parametrize("b", [ONE, "direct"], ids=["staged", "direct"])
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "turned"])
+def test_a_tile_beyond_k_is_multiplied_behind_a_long_loop(b: str, turned: bool):
+    operands = (("k", "m"), ("n", "k")) if turned else (("m", "k"), ("k", "n"))
+    workload = Workload("matmul", {"m": 35, "n": 24, "k": 70}, *operands, ("m", "n"))
+    _check(workload, f"a = {ONE}, b = {b}", "lavapipe")
+
+
+def test_what_is_read_in_place_of_an_element_outside_does_not_count():
+    workload = Workload(
+        "matmul", {"m": 19, "n": 21, "k": 70}, ("m", "k"), ("k", "n"), ("m", "n"), "f16 -> f32"
+    )
+    program = _compiled(workload, f"a = {ONE}, b = {ONE}", "lavapipe")
+    inputs = workload.inputs(np.random.default_rng(3))
+    inputs["A"][0, 0] = inputs["B"][0, 0] = np.inf
+    (result,) = run(program, inputs).values()
+    assert np.isfinite(result[1:, 1:]).all()
+    assert not np.isfinite(result[0]).any()
+    assert not np.isfinite(result[:, 0]).any()
 
 
 def test_groups_go_round_a_batch():

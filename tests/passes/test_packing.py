@@ -1,5 +1,5 @@
 """
-Operands packed into fragments: right results, whatever the device's mapping of components.
+Packed operands, in fragments or panels: right results, whatever the device's mapping of components.
 """
 
 from __future__ import annotations
@@ -69,6 +69,29 @@ def test_packed_operands_are_read_as_they_are(workload: Workload, direct: str):
     results = run(program, inputs, checks=checks)
     assert all(each.passed for each in check(program, inputs, results))
     assert not checks.report, str(checks.report)
+
+
+PANELS = "staged<padding = 8, vector = 8, layout = panels>"
+
+
+@pytest.mark.parametrize("workload", WORKLOADS[:3], ids=str)
+@pytest.mark.parametrize(
+    "paths", [(PANELS, PANELS), (PANELS, "direct"), ("staged<padding=8>", PANELS)]
+)
+def test_panels_hold_the_operand(workload: Workload, paths: tuple[str, str]):
+    program = _compiled(workload, *paths)
+    packed = sum(path == "direct" or "panels" in path for path in paths)
+    assert len(program.manifest.dispatches) == 1 + packed
+    inputs = workload.inputs(np.random.default_rng(3))
+    checks = Checks.all()
+    results = run(program, inputs, checks=checks)
+    assert all(each.passed for each in check(program, inputs, results))
+    assert not checks.report, str(checks.report)
+
+
+def test_windows_are_in_no_panels():
+    with pytest.raises(PassFailedException, match=r"a: panels, .* read through windows"):
+        _compiled(WORKLOADS[3], PANELS, "staged<padding = 8>")
 
 
 def test_a_weight_is_packed_once():

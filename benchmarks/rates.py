@@ -1,0 +1,114 @@
+"""
+What the schedules in a target's file reach with one workgroup on each compute unit.
+
+    python benchmarks/rates.py --target nvidia-h200 -o rates.json
+    python benchmarks/rates.py --target nvidia-h200 --write rates.json
+
+`rates` of a schedule are TFLOPS of large contractions, where units share their time among several
+workgroups; `alone` are those of a result that has just enough tiles for every unit to have one, as
+small results do. Both are for `assign-schedule` to choose by, and measured where the target's file
+has a 0 for them, or all with `--all`. Each schedule is compiled against a target file that lists
+nothing else, checked, and timed as in `contractions.py`. `--write` puts what was measured into the
+target's file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from contractions import CUDA, matmul, measure, torch
+from device_runs import Job, parser_of, run_jobs
+
+from xdsl_spirv.serialization.files import write_atomically
+
+DEPTH = 4096
+"""Of the contractions, along K; and M and N of large ones."""
+
+MEASURED = {"f16 -> f16": "f16", "f16 -> f32": "f16", "s8 -> s32": "s8"}
+"""Types whose rates are measured, and their operands'."""
+
+SAME = {"bf16 -> f32": "f16 -> f32", "u8 -> u32": "s8 -> s32"}
+"""Types that take the same instructions."""
+
+
+def target_file(name: str) -> Path:
+    """The file of a target that comes with the package, or a path."""
+    known = Path(str(files("xdsl_spirv.targets") / f"{name}.json"))
+    return known if known.exists() else Path(name)
+
+
+def grid_of(units: int) -> tuple[int, int]:
+    """Rows and columns of at most as many tiles as there are units, nearly a square."""
+    rows = max(range(1, int(units**0.5) + 1), key=lambda r: (units // r * r, r))
+    return rows, units // rows
+
+
+def jobs(data: dict[str, Any], folder: Path, everything: bool) -> Iterator[Job]:
+    """A job for each schedule, type and rate, with a target file of its own."""
+    for number, schedule in enumerate(data["schedules"]):
+        path = folder / f"{number}.json"
+        rates = dict.fromkeys(schedule.get("rates", {}), 1)
+        path.write_text(json.dumps({**data, "schedules": [{**schedule, "rates": rates}]}))
+        for types in (each for each in rates if each in MEASURED):
+            for rate in ("rates", "alone"):
+                if everything or not schedule.get(rate, {}).get(types):
+                    yield job(data["compute_units"], schedule["tile"], path, (number, types, rate))
+
+
+def job(units: int, tile: list[int], path: Path, key: tuple[int, str, str]) -> Job:
+    """A contraction of a target file's only schedule: a large one, or a tile for each unit."""
+    number, types, rate = key
+    element, result = MEASURED[types], types.partition(" -> ")[2]
+    rows, columns = (n * size for n, size in zip(grid_of(units), tile, strict=True))
+    sizes = (rows, columns, DEPTH) if rate == "alone" else (DEPTH, DEPTH, DEPTH)
+    case = matmul(sizes, (element, element, result), element == "s8")
+
+    def run(device: Any, _: Any) -> Any:
+        record = measure(device, case, str(path), None, case.inputs())
+        return {"schedule_number": number, "types": types, "rate": rate, **record}
+
+    return Job(run, lambda: None, case.flops, [None])
+
+
+def write(name: str, measured: Path) -> int:
+    """Put what was measured into the target's file."""
+    path = target_file(name)
+    text = path.read_text()
+    data = json.loads(text)
+    for record in json.loads(measured.read_text())["records"]:
+        if not record.get("ok"):
+            continue
+        schedule = data["schedules"][record["schedule_number"]]
+        rates = schedule.setdefault(record["rate"], {})
+        for types in schedule["rates"]:
+            if SAME.get(types, types) == record["types"]:
+                rates[types] = round(record["tflops"])
+    head, mark, _ = text.partition('"schedules": [\n')
+    lines = ",\n".join("    " + json.dumps(each) for each in data["schedules"])
+    write_atomically(path, f"{head}{mark}{lines}\n  ]\n}}\n".encode())
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--write", type=Path, help="put these results into the target's file")
+    parser.add_argument("--all", action="store_true", help="measure what is known again, too")
+    options = parser.parse_args(arguments)
+    if options.write is not None:
+        return write(options.target, options.write)
+    data = json.loads(target_file(options.target).read_text())
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-rates-") as folder:
+        what = (__doc__ or "").strip().splitlines()[0]
+        return run_jobs(
+            options, jobs(data, Path(folder), options.all), what, torch if CUDA else None
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
