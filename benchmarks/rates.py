@@ -7,9 +7,9 @@ What the schedules in a target's file reach with one workgroup on each compute u
 `rates` of a schedule are TFLOPS of large contractions, where units share their time among several
 workgroups; `alone` are those of a result that has just enough tiles for every unit to have one, as
 small results do. Both are for `assign-schedule` to choose by, and measured where the target's file
-has a 0 for them, or all with `--all`. Each schedule is compiled against a target file that lists
-nothing else, checked, and timed as in `contractions.py`. `--write` puts what was measured into the
-target's file.
+has 1 or nothing for them, or all with `--all`. Each schedule is compiled against a target file that
+lists nothing else, checked, and timed as in `contractions.py`. `--write` puts what was measured
+into the target's file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def jobs(data: dict[str, Any], folder: Path, everything: bool) -> Iterator[Job]:
         path.write_text(json.dumps({**data, "schedules": [{**schedule, "rates": rates}]}))
         for types in (each for each in rates if each in MEASURED):
             for rate in ("rates", "alone"):
-                if everything or not schedule.get(rate, {}).get(types):
+                if everything or schedule.get(rate, {}).get(types, 0) <= 1:
                     yield job(data["compute_units"], schedule["tile"], path, (number, types, rate))
 
 

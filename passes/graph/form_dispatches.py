@@ -134,6 +134,8 @@ def _contraction(op: Operation) -> Contraction | None:
         found = contraction_of(op)
     except NotAContraction:
         return None
+    if found.channels_lie_side_by_side and SCHEDULE not in op.attributes:
+        return None
     plain = all(isinstance(value.type, TensorType) for value in op.operands)
     return found if plain else None
 

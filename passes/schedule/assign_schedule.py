@@ -101,6 +101,15 @@ class AssignSchedulePass(ModulePass):
             except NotAContraction as error:
                 note(each, LOOPS, str(error), taken=True)
                 continue
+            own = SCHEDULE in each.attributes or not isinstance(each.parent_op(), DispatchOp)
+            if contraction.channels_lie_side_by_side and not own:
+                note(
+                    each,
+                    LOOPS,
+                    "channels lie side by side: loops along them move vectors",
+                    taken=True,
+                )
+                continue
             self._assign(contraction, target)
         for each in op.walk():
             if isinstance(each, AttentionOp):

@@ -56,6 +56,10 @@ def type_name(element_type: Attribute, signed: bool) -> str:
     return FLOAT_NAMES.get(type(element_type), str(element_type))
 
 
+FEW = 8
+"""Rows or columns of a batch's result that fill no tile."""
+
+
 @dataclass(frozen=True)
 class Contraction:
     """
@@ -182,6 +186,18 @@ class Contraction:
         walked = self._walked(map, shape_of(value))
         shape = [size - beyond for size, beyond in zip(walked, around, strict=True)]
         return layout_of(map, shape, low, self.sizes, groups)
+
+    @property
+    def channels_lie_side_by_side(self) -> bool:
+        """
+        Whether neighbours in the result are of one batch each, with hardly a row to any matrix.
+
+        So are depthwise convolutions in NHWC. Tiles would take single elements out of every row;
+        loops along the channels move vectors.
+        """
+        last = self.maps[2].results[-1]
+        own = isinstance(last, AffineDimExpr) and last.position in self.groups[0]
+        return own and min(self.m, self.n) <= FEW
 
     @property
     def is_convolution(self) -> bool:

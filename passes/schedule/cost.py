@@ -84,7 +84,8 @@ def cost(made: Plan, rate: float | None, alone: float | None = None) -> float:
     share = prod(map(_share, made.staged))
     rate = rate or _guess(made)
     work = units * tile / (share * 1e12)
-    return max(rounds * work / rate, work / (alone or rate)) + _packing(made)
+    shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
+    return max(shared, work / (alone or rate)) + _packing(made)
 
 
 def _guess(made: Plan) -> float:
