@@ -195,7 +195,7 @@ class Contraction:
         So are depthwise convolutions in NHWC. Tiles would take single elements out of every row;
         loops along the channels move vectors.
         """
-        last = self.maps[2].results[-1]
+        *_, last = (None, *self.maps[2].results)
         own = isinstance(last, AffineDimExpr) and last.position in self.groups[0]
         return own and min(self.m, self.n) <= FEW
 
