@@ -24,6 +24,10 @@ NAMES: dict[str, tuple[str, ...]] = {
 """A field of `Resources` -> the statistics that may give it, in lower case."""
 
 
+OF_32_BITS = 1 << 32
+"""NVIDIA's driver 580 leaves the upper half of a local memory's size undefined (16 * 2^32 + 32)."""
+
+
 @dataclass(frozen=True)
 class Resources:
     """
@@ -50,7 +54,7 @@ class Resources:
 
 def resources_of(table: Mapping[str, int | float | bool]) -> Resources:
     """A program's statistics; of several that mean the same the largest counts."""
-    small = {name.strip().lower(): int(value) for name, value in table.items()}
+    small = {name.strip().lower(): int(value) % OF_32_BITS for name, value in table.items()}
     found = {
         name: max((small[each] for each in known if each in small), default=None)
         for name, known in NAMES.items()
