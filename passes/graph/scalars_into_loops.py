@@ -123,7 +123,8 @@ def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     if value is None or op.low or op.high or not _is_computed(value) or not _is_movable(value):
         return None
     source, type = op.source.type, op.result.type
-    assert isinstance(source, TensorType) and isinstance(type, TensorType)
+    assert isinstance(source, TensorType)
+    assert isinstance(type, TensorType)
     sizes, low = source.get_shape(), op.static_low.get_values()
     element = type.element_type
     outside = not isinstance(value.owner, Operation) or value.owner.parent_op() is not op

@@ -33,6 +33,9 @@ from xdsl_spirv.passes.schedule.plan import Plan
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 
+UNROLLED_ROWS = 8
+"""Elements of a fragment up to which an invocation copies its own without a loop."""
+
 
 class FragmentTile(ResultTile):
     """The code that begins and ends a subgroup's accumulators, in the order row by row."""
@@ -147,16 +150,17 @@ class FragmentTile(ResultTile):
             if number:
                 b.subgroup_barrier()
             to_scratch = partial(self._store_in_scratch, value)
+            copy = partial(self._copy_fragment, at)
             if inside is None:
                 to_scratch()
-            else:
-                b.when(inside, lambda: None, to_scratch)
-            b.subgroup_barrier()
-            copy = partial(self._for_each_element, at, self._copy)
-            if inside is None:
+                b.subgroup_barrier()
                 copy()
-            else:
-                b.when(inside, partial(self._store_direct, [value], [at]), copy)
+                continue
+            reaches = self.inside(*at)
+            b.when(inside, lambda: None, partial(b.when, reaches, to_scratch))
+            b.subgroup_barrier()
+            direct = partial(self._store_direct, [value], [at])
+            b.when(inside, direct, partial(b.when, reaches, copy))
 
     def _fragment_inside(self, at: tuple[Index, Index]) -> Condition:
         """Whether a fragment lies inside the result, where its workgroup's tile may not."""
@@ -179,6 +183,23 @@ class FragmentTile(ResultTile):
         pointer = b.pointer(self._scratch(), (self._scratch_row, 0))
         stride, access = b.i32(self.n), MemoryAccess.NonPrivatePointer
         b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR, access))
+
+    def _copy_fragment(self, at: tuple[Index, Index]) -> None:
+        """A fragment from Workgroup memory into the results, as far as it lies inside."""
+        b, lanes = self.builder, self.plan.target.subgroup_size
+        step = lanes // self.n
+        few = lanes % self.n == 0 and self.m % step == 0 and self.m // step <= UNROLLED_ROWS
+        if not few or not self.plan.contraction.epilogue.is_empty:
+            self._for_each_element(at, self._copy)
+            return
+        # All loads first: a loop would wait for each.
+        row, column = b.divided(self.place.lane, self.n), b.remainder(self.place.lane, self.n)
+        rows = [b.plus(row, first) for first in range(0, self.m, step)]
+        values = [b.load(self._scratch(), (b.plus(self._scratch_row, r), column)) for r in rows]
+        to = b.plus(at[1], column)
+        for row, value in zip(rows, values, strict=True):
+            place = b.plus(at[0], row)
+            b.when(self.inside(place, to), partial(self.code.store, place, to, value))
 
     def _copy(self, row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
         """An element from Workgroup memory into the results, if it lies inside."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import f16, f32, i8, i16, i32
+from xdsl.dialects.builtin import FixedBitwidthType, f16, f32, i8, i16, i32
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr, bit_width
@@ -257,7 +257,9 @@ def _bits(nest: Nest, size: int) -> int:
         seen.update(arrays)
     moved = [array for array in arrays if isinstance(array, Stored)]
     moved += [array for array, _ in nest.results]
-    found = [bit_width(each.element) for each in moved if prod(each.shape) >= size]
+    large = [each.element for each in moved if prod(each.shape) >= size]
+    # What is of no fixed size is in no buffer, and refused when the kernel is made.
+    found = [bit_width(element) for element in large if isinstance(element, FixedBitwidthType)]
     # A truth value is stored as a word.
     return max((bits if bits >= 8 else 32 for bits in found), default=32)
 

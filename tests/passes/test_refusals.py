@@ -105,7 +105,7 @@ def test_the_nearest_schedule_keeps_what_it_can():
     """The instruction's kind stays where that kind has a schedule, and the tile is nearly as large."""  # noqa: E501
     given = schedule("64, 64, 16", "2, 2", "coopmat 16x16x16")
     message = refused(matmul(64, "f16", "f32", given), f"{CONTRACTION}{{target=lavapipe}}")
-    assert "fits is #schedule.contraction<workgroup_tile = [32, 32, 16], subgroups = [2, 2], " in (
+    assert "fits is #schedule.contraction<workgroup_tile = [32, 32, 8], subgroups = [2, 2], " in (
         message
     )
     assert "coopmat 8x8x8" in message
