@@ -256,7 +256,8 @@ def _assembled(
     made = zip(interface["outputs"], function.function_type.outputs, strict=True)
     results = [_value(entry, type) for entry, type in made]
     annotate(function, arguments, results, sizes)
-    function.attributes[FLOATS] = StringAttr(interface["floats"])
+    if "floats" in interface:
+        function.attributes[FLOATS] = StringAttr(interface["floats"])
     count = len(interface["inputs"])
     missing = [name for name in declared if name not in {a.name for a in arguments}]
     if missing:

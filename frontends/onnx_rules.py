@@ -47,7 +47,7 @@ def refuse_wrong(model: Any) -> None:
             why = "it computes peepholes wrongly"
         if node.op_type == "If":
             why = (
-                "its sides give results of different shapes, or one of them cannot be computed "
+                "its sides give no tensors, or some of different shapes, or one cannot be computed "
                 "with these sizes: fix the input that decides, as in --constant NAME=VALUE"
             )
         if why is not None:
