@@ -74,6 +74,9 @@ LEAST_BESIDE = 8
 BESIDE_BITS = 512
 """Bits of rows side by side that a workgroup reads at a time."""
 
+FEW = 8
+"""Times as many workgroups make up for reading an eighth of what memory moves at a time."""
+
 LEAST_STEPS = 4
 """Elements of a row that an invocation of several takes at least."""
 
@@ -206,10 +209,16 @@ def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsA
         elements = next(n for n in (4, 2, 1) if last % n == 0 and n * bits <= MOST_BITS)
     limit = min(target.max_invocations, MOST_SUBGROUPS * target.subgroup_size)
     beside = BESIDE_BITS // (bits * elements)
+    if 2 * ceil_div(rows, beside * elements) < target.compute_units:
+        beside //= 2
+    if FEW * ceil_div(rows, beside * elements) < min(rows, target.compute_units):
+        return None
     lanes = 1
     while lanes * 2 * LEAST_STEPS <= longest and lanes * 2 * beside <= limit:
         if lanes * rows >= MANY * busy * elements:
             break
+        lanes *= 2
+    while lanes * beside < target.subgroup_size:
         lanes *= 2
     if lanes * beside > limit:
         return None

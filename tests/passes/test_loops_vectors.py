@@ -152,3 +152,48 @@ def test_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
     for (case, _, _), inputs, done in zip(VECTORS, given, jobs, strict=True):
         found = list(done.buffers.values())[-1].reshape(case.result[0])
         assert f.within(case, found, inputs), case.name
+
+
+@pytest.mark.parametrize("target", ["nvidia-h200", "amd-rdna3", "arm-mali", "lavapipe"])
+def test_every_size_has_a_schedule_that_lowers(target: str):
+    for rows, columns in ((32, 8), (33, 9), (64, 4096), (4096, 100), (500, 1000)):
+        for case in (
+            f.summed((rows, columns), "f32", 0),
+            f.summed((rows, columns), "f16", 0),
+            f.transposed((rows, columns), "f16", (1, 0)),
+            f.softmax((rows, columns), "f16"),
+        ):
+            lowered(case, target, None, False).verify()
+
+
+TRANSPOSE = """
+func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %x, %c1 : tensor<?x?xf32>
+  %e = tensor.empty(%n, %m) : tensor<?x?xf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  } ins(%x : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<?x?xf32>
+  func.return %r : tensor<?x?xf32>
+}"""
+
+
+def test_tiles_of_dynamic_sizes():
+    """Fewer workgroups are launched for small ones than the schedule says."""
+
+    class Dynamic:
+        def module(self) -> str:
+            return TRANSPOSE
+
+    module = lowered(Dynamic(), "lavapipe", LoopsAttr(64, 12, tile=16))
+    for shape in ((5, 7), (40, 33), (1, 300)):
+        given = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        options = Options(subgroup_size=8, checks=Checks.all(stop=True))
+        (found,) = interpret(module, [given], options=options)
+        assert np.array_equal(found, given.T)
