@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 f: Any = import_module("families")
 
-SIZES = (4, 16, 64)
+SIZES = (4, *(pytest.param(size, marks=pytest.mark.long) for size in (16, 64)))
 
 
 @pytest.fixture
