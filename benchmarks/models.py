@@ -7,9 +7,10 @@ Real models: converted, quantized, compiled, run, and compared with onnxruntime 
 Models are those of `model_zoo.py`, variants those of `model_variants.py`. A model whose package is
 not installed is left out, and that is said; nothing is ever copied here. Every case runs in a
 process of its own, so that its peak of memory is its own and a crash or an endless run ends no
-other. A network that rounds to steps may turn one last bit into another answer: results of such
-models may also be as far off as onnxruntime's own are when its float parameters are moved by at
-most one unit in the last place (`spread`), less than two correct sums of floats may differ by.
+other. A network that rounds to steps may turn one last bit into another answer: of results that do
+not pass it is said whether they are as near as onnxruntime's own when its float parameters are
+moved by at most one unit in the last place (`within_spread`, no failure), less than two correct
+sums of floats may differ by.
 `reference` runs a model as imported, on whole arrays; other devices run what was compiled for the
 target. With `--iree`, `iree-compile` compiles the same model in the same run.
 """
@@ -108,13 +109,15 @@ def compared(
     """What results are worth beside the expected ones."""
     found = differences(results, expected, tolerance)
     cosine = min(d.cosine for d in found)
+    passed = all(d.passed for d in found) and cosine >= COSINES.get(case, 0)
     near = all(d.passed or d.max_abs <= spread.get(d.name, 0) for d in found)
     return {
         "max_abs": max(d.max_abs for d in found),
         "share": max(d.max_abs / d.allowed if d.allowed else d.max_abs for d in found),
         "cosine": cosine,
         "means": model.meaning(results),
-        "passed": near and cosine >= COSINES.get(case, 0),
+        "passed": passed,
+        "within_spread": near and not passed,
     }
 
 
@@ -334,7 +337,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json:
             Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
     ran = [device for row in rows for device in row.get("devices", {}).values()]
-    return 0 if all(each["passed"] for each in ran) and not any("error" in r for r in rows) else 1
+    right = all(each["passed"] or each["within_spread"] for each in ran)
+    return 0 if right and not any("error" in row for row in rows) else 1
 
 
 if __name__ == "__main__":
