@@ -130,6 +130,8 @@ class Target:
     """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
     keep_loops: bool
     """Whether loops are marked as not to be unrolled: where the driver's compiler pays for it."""
+    exact_division: bool
+    """Whether quotients are correctly rounded; Vulkan allows 2.5 units in the last place."""
     scalar_results: int
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     features: frozenset[str]
@@ -320,10 +322,9 @@ def _target(fields: _Fields) -> Target:
         rates=fields.numbers("rates") if "rates" in fields.data else {},
         even_fragments=fields.flag("even_fragments", default=False),
         keep_loops=fields.flag("keep_loops", default=False),
+        exact_division=fields.flag("exact_division", default=False),
         scalar_results=(
-            fields.positive("scalar_results")
-            if "scalar_results" in fields.data
-            else SCALAR_RESULTS
+            fields.positive("scalar_results") if "scalar_results" in fields.data else SCALAR_RESULTS
         ),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),

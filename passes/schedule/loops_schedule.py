@@ -96,7 +96,9 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
         nests = nests_of(results)
     except NotLoops as error:
         refuse(pass_name, error.op, str(error))
-    if not nests:
+    elements = [array.element for nest in nests for array, _ in nest.results]
+    if not nests or not all(isinstance(each, FixedBitwidthType) for each in elements):
+        # Elements without a size are in no buffer: they are refused when the kernel is made.
         return LoopsAttr(1, 1)
     tiled = _tiled(nests[0], target) if len(nests) == 1 else None
     return tiled or _widest([_choose(nest, target) for nest in nests])
@@ -266,9 +268,7 @@ def _bits(nest: Nest, size: int) -> int:
         seen.update(arrays)
     moved = [array for array in arrays if isinstance(array, Stored)]
     moved += [array for array, _ in nest.results]
-    large = [each.element for each in moved if prod(each.shape) >= size]
-    # What is of no fixed size is in no buffer, and refused when the kernel is made.
-    found = [bit_width(element) for element in large if isinstance(element, FixedBitwidthType)]
+    found = [bit_width(each.element) for each in moved if prod(each.shape) >= size]
     # A truth value is stored as a word.
     return max((bits if bits >= 8 else 32 for bits in found), default=32)
 

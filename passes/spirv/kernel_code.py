@@ -10,6 +10,7 @@ top.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -77,6 +78,14 @@ class Globals:
         return variable
 
 
+@dataclass(frozen=True)
+class DeviceHabits:
+    """What of a device shapes the code of its kernels."""
+
+    loop_control: LoopControl = LoopControl.None_
+    exact_division: bool = True
+
+
 class KernelCode:
     """
     A function's body as it is converted.
@@ -90,10 +99,10 @@ class KernelCode:
         name: str,
         globals: Globals,
         handlers: Mapping[type[Operation], Convert],
-        loop_control: LoopControl = LoopControl.None_,
+        device: DeviceHabits,
     ):
         self.name = name
-        self.loop_control = loop_control
+        self.device = device
         self.globals = globals
         self.handlers = handlers
         self.entry = Block()

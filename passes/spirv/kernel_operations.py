@@ -257,7 +257,9 @@ def for_loop(code: KernelCode, op: Operation) -> None:
     back.add_ops([following, BranchOp(header, [following.result, *results])])
     merge.add_op(MergeOp(carried))
     made = LoopOp(
-        Region([entry, header, body, back, merge]), [v.type for v in carried], code.loop_control
+        Region([entry, header, body, back, merge]),
+        [v.type for v in carried],
+        code.device.loop_control,
     )
     code.block.add_op(made)
     code.values |= zip(loop.results, made.results, strict=True)

@@ -10,7 +10,8 @@ Every gpu.module becomes a spirv.module of the Vulkan memory model.
 
 Argument number i is descriptor set 0, binding i. Dynamic sizes of arguments, which `memref.dim`
 asks for, are push constants: `@f_sizes` says which. Loops are marked DontUnroll where the target
-says `keep_loops`. Version, capabilities and extensions are left to `spirv-update-vce`.
+says `keep_loops`; quotients that are rounded to integers are corrected where it does not say
+`exact_division`. Version, capabilities and extensions are left to `spirv-update-vce`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, F
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.target import TARGET, target_of
-from xdsl_spirv.passes.spirv.kernel_code import PASS, Globals, KernelCode
+from xdsl_spirv.passes.spirv.kernel_code import PASS, DeviceHabits, Globals, KernelCode
 from xdsl_spirv.passes.spirv.kernel_operations import HANDLERS
 
 
@@ -40,16 +41,16 @@ class KernelToSPIRVPass(ModulePass):
     name = PASS
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        control = LoopControl.None_
-        if TARGET in op.attributes and target_of(op, self.name).keep_loops:
-            control = LoopControl.DontUnroll
+        device = DeviceHabits()
+        if TARGET in op.attributes:
+            target = target_of(op, self.name)
+            control = LoopControl.DontUnroll if target.keep_loops else LoopControl.None_
+            device = DeviceHabits(control, target.exact_division)
         for module in [each for each in op.body.block.ops if isinstance(each, gpu.ModuleOp)]:
-            Rewriter.replace_op(module, convert_module(module, control), [])
+            Rewriter.replace_op(module, convert_module(module, device), [])
 
 
-def convert_module(
-    module: gpu.ModuleOp, loop_control: LoopControl = LoopControl.None_
-) -> SPIRVModuleOp:
+def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
     """The spirv.module, of the same name, of a gpu.module's kernels."""
     globals = Globals()
     functions: list[Operation] = []
@@ -57,7 +58,7 @@ def convert_module(
     for kernel in module.body.block.ops:
         if not isinstance(kernel, gpu.FuncOp) or kernel.kernel is None:
             refuse(PASS, kernel, "a gpu.module may hold kernels only")
-        function, entry = _kernel(kernel, globals, loop_control)
+        function, entry = _kernel(kernel, globals, device)
         functions.append(function)
         entries += entry
     return SPIRVModuleOp(
@@ -66,13 +67,13 @@ def convert_module(
 
 
 def _kernel(
-    kernel: gpu.FuncOp, globals: Globals, loop_control: LoopControl
+    kernel: gpu.FuncOp, globals: Globals, device: DeviceHabits
 ) -> tuple[FuncOp, list[Operation]]:
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:
         refuse(PASS, kernel, "the workgroup size is not known: add gpu.known_block_size")
-    code = KernelCode(name, globals, HANDLERS, loop_control)
+    code = KernelCode(name, globals, HANDLERS, device)
     block = kernel.body.blocks[0]
     for number, argument in enumerate(block.args):
         code.argument(number, argument, kernel)

@@ -372,3 +372,25 @@ def test_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
         results = list(done.buffers.values())[-len(cases) :]
         for case, result in zip(cases, results, strict=True):
             check(case, result, 1)
+
+
+def test_a_corrected_quotient_is_the_quotient():
+    text = """
+func.func @main(%x: tensor<96xf32>) -> tensor<96xf32> {
+  %s = arith.constant 0.193591073 : f32
+  %e = tensor.empty() : tensor<96xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<96xf32>) outs(%e : tensor<96xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %q = arith.divf %v, %s : f32
+    %w = math.roundeven %q : f32
+    linalg.yield %w : f32
+  } -> tensor<96xf32>
+  func.return %r : tensor<96xf32>
+}
+"""  # noqa: E501
+    scale = np.float32(0.193591073)
+    middles = np.arange(-40, 40, dtype=np.float32) * np.float32(0.0967955366)
+    others = np.array([np.inf, -np.inf, 0, -0.0, 3e38, -3e38, 1e7, 2e6, 1e-30, 5], np.float32)
+    x = np.resize(np.concatenate([middles, others]), 96)
+    (found,) = run(compile_module(parse_text(text), "nvidia-h200"), {"x": x}).values()
+    assert np.array_equal(found, np.rint(x / scale))

@@ -55,10 +55,9 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 // CHECK-NEXT: spirv.KHR.CooperativeMatrixStore [[S]],
 // CHECK-SAME: <RowMajor>, <NonPrivatePointer> : !spirv.ptr<f16, Workgroup>
 // CHECK-NEXT: spirv.ControlBarrier <Subgroup>, <Subgroup>, <AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible>
-// CHECK-NEXT: scf.for
-// CHECK:        scf.if
-// CHECK-NEXT:     [[V:%.*]] = memref.load %scratch
-// CHECK:          memref.store [[V]], %d_elements
+// CHECK:      [[V:%.*]] = memref.load %scratch
+// CHECK:      scf.if
+// CHECK:        memref.store [[V]], %d_elements
 // CHECK-NOT: CooperativeMatrixStore
 
 // -----
