@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
