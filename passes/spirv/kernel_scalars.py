@@ -14,6 +14,7 @@ from typing import cast
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    UnitAttr,
     f32,
     i1,
     i32,
@@ -299,6 +300,43 @@ LARGEST_FRACTION = 2.0**23
 """From here on binary32 numbers are integers."""
 
 
+NO_CONTRACTION = "no_contraction"
+"""The attribute that is written as the decoration NoContraction."""
+
+
+def uncontracted(compute: Compute) -> Convert:
+    """
+    A sum or product that is not drawn together with another where its last bit decides.
+
+    Vulkan allows a product and a sum to be rounded once instead of twice. Where the result is
+    rounded to an integer after, as quantization does, it may lie in the middle of two of them.
+    """
+    plain = on_floats(compute)
+
+    def convert(code: KernelCode, op: Operation) -> None:
+        plain(code, op)
+        made = code.values[op.results[0]].owner
+        if is_quantized(op.results[0]) and isinstance(made, Operation):
+            made.attributes[NO_CONTRACTION] = UnitAttr()
+
+    return convert
+
+
+def is_quantized(value: SSAValue) -> bool:
+    """Whether a number, or what is computed from it in the same block, is rounded to an integer."""
+    waiting, seen = [value], {value}
+    while waiting:
+        for use in waiting.pop().uses:
+            if isinstance(use.operation, math.RoundEvenOp):
+                return True
+            if not use.operation.name.startswith(("arith.", "math.")):
+                continue
+            new = [result for result in use.operation.results if result not in seen]
+            seen.update(new)
+            waiting += new
+    return False
+
+
 def divide_floats(code: KernelCode, op: Operation) -> None:
     """
     A quotient; correctly rounded where it is rounded to an integer after, as quantization does.
@@ -316,6 +354,8 @@ def divide_floats(code: KernelCode, op: Operation) -> None:
     v = Values(code, f32)
     quotient = v.div(a, b)
     rest = v.fma(v.negated(quotient), b, a)
+    # Without it a fused multiply-add may be rounded twice.
+    cast(Operation, rest.owner).attributes[NO_CONTRACTION] = UnitAttr()
     corrected = v.add(quotient, v.div(rest, b))
     # An infinite quotient has no rest.
     small = v.less(v.magnitude(quotient), v.number(LARGEST_FRACTION))
@@ -349,9 +389,9 @@ HANDLERS: dict[type[Operation], Convert] = {
     arith.ShLIOp: one_to_one(bit.ShiftLeftLogicalOp),
     arith.ShRUIOp: one_to_one(bit.ShiftRightLogicalOp),
     arith.ShRSIOp: one_to_one(bit.ShiftRightArithmeticOp),
-    arith.AddfOp: on_floats(Values.add),
-    arith.SubfOp: on_floats(Values.sub),
-    arith.MulfOp: on_floats(Values.mul),
+    arith.AddfOp: uncontracted(Values.add),
+    arith.SubfOp: uncontracted(Values.sub),
+    arith.MulfOp: uncontracted(Values.mul),
     arith.DivfOp: divide_floats,
     arith.NegfOp: on_floats(Values.negated),
     arith.MinimumfOp: on_floats(minimum),

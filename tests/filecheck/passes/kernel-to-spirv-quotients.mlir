@@ -2,9 +2,12 @@
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' | filecheck %s --check-prefix=EXACT
 
 // A quotient that is rounded to an integer is corrected by what it is off by, unless the target divides exactly.
-// CHECK:      %[[q:.*]] = spirv.FDiv %[[a:.*]], %[[b:.*]] : f32
+// What leads there is not drawn together.
+// CHECK:      spirv.FMul {{.*}} {no_contraction} : f32
+// CHECK-NEXT: spirv.FAdd {{.*}} {no_contraction} : f32
+// CHECK-NEXT: %[[q:.*]] = spirv.FDiv %[[a:.*]], %[[b:.*]] : f32
 // CHECK-NEXT: %[[n:.*]] = spirv.FNegate %[[q]] : f32
-// CHECK-NEXT: %[[r:.*]] = spirv.GL.Fma %[[n]], %[[b]], %[[a]] : f32
+// CHECK-NEXT: %[[r:.*]] = spirv.GL.Fma %[[n]], %[[b]], %[[a]] {no_contraction} : f32
 // CHECK-NEXT: %[[d:.*]] = spirv.FDiv %[[r]], %[[b]] : f32
 // CHECK-NEXT: %[[c:.*]] = spirv.FAdd %[[q]], %[[d]] : f32
 // CHECK-NEXT: %[[m:.*]] = spirv.GL.FAbs %[[q]] : f32
@@ -18,7 +21,10 @@ func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
   %e = tensor.empty() : tensor<64xf32>
   %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) {
   ^bb0(%v: f32, %o: f32):
-    %q = arith.divf %v, %s : f32
+    %h = arith.constant 0.5 : f32
+    %p = arith.mulf %v, %h : f32
+    %t = arith.addf %p, %v : f32
+    %q = arith.divf %t, %s : f32
     %w = math.roundeven %q : f32
     linalg.yield %w : f32
   } -> tensor<64xf32>
