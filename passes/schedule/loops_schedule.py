@@ -53,6 +53,9 @@ LARGE_WORKGROUP = 256
 SHORT = 32
 """Steps of a reduction that an invocation had better do by itself."""
 
+MOST_INVOCATIONS = 2**30
+"""Of a launch: its index and the step to the next element add up to a signed number of 32 bits."""
+
 BUSY = 256
 """Invocations that keep a compute unit busy."""
 
@@ -275,7 +278,7 @@ def _bits(nest: Nest, size: int) -> int:
 
 def _groups(units: int, size: int, target: Target) -> int:
     """Workgroups for so many units, `size` of them to a workgroup."""
-    return max(1, min(-(-units // size), target.max_grid[0]))
+    return max(1, min(-(-units // size), target.max_grid[0], MOST_INVOCATIONS // size))
 
 
 def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> int:

@@ -31,6 +31,7 @@ from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.runtime import compile_module, run
 from xdsl_spirv.runtime.compiler import context, parse_text, text_of
 from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.encoder import encode
@@ -197,3 +198,26 @@ def test_tiles_of_dynamic_sizes():
         options = Options(subgroup_size=8, checks=Checks.all(stop=True))
         (found,) = interpret(module, [given], options=options)
         assert np.array_equal(found, given.T)
+
+
+def test_a_launch_of_any_size_has_indices_of_32_bits():
+    type = "tensor<?x?x?x?xf32>"
+    text = f"""
+func.func @main(%a: {type}, %b: {type}) -> {type} {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, j, k, l) -> (l, k, j, i)>,
+      affine_map<(i, j, k, l) -> (i, j, k, l)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+      ins(%a : {type}) outs(%b : {type}) {{
+  ^bb0(%x: f32, %y: f32):
+    %s = arith.addf %x, %y : f32
+    linalg.yield %s : f32
+  }} -> {type}
+  func.return %r : {type}
+}}
+"""
+    program = compile_module(parse_text(text), "nvidia-h200")
+    a = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(5, 4, 3, 2)
+    checks = Checks.all()
+    (found,) = run(program, {"a": a, "b": a.T}, checks=checks).values()
+    assert np.array_equal(found, a.T + a.T)
+    assert not checks.report, str(checks.report)
