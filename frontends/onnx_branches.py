@@ -165,18 +165,4 @@ def simplified(model: Any, optimize: bool = True) -> Any:
 
 def pasted(graph: Graph, found: Settled) -> list[str]:
     """A settled graph's nodes and constants under new names in another graph; its results."""
-    body = found.model.graph
-    names: dict[str, str] = {}
-    for tensor in body.initializer:
-        names[tensor.name] = graph.constant(graph.onnx.numpy_helper.to_array(tensor))
-    for node in body.node:
-        outputs = [graph.fresh(name) if name else "" for name in node.output]
-        copy = type(node)()
-        copy.CopyFrom(node)
-        copy.input[:] = [names.get(name, name) for name in node.input]
-        copy.output[:] = outputs
-        copy.name = node.name or node.op_type
-        names |= {old: new for old, new in zip(node.output, outputs, strict=True) if old}
-        graph.nodes.append(copy)
-    results: list[str] = [value.name for value in body.output]
-    return [names.get(name, name) for name in results]
+    return graph.paste(found.model.graph, {})

@@ -157,6 +157,27 @@ class Graph:
         self._taken.add(name)
         return name
 
+    def paste(self, body: Any, names: Mapping[str, str]) -> list[str]:
+        """
+        Another graph's nodes and constants under new names; the names of its outputs.
+
+        `names` says what its inputs are called here.
+        """
+        known = dict(names)
+        for tensor in body.initializer:
+            known[tensor.name] = self.constant(self.onnx.numpy_helper.to_array(tensor))
+        for node in body.node:
+            outputs = [self.fresh(name) if name else "" for name in node.output]
+            copy = type(node)()
+            copy.CopyFrom(node)
+            copy.input[:] = [known.get(name, name) for name in node.input]
+            copy.output[:] = outputs
+            copy.name = node.name or node.op_type
+            known |= {old: new for old, new in zip(node.output, outputs, strict=True) if old}
+            self.nodes.append(copy)
+        results: list[str] = [value.name for value in body.output]
+        return [known.get(name, name) for name in results]
+
     # The walk
 
     def apply(self, rules: Mapping[str, Rule]) -> bool:

@@ -30,21 +30,7 @@ def copied(graph: Graph, body: Any, given: list[str]) -> list[str] | None:
     names: dict[str, str] = {
         value.name: name for value, name in zip(body.input, given, strict=True)
     }
-    if has_graphs(body):
-        return None
-    for tensor in body.initializer:
-        names[tensor.name] = graph.constant(graph.onnx.numpy_helper.to_array(tensor))
-    for node in body.node:
-        outputs = [graph.fresh(name) if name else "" for name in node.output]
-        copy = type(node)()
-        copy.CopyFrom(node)
-        copy.input[:] = [names.get(name, name) for name in node.input]
-        copy.output[:] = outputs
-        copy.name = node.name or node.op_type
-        names |= {old: new for old, new in zip(node.output, outputs, strict=True) if old}
-        graph.nodes.append(copy)
-    results: list[str] = [value.name for value in body.output]
-    return [names.get(name, name) for name in results]
+    return None if has_graphs(body) else graph.paste(body, names)
 
 
 def if_(graph: Graph, node: Any, attributes: Attributes) -> bool:
