@@ -28,7 +28,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 TARGETS = ("lavapipe", "nvidia-h200")
 RANDOM_CASES = 200
 CHUNK = 10
-QUICK_CHUNKS = 5
+QUICK_CHUNKS, QUICK_CHUNKS_ON_LAVAPIPE = 8, 5
 EDGES = [
     (1, 1, 1),
     (8, 8, 8),
@@ -128,12 +128,13 @@ def _cases() -> list[Case]:
 
 
 CHUNKS = [_cases()[i : i + CHUNK] for i in range(0, len(_cases()), CHUNK)]
-each_chunk = pytest.mark.parametrize("chunk", range(len(CHUNKS)))
-# lavapipe takes seconds to compile a kernel, so most of its runs are left to `make test-long`.
-each_chunk_on_lavapipe = pytest.mark.parametrize(
-    "chunk",
-    [pytest.param(i, marks=[pytest.mark.long] * (i >= QUICK_CHUNKS)) for i in range(len(CHUNKS))],
-)
+
+
+def chunks(quick: int) -> pytest.MarkDecorator:
+    """Each chunk; those from `quick` on are left to `make test-long`."""
+    numbers = range(len(CHUNKS))
+    marked = [pytest.param(i, marks=[pytest.mark.long] * (i >= quick)) for i in numbers]
+    return pytest.mark.parametrize("chunk", marked)
 
 
 @lru_cache(maxsize=2 * CHUNK)
@@ -141,7 +142,7 @@ def _program(case: Case, target: str) -> Program:
     return compile_module(parse_text(case.text(), ctx=context()), target)
 
 
-@each_chunk
+@chunks(QUICK_CHUNKS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_binaries_are_valid_and_the_interpreter_agrees(chunk: int, target: str, spirv_val: str):
     for case in CHUNKS[chunk]:
@@ -154,7 +155,7 @@ def test_binaries_are_valid_and_the_interpreter_agrees(chunk: int, target: str, 
 
 
 @pytest.mark.vulkan
-@each_chunk_on_lavapipe
+@chunks(QUICK_CHUNKS_ON_LAVAPIPE)
 def test_lavapipe_agrees(chunk: int, run_on_lavapipe: Callable[..., None], job: type[Any]):
     jobs: list[Any] = []
     results: list[Array] = []
