@@ -7,7 +7,7 @@ One record for all ways of showing it (text, JSON, HTML), so that they cannot di
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +21,12 @@ from xdsl_spirv.targets import Target
 SCHEMA = "xdsl-spirv-explanation"
 VERSION = 1
 
-Status = Literal["kernel", "no kernel", "folded", "supported", "not supported", "not tried"]
+Status = Literal[
+    "kernel", "merged", "no kernel", "folded", "supported", "not supported", "not tried"
+]
+
+OF_SHAPES = frozenset({"Shape", "Size"})
+"""Operators whose results depend on their inputs' shapes alone."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +34,11 @@ class Covered:
     """
     A node of the model and what becomes of it.
 
-    `kernel`: `dispatches` compute it. `no kernel`: it only reshapes, or its result is read through
-    by others. `folded`: it is computed at compile time. Where the model as a whole is refused, each
-    node is `supported`, or `not supported` and `reason` says why, or `not tried`, because its
-    shapes are unknown or looking took too long.
+    `kernel`: `dispatches` compute it. `merged`: simplification of the graph has put it into another
+    node, which `dispatches` compute, or has found it to do nothing. `no kernel`: it only reshapes,
+    or its result is read through by others. `folded`: it is computed at compile time. Where the
+    model as a whole is refused, each node is `supported`, or `not supported` and `reason` says why,
+    or `not tried`, because its shapes are unknown or looking took too long.
     """
 
     node: str
@@ -139,7 +145,7 @@ def explanation_of(
         model,
         target.name,
         f"{target.provenance['kind']}, {target.provenance['date']}",
-        coverage(original, simplified, program.layers),
+        coverage(original, simplified, program.layers, [value.name for value in manifest.inputs]),
         tuple(layers),
         len(workgroups),
         sum(len(code.binary) for code in program.code.values()),
@@ -151,22 +157,51 @@ def explanation_of(
 
 
 def coverage(
-    original: Sequence[Node], simplified: Sequence[Node], layers: Sequence[Layer]
+    original: Sequence[Node],
+    simplified: Sequence[Node],
+    layers: Sequence[Layer],
+    inputs: Collection[str],
 ) -> tuple[Covered, ...]:
-    """What became of each node of a model that was compiled."""
+    """What became of each node of a model of these `inputs` that was compiled."""
     computed: dict[str, list[int]] = {}
     for number, layer in enumerate(layers):
         for name in layer.nodes:
             computed.setdefault(name, []).append(number)
     kept = {node.name for node in simplified}
-    found: list[Covered] = []
+    makers = {value: node.name for node in simplified for value in node.outputs}
+    computing = _computing(original, inputs)
+    readers: dict[str, list[str]] = {}
     for node in original:
+        for value in node.inputs if node.name in computing else ():
+            readers.setdefault(value, []).append(node.name)
+    found: dict[str, Covered] = {}
+    for node in reversed(original):
         dispatches = tuple(computed.get(node.name, ()))
-        status: Status = "kernel" if dispatches else "folded"
+        status: Status = "kernel"
         if not dispatches and node.name in kept:
             status = "no kernel"
-        found.append(Covered(node.name, node.op_type, status, dispatches))
-    return tuple(found)
+        elif not dispatches and node.name in computing:
+            status = "merged"
+            absorbing = {makers[value] for value in node.outputs if value in makers}
+            dispatches = tuple(sorted({n for name in absorbing for n in computed.get(name, ())}))
+            users = [reader for value in node.outputs for reader in readers.get(value, ())]
+            if not absorbing and len(users) == 1 and users[0] in found:
+                dispatches = found[users[0]].dispatches
+        elif not dispatches:
+            status = "folded"
+        found[node.name] = Covered(node.name, node.op_type, status, dispatches)
+    return tuple(found[node.name] for node in original)
+
+
+def _computing(nodes: Sequence[Node], inputs: Collection[str]) -> set[str]:
+    """The nodes whose results depend on the numbers in the inputs."""
+    data = set(inputs)
+    found: set[str] = set()
+    for node in nodes:
+        if node.op_type not in OF_SHAPES and not data.isdisjoint(node.inputs):
+            data.update(node.outputs)
+            found.add(node.name)
+    return found
 
 
 def refused(

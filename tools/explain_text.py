@@ -13,6 +13,13 @@ from xdsl_spirv.runtime.explanation import ExplainedLayer, Explanation
 WIDEST = 60
 """Characters of a layer's nodes."""
 
+WITHOUT_KERNEL = {
+    "merged": "merged into other nodes",
+    "folded": "folded at compile time",
+    "no kernel": "without a kernel of their own",
+}
+"""What is said of the nodes of a status."""
+
 
 def text_of(found: Explanation) -> str:
     """The whole explanation."""
@@ -64,10 +71,11 @@ def _nodes(found: Explanation) -> str:
     for node in found.nodes:
         if node.status == "not supported":
             lines.append(f"  {node.node} ({node.operator}): {node.reason}")
-    folded = Counter(n.operator for n in found.nodes if n.status in ("folded", "no kernel"))
-    if folded and found.layers:
-        listed = ", ".join(f"{count} {name}" for name, count in folded.most_common())
-        lines.append(f"  without a kernel: {listed}")
+    for status, said in WITHOUT_KERNEL.items():
+        counted = Counter(node.operator for node in found.nodes if node.status == status)
+        if counted and found.layers:
+            listed = ", ".join(f"{count} {name}" for name, count in counted.most_common())
+            lines.append(f"  {said}: {listed}")
     return "\n".join(lines)
 
 

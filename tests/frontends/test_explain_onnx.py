@@ -47,6 +47,43 @@ def test_nodes_and_the_layers_that_compute_them(
     assert "give --dim batch=N" in capsys.readouterr().err
 
 
+def test_nodes_that_simplification_takes_away(
+    onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rng = np.random.default_rng(0)
+    build.constant("w", rng.standard_normal((8, 3, 1, 1)).astype(np.float32))
+    for name in ("scale", "shift", "mean", "variance"):
+        build.constant(name, rng.uniform(0.5, 1, 8).astype(np.float32))
+    build.constant("half", np.float32([0.5]))
+    build.node("Conv", ["x", "w"], "c", name="conv")
+    norm = ["c", "scale", "shift", "mean", "variance"]
+    build.node("BatchNormalization", norm, "n", name="norm")
+    build.node("Dropout", ["n"], "d", name="drop")
+    build.node("Shape", ["d"], "size", name="shape")
+    build.node("Reshape", ["d", "size"], "r", name="reshape")
+    build.node("Sqrt", ["half"], "root", name="root")
+    build.node("Mul", ["r", "root"], "y", name="scaled")
+    shape = ("FLOAT", [1, 3, 4, 4])
+    model = build.model({"x": shape}, {"y": ("FLOAT", [1, 8, 4, 4])})
+    path = saved(onnx, model, tmp_path)
+    found = explained(capsys, 0, path)
+    statuses = {n["node"]: n["status"] for n in found["nodes"]}
+    assert statuses == {
+        "conv": "kernel",
+        "norm": "merged",
+        "drop": "merged",
+        "shape": "folded",
+        "reshape": "merged",
+        "root": "folded",
+        "scaled": "merged",
+    }
+    assert {tuple(n["dispatches"]) for n in found["nodes"] if n["status"] == "merged"} == {(0,)}
+    assert main(["explain", path, "--target", "lavapipe"]) == 0
+    text = capsys.readouterr().out
+    assert "merged into other nodes: 1 BatchNormalization, 1 Dropout, 1 Reshape, 1 Mul" in text
+    assert "folded at compile time: 1 Shape, 1 Sqrt" in text
+
+
 def test_a_node_that_the_importer_dies_of(
     onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
