@@ -88,6 +88,8 @@ class Size(int):
     terms: tuple[tuple[Monomial, int], ...]
     """Each product of atoms with its factor."""
 
+    _hash: int | None = None
+
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> int:
         """The size with these terms: a plain number where only a number is left."""
@@ -124,7 +126,10 @@ class Size(int):
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(frozenset(self.terms))
+        # Expressions hold expressions, and all are keys: without this, most of a compiler's time.
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms))
+        return self._hash
 
     def __add__(self, other: int) -> int:
         if not isinstance(other, int):  # pyright: ignore[reportUnnecessaryIsInstance]

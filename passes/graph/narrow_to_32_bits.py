@@ -279,15 +279,24 @@ def _narrow_elements(
 def _refuse_wide(function: FuncOp, target: Target, trusted: bool) -> None:
     """Refuse the first value of 64 bits that somebody computes and the target cannot."""
     ranges = ValueRanges(function, trusted)
+    missing = set(NEEDS.values()) - target.features
     for op in function.body.block.ops:
         unused = op.results and not any(result.uses for result in op.results)
         if unused or isinstance(op, tensor.EmptyOp) or is_scalar(op):
             continue
-        for inner in op.walk():
-            for value in (*inner.operands, *inner.results):
-                kind = element(value.type)
-                if kind in NEEDS and NEEDS[kind] not in target.features:
-                    _refuse(op, inner, value, ranges, target)
+        wide = [
+            (inner, value)
+            for inner in op.walk()
+            for value in (*inner.operands, *inner.results)
+            if NEEDS.get(element(value.type)) in missing
+        ]
+        if wide:
+            first = next((each for each in wide if not _may_fit(each[1], ranges)), wide[0])
+            _refuse(op, *first, ranges, target)
+
+
+def _may_fit(value: SSAValue, ranges: ValueRanges) -> bool:
+    return value.type == i64 and fits(ranges.of(value))
 
 
 def is_scalar(op: Operation) -> bool:

@@ -6,8 +6,9 @@ Scalars that a host function takes out of tensors and computes with, moved to th
     linalg.generic ins(%x, %h)                     ...
 
 A program's host computes nothing: a scale or a zero point that is an input is a tensor of one
-element like any other. What it costs to compute such a scalar for every element is little. Nor does
-it check anything: an importer's assertions about such scalars are dropped.
+element like any other, and what a mean divides by follows from the sizes of arguments. What it
+costs to compute such a scalar for every element is little. Nor does the host check anything: an
+importer's assertions about such scalars are dropped.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.graph.grouping import erase_unused, operands_of
+from xdsl_spirv.passes.graph.local_sizes import resolve_sizes
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class ScalarsIntoLoopsPass(ModulePass):
 
 def move_scalars(block: Block) -> None:
     """Move what can be moved in one block of a host function."""
+    resolve_sizes(block)
     for op in list(block.ops):
         if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
             op = _filled(op) or op
@@ -84,6 +87,8 @@ def _is_movable(value: SSAValue) -> bool:
     owner = value.owner
     if isinstance(owner, arith.ConstantOp):
         return True
+    if isinstance(owner, tensor.DimOp):
+        return isinstance(owner.source, BlockArgument) and _is_movable(owner.index)
     if isinstance(owner, tensor.ExtractOp):
         return all(map(_is_movable, owner.indices))
     if not isinstance(owner, Operation) or owner.regions:

@@ -13,7 +13,7 @@ from the end, `x < 0 ? x + n : x`, lies in [-n, size - 1].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg, tensor
@@ -24,7 +24,15 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.passes.graph.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
-from xdsl_spirv.passes.sizes import is_dynamic, loop_extents
+from xdsl_spirv.passes.sizes import (
+    Extent,
+    Size,
+    extents,
+    is_dynamic,
+    loop_extents,
+    number,
+    tied_extents,
+)
 
 RANGE = "program.range"
 """An argument's attribute: the least and the greatest number that its elements may be."""
@@ -52,6 +60,8 @@ class ValueRanges:
     """
 
     def __init__(self, function: FuncOp, trusted: bool = True):
+        self._block = function.body.block
+        self._dynamic: tuple[list[list[int]], dict[Extent, int]] | None = None
         self._known: dict[SSAValue, Range] = {}
         self._assumed: dict[SSAValue, Range] = {}
         self._declared(function)
@@ -119,9 +129,44 @@ class ValueRanges:
             return self.of(op.tensor)
         if isinstance(op, linalg.ops.IndexOp):
             return self._index(op)
-        if op.name == "tensor.dim":
-            return Range(0, MOST_ELEMENTS)
-        return computed(op, [self.of(operand) for operand in op.operands])
+        if isinstance(op, tensor.DimOp):
+            static = (size for size in extents(op.source) if not is_dynamic(size))
+            return Range(0, MOST_ELEMENTS // max(1, prod(static)))
+        found = computed(op, [self.of(operand) for operand in op.operands])
+        if isinstance(op, arith.MuliOp) and found.high > MOST_ELEMENTS:
+            return found.meet(self._product(op))
+        return found
+
+    def _product(self, op: arith.MuliOp) -> Range:
+        """A product of dimensions of one tensor: no more than the elements that it can have."""
+        shapes, equal = self._shapes()
+        factors = [_replaced(number(value), equal) for value in factors_of(op)]
+        if not all(map(is_dynamic, factors)):
+            return everything(op.result.type)
+        for shape in shapes:
+            left = list(shape)
+            for factor in factors:
+                if factor not in left:
+                    break
+                left.remove(factor)
+            else:
+                static = (size for size in left if not is_dynamic(size))
+                return Range(0, MOST_ELEMENTS // max(1, prod(static)))
+        return everything(op.result.type)
+
+    def _shapes(self) -> tuple[list[list[int]], dict[Extent, int]]:
+        """The shapes of tensors that are not wholly known, and which sizes are others."""
+        if self._dynamic is None:
+            block = self._block
+            values = [*block.args, *(result for op in block.ops for result in op.results)]
+            equal = tied_extents(block.ops)
+            shapes = [
+                [_replaced(size, equal) for size in extents(value)]
+                for value in values
+                if isinstance(value.type, TensorType)
+            ]
+            self._dynamic = [each for each in shapes if any(map(is_dynamic, each))], equal
+        return self._dynamic
 
     def _index(self, op: linalg.ops.IndexOp) -> Range:
         parent = op.parent_op()
@@ -310,3 +355,16 @@ def counted_from_the_end(op: arith.SelectOp) -> tuple[SSAValue, int] | None:
     if _element(compare.lhs) is not plain or _element(sum.lhs) is not plain:
         return None
     return op.rhs, size
+
+
+def _replaced(size: int, known: Mapping[Extent, int]) -> int:
+    return size.replaced(known) if isinstance(size, Size) else size
+
+
+def factors_of(value: Operation) -> list[SSAValue]:
+    """What a product of products multiplies."""
+    found: list[SSAValue] = []
+    for operand in value.operands:
+        owner = operand.owner
+        found += factors_of(owner) if isinstance(owner, arith.MuliOp) else [operand]
+    return found

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
@@ -279,13 +280,17 @@ class KernelBody:
         outputs = self._outputs(op)
         attributes = {key: value for key, value in op.attributes.items() if key != SCHEDULE}
         body = Region()
-        op.body.clone_into(body, value_mapper=dict(self._memory))
+        asked = {each.source: self._given(each.source) for each in sizes_in(op)}
+        op.body.clone_into(body, value_mapper=self._memory | asked)
         made = type(op).create(
             operands=[*inputs, *outputs],
             properties=op.properties,
             attributes=attributes,
             regions=[body],
         )
+        for each in sizes_in(made):
+            size = memref.DimOp.create(operands=each.operands, result_types=[IndexType()])
+            Rewriter.replace_op(each, size)
         self.ops.append(made)
 
     def _root(self) -> None:
@@ -297,6 +302,11 @@ class KernelBody:
         root = canonical_form(contraction, a, b, outputs[0])
         root.attributes[SCHEDULE] = contraction.op.attributes[SCHEDULE]
         self.ops.append(root)
+
+
+def sizes_in(op: Operation) -> list[tensor.DimOp]:
+    """What a body asks of the shapes of tensors."""
+    return [inner for inner in op.walk() if isinstance(inner, tensor.DimOp)]
 
 
 def is_for_shapes(op: Operation) -> bool:

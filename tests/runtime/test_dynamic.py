@@ -248,6 +248,64 @@ def test_softmax():
         np.testing.assert_allclose(found, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
 
 
+MEANS = """
+func.func @main(%A: tensor<?x?xf16>, %B: tensor<?x40xf16>) -> (tensor<?x40xf32>, tensor<40xf32>) {
+  %c0 = arith.constant 0 : index
+  %m = tensor.dim %A, %c0 : tensor<?x?xf16>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%m) : tensor<?x40xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<?x40xf32>) -> tensor<?x40xf32>
+  %p = linalg.matmul ins(%A, %B : tensor<?x?xf16>, tensor<?x40xf16>)
+                     outs(%i : tensor<?x40xf32>) -> tensor<?x40xf32>
+  %k = tensor.dim %B, %c0 : tensor<?x40xf16>
+  %wide = arith.index_cast %k : index to i64
+  %m64 = arith.index_cast %m : index to i64
+  %mk = arith.muli %wide, %m64 : i64
+  %depth = arith.sitofp %mk : i64 to f32
+  %r = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%p : tensor<?x40xf32>) outs(%e : tensor<?x40xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = arith.divf %a, %depth : f32
+    linalg.yield %0 : f32
+  } -> tensor<?x40xf32>
+  %e2 = tensor.empty() : tensor<40xf32>
+  %i2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<40xf32>) -> tensor<40xf32>
+  %s = linalg.generic {indexing_maps = [#all, affine_map<(i, j) -> (j)>],
+                       iterator_types = ["reduction", "parallel"]}
+      ins(%r : tensor<?x40xf32>) outs(%i2 : tensor<40xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = arith.addf %a, %o : f32
+    linalg.yield %0 : f32
+  } -> tensor<40xf32>
+  %m2 = tensor.dim %r, %c0 : tensor<?x40xf32>
+  %rows = arith.index_cast %m2 : index to i64
+  %count = arith.sitofp %rows : i64 to f32
+  %mean = linalg.generic {indexing_maps = [affine_map<(j) -> (j)>, affine_map<(j) -> (j)>],
+                          iterator_types = ["parallel"]}
+      ins(%s : tensor<40xf32>) outs(%e2 : tensor<40xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %0 = arith.divf %a, %count : f32
+    linalg.yield %0 : f32
+  } -> tensor<40xf32>
+  return %r, %mean : tensor<?x40xf32>, tensor<40xf32>
+}
+""".replace("#all", "affine_map<(i, j) -> (i, j)>")
+
+
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "qualcomm-adreno"])
+def test_numbers_that_sizes_make(target: str):
+    program = compile_module(parse_text(MEANS), target)
+    for m, k in ((1, 1), (17, 33), (70, 5)):
+        generator = np.random.default_rng(0)
+        a, b = (generator.uniform(-1, 1, s).astype(np.float16) for s in ((m, k), (k, 40)))
+        checks = Checks.of("all")
+        scaled, mean = run(program, {"A": a, "B": b}, checks=checks).values()
+        assert not checks.report.findings, str(checks.report)
+        expected = a.astype(np.float64) @ b.astype(np.float64) / (m * k)
+        np.testing.assert_allclose(scaled, expected, rtol=2e-3, atol=1e-5)
+        np.testing.assert_allclose(mean, expected.mean(axis=0), rtol=2e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_contractions(name: str):
     text, sizes = CASES[name]

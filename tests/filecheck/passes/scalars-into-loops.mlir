@@ -42,6 +42,32 @@ func.func @filled(%t: tensor<8xf32>, %i: tensor<i64>) -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
+// What sizes make, here of a tensor that the function computes, is computed where it is read.
+
+// CHECK-LABEL: func.func @divided
+// CHECK-SAME:      (%[[X:.*]]: tensor<?x8xf32>)
+// CHECK:         linalg.generic
+// CHECK:           %[[D:.*]] = tensor.dim %[[X]], %{{.*}} : tensor<?x8xf32>
+// CHECK-NEXT:      %[[W:.*]] = arith.index_cast %[[D]] : index to i64
+// CHECK-NEXT:      %[[N:.*]] = arith.sitofp %[[W]] : i64 to f32
+// CHECK-NEXT:      arith.divf %{{.*}}, %[[N]] : f32
+func.func @divided(%x: tensor<?x8xf32>) -> tensor<8x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %x, %c0 : tensor<?x8xf32>
+  %empty = tensor.empty(%m) : tensor<8x?xf32>
+  %t = linalg.transpose ins(%x : tensor<?x8xf32>) outs(%empty : tensor<8x?xf32>) permutation = [1, 0]
+  %size = tensor.dim %t, %c1 : tensor<8x?xf32>
+  %wide = arith.index_cast %size : index to i64
+  %n = arith.sitofp %wide : i64 to f32
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<8x?xf32>) outs(%empty : tensor<8x?xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = arith.divf %a, %n : f32
+    linalg.yield %q : f32
+  } -> tensor<8x?xf32>
+  func.return %r : tensor<8x?xf32>
+}
+
 // Constants stay where they are.
 
 // CHECK-LABEL: func.func @constant
