@@ -27,7 +27,7 @@ from xdsl_spirv.targets import load
 TARGETS = ("lavapipe", "nvidia-h200")
 CHUNK = 20
 SEEDS = 2000
-QUICK = 60
+QUICK = 40
 QUICK_ON_LAVAPIPE = 20
 
 

@@ -50,7 +50,7 @@ NUMPY_TYPES: dict[str, Any] = {
 }
 INTEGER_ZERO = {True: "0", False: "0.0"}
 
-QUICK = 16
+QUICK = 12
 """Cases a target that the normal run takes."""
 
 ON_LAVAPIPE = 4
@@ -213,7 +213,10 @@ def check_every_stage(case: Case, target: Target, seed: int) -> None:
     module = parse_text(case.text(), ctx=ctx)
     operands = case.operands(seed)
     for stage in linalg_to_spirv(target.name):
+        before = module.clone()
         stage.apply(ctx, module)
+        if before.is_structurally_equivalent(module):
+            continue
         module = parse_text(text_of(module), ctx=ctx)
         (result,) = interpret(module, operands, subgroup_size=target.subgroup_size)
         case.check(operands, result, stage.name)
