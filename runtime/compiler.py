@@ -55,7 +55,7 @@ from xdsl_spirv.runtime.weights import (
     note_ranges,
 )
 from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.target import modules_in, symbol_of
 from xdsl_spirv.targets import load
 from xdsl_spirv.universe import UNIVERSE
 
@@ -298,8 +298,9 @@ def _kernels(
         found[name] = EntryPoint(name, launch.workgroup_size)
     kernels: list[Kernel] = []
     code: dict[str, KernelCode] = {}
+    modules = {symbol_of(each): each for each in modules_in(module)}
     for name, found in entry_points.items():
-        spirv_module = find_module(module, name)
+        spirv_module = modules[name]
         code[name] = KernelCode(encode(spirv_module, names=True), text_of(spirv_module))
         binary, text = f"{KERNELS}/{name}.spv", f"{KERNELS}/{name}.mlir"
         constants = spec_constants(spirv_module)

@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, sizes_of
+from xdsl_spirv.passes.graph.grouping import is_computed, operands_of
 from xdsl_spirv.passes.graph.local_sizes import is_size_check, is_size_op
 from xdsl_spirv.passes.refusal import place
 from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
@@ -35,7 +36,7 @@ from xdsl_spirv.runtime.expressions import Number, written
 from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch, PushConstant
 from xdsl_spirv.runtime.ties import Names, names_of
 from xdsl_spirv.runtime.weights import argument_name, argument_type, result_name, result_type
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.target import modules_in, symbol_of
 
 Triple = tuple[int, int, int]
 
@@ -124,6 +125,15 @@ def _refuse_computation(function: func.FuncOp) -> None:
     for op in function.walk():
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
             continue
+        computed = [value for value in operands_of(op) if is_computed(value)]
+        if computed:
+            owner = computed[0].owner
+            made = owner.name if isinstance(owner, Operation) else "an argument"
+            raise ProgramError(
+                f"{op.name} reads a number that the host would have to compute ({made})",
+                place(op),
+                "give the number in a tensor<1x...>, or compute it from tensors and their sizes",
+            )
         try:
             contraction_of(op)
         except NotAContraction as error:
@@ -151,6 +161,9 @@ class _HostReader:
         self.names: dict[SSAValue, str] = {}
         self.arguments: list[str] = []
         self.results = _results(function)
+        module = function.parent_op()
+        assert isinstance(module, ModuleOp)
+        self.modules = {symbol_of(each): each for each in modules_in(module)}
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
             kind: BufferKind = "weight" if name in weights else "input"
@@ -245,9 +258,7 @@ class _HostReader:
 
     def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
         """The numbers that a launch passes, or the dynamic sizes that a kernel asks for."""
-        module = self.function.parent_op()
-        assert isinstance(module, ModuleOp)
-        kernels = find_module(module, op.kernel.root_reference.data)
+        kernels = self.modules[op.kernel.root_reference.data]
         entry = op.kernel.nested_references.data[-1].data
         numbers = [
             PushConstant(NUMBER_BYTES * number, type, value)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
@@ -66,6 +66,12 @@ def is_cheap(value: SSAValue) -> bool:
             return all(map(is_cheap, op.operands))
         case _:
             return is_size(value)
+
+
+def is_computed(value: SSAValue) -> bool:
+    """Whether a value is a scalar that is no constant."""
+    scalar = not isinstance(value.type, TensorType | MemRefType)
+    return scalar and not isinstance(value.owner, arith.ConstantOp)
 
 
 class Group:

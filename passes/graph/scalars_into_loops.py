@@ -38,7 +38,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.passes.graph.grouping import erase_unused, operands_of
+from xdsl_spirv.passes.graph.grouping import erase_unused, is_computed, operands_of
 from xdsl_spirv.passes.graph.local_sizes import resolve_sizes
 
 
@@ -64,7 +64,7 @@ def move_scalars(block: Block) -> None:
         if isinstance(op, tensor.PadOp):
             op = _padded(op) or op
         if isinstance(op, linalg.ops.GenericOp):
-            scalars = [value for value in operands_of(op) if _is_computed(value)]
+            scalars = [value for value in operands_of(op) if is_computed(value)]
             if scalars and all(_is_movable(value) for value in scalars):
                 _move(op, scalars)
     for op in reversed(list(block.ops)):
@@ -74,12 +74,6 @@ def move_scalars(block: Block) -> None:
         scalar = op.results and not isinstance(op.results[0].type, TensorType)
         if scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor.")):
             erase_unused(op)
-
-
-def _is_computed(value: SSAValue) -> bool:
-    """Whether a value is a scalar that is no constant."""
-    scalar = not isinstance(value.type, TensorType)
-    return scalar and not isinstance(value.owner, arith.ConstantOp)
 
 
 def _is_movable(value: SSAValue) -> bool:
@@ -99,7 +93,7 @@ def _is_movable(value: SSAValue) -> bool:
 def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | None:
     """A tensor full of a computed scalar, as loops."""
     value, type = op.operands[0], op.results[0].type if op.results else None
-    if not isinstance(type, TensorType) or not _is_computed(value) or not _is_movable(value):
+    if not isinstance(type, TensorType) or not is_computed(value) or not _is_movable(value):
         return None
     if -1 in type.get_shape() or value.type != type.element_type:
         return None
@@ -125,7 +119,7 @@ def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     """A tensor with a computed scalar around it, as loops over one with zeros around it."""
     last = op.region.block.last_op
     value = last.operands[0] if last is not None else None
-    if value is None or op.low or op.high or not _is_computed(value) or not _is_movable(value):
+    if value is None or op.low or op.high or not is_computed(value) or not _is_movable(value):
         return None
     source, type = op.source.type, op.result.type
     assert isinstance(source, TensorType)
@@ -203,7 +197,7 @@ class _Body:
                     scalar.type, len(self.block.args) - len(self.op.outputs)
                 )
             return self.tensors[whole]
-        given = {value: self.value(value) for value in owner.operands if _is_computed(value)}
+        given = {value: self.value(value) for value in owner.operands if is_computed(value)}
         copy = owner.clone(value_mapper=given)
         self.block.insert_op_before(copy, self.first)
         return copy.results[owner.results.index(scalar)]

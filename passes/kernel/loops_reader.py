@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from xdsl.dialects import arith, bufferization, linalg, memref, tensor
@@ -44,7 +45,7 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     Unwritten,
     shaped,
 )
-from xdsl_spirv.passes.sizes import Size, is_dynamic, number, tied_extents
+from xdsl_spirv.passes.sizes import Extent, Size, is_dynamic, number, tied_extents
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,16 @@ class Reader:
 
     def __init__(self, block: Block):
         self.block = block
-        self.tied = tied_extents(block.ops)
         self.arrays: dict[SSAValue, Array] = {}
         self.views: dict[SSAValue, _View] = {}
         self.written: dict[SSAValue, None] = {}
         self.loaded: dict[Operation, Array] = {}
         """What a load that stands outside every loop reads."""
+
+    @cached_property
+    def tied(self) -> dict[Extent, int]:
+        """Sizes that the block's operations need to be equal to others."""
+        return tied_extents(self.block.ops)
 
     def read(self, ops: Iterable[Operation] | None = None) -> None:
         for op in self.block.ops if ops is None else ops:

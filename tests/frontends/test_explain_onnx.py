@@ -54,7 +54,7 @@ def test_nodes_that_simplification_takes_away(
     build.constant("w", rng.standard_normal((8, 3, 1, 1)).astype(np.float32))
     for name in ("scale", "shift", "mean", "variance"):
         build.constant(name, rng.uniform(0.5, 1, 8).astype(np.float32))
-    build.constant("half", np.float32([0.5]))
+    build.constant("half", np.full(1, 0.5, np.float32))
     build.node("Conv", ["x", "w"], "c", name="conv")
     norm = ["c", "scale", "shift", "mean", "variance"]
     build.node("BatchNormalization", norm, "n", name="norm")

@@ -104,12 +104,12 @@ def _bits(attribute: Attribute) -> Attribute | None:
 def lower_bfloat16(module: ModuleOp, *, to_nearest: bool = True) -> None:
     """Rewrite a module that has bfloat16; raises `PassFailedException` where it cannot."""
     retype = Retyping(_bits)
-    computing: list[Operation] = []
-    for op in module.walk():
-        if op is not module and retype.touches(op):
-            _check(op, retype)
-            if isinstance(op, COMPUTES):
-                computing.append(op)
+    touched = [op for op in module.walk() if op is not module and retype.touches(op)]
+    if not touched:
+        return
+    for op in touched:
+        _check(op, retype)
+    computing = [op for op in touched if isinstance(op, COMPUTES)]
     before = [(op, op.operands[0].type, op.results[0].type) for op in computing]
     bitcasts = [op for op in module.walk() if isinstance(op, conversion.BitcastOp)]
     retype.apply(module)

@@ -32,7 +32,8 @@ class Retyping:
         return self._known[attribute]
 
     def changes(self, attribute: Attribute) -> bool:
-        return self(attribute) != attribute
+        found = self(attribute)
+        return found is not attribute and found != attribute
 
     def _made(self, attribute: Attribute) -> Attribute:
         found = self._leaf(attribute)
