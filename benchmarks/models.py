@@ -204,7 +204,7 @@ def iree(model: Model, variant: str) -> dict[str, Any]:
     """How long IREE takes to compile the same model for Vulkan, or why it does not, by target."""
     from onnx import save
 
-    importer, compiler = shutil.which("iree-import-onnx"), shutil.which("iree-compile")
+    importer, compiler = (tool(name) for name in ("iree-import-onnx", "iree-compile"))
     if importer is None or compiler is None:
         return {"error": "not installed (pip install iree-base-compiler)"}
     found: dict[str, Any] = {}
@@ -221,6 +221,12 @@ def iree(model: Model, variant: str) -> dict[str, Any]:
             if "error" not in found[target]:
                 break
     return found
+
+
+def tool(name: str) -> str | None:
+    """A program beside this Python, or on the path."""
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else shutil.which(name)
 
 
 def timed(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
