@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_runs import WARM_UP, Job, parser_of, run_jobs, torch_median
+from device_runs import CUDA, WARM_UP, Job, parser_of, run_jobs, torch, torch_median
 from xdsl.context import Context
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
@@ -34,15 +34,6 @@ from xdsl.universe import Universe
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.runtime.attention_workloads import AttentionWorkload
 from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
-
-torch: Any
-try:
-    import torch
-
-    CUDA = torch.cuda.is_available()
-except ImportError:
-    torch = None
-    CUDA = False
 
 U = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23}
 """The largest relative error of a rounding, truncation included."""

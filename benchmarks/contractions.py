@@ -23,20 +23,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from device_runs import WARM_UP, Job, parser_of, run_jobs, torch_median
+from device_runs import CUDA, WARM_UP, Job, parser_of, run_jobs, torch, torch_median
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
-
-torch: Any
-try:
-    import torch
-
-    CUDA = torch.cuda.is_available()
-except ImportError:
-    torch = None
-    CUDA = False
 
 DTYPES = {
     "f16": np.float16,

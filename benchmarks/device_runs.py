@@ -20,6 +20,15 @@ from typing import Any
 
 from xdsl_spirv.runtime.vulkan import open_isolated
 
+torch: Any
+try:
+    import torch
+
+    CUDA = torch.cuda.is_available()
+except ImportError:
+    torch = None
+    CUDA = False
+
 WARM_UP = 0.15
 """Seconds before each timing."""
 

@@ -20,18 +20,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from device_runs import WARM_UP, Job, parser_of, run_jobs, torch_median
+from device_runs import CUDA, WARM_UP, Job, parser_of, run_jobs, torch, torch_median
 
 from xdsl_spirv.runtime.compiler import compile_module, parse_text
-
-torch: Any
-try:
-    import torch
-
-    CUDA = torch.cuda.is_available()
-except ImportError:
-    torch = None
-    CUDA = False
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[int, ...]

@@ -22,8 +22,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from contractions import CUDA, matmul, measure, torch
-from device_runs import Job, parser_of, run_jobs
+from contractions import matmul, measure
+from device_runs import CUDA, Job, parser_of, run_jobs, torch
 
 from xdsl_spirv.serialization.files import write_atomically
 
