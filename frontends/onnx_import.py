@@ -31,6 +31,7 @@ from xdsl_spirv.frontends.model import FLOATS, Array, ImportedModel, Node, Value
 from xdsl_spirv.frontends.quantized_nodes import expand_quantized
 from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
 from xdsl_spirv.frontends.wide_sums import widen_sums
+from xdsl_spirv.serialization.collection import without_collection
 
 LIFT = 1024
 """Bytes from which an initializer becomes an argument. Smaller ones are mostly shapes, axes and
@@ -53,6 +54,7 @@ class Lowered:
     sizes: Mapping[str, list[str]]
     """What the open dimensions of inputs are called."""
 
+    @without_collection()
     def model(self) -> ImportedModel:
         """Parse it; raises `FrontendError` for what xDSL cannot read."""
         module = parse_linalg(self.text)

@@ -54,6 +54,7 @@ from xdsl_spirv.runtime.weights import (
     mark_weights,
     note_ranges,
 )
+from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import modules_in, symbol_of
 from xdsl_spirv.targets import load
@@ -140,6 +141,7 @@ def _culprit(module: ModuleOp) -> str:
     return ""
 
 
+@without_collection()
 def compile_module(
     source: ModuleOp | str | os.PathLike[str],
     target: str,

@@ -14,8 +14,7 @@ order.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -35,6 +34,7 @@ from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, F
 from xdsl_spirv.dialects.spirv.symbols import symbols_at_hand
 from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.annotations import Annotations
+from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.serialization.decoding_functions import FunctionDecoder, declare
 from xdsl_spirv.serialization.decoding_globals import GlobalTable
 from xdsl_spirv.serialization.decoding_types import TypeReader
@@ -53,26 +53,9 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
     whose types the dialect refuses is then not carried.
     """
     raw = binary.decode(data)
-    with _without_collection():
+    with without_collection():
         _settle_layouts()
         return _decode(raw, unchecked=unchecked)
-
-
-@contextmanager
-def _without_collection() -> Generator[None]:
-    """
-    The garbage collector off: operations refer to each other, so every pass over them costs.
-
-    None of them is garbage before the module is finished; without this, half the time is spent
-    looking for some.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @cache

@@ -1,0 +1,26 @@
+"""
+The garbage collector off while IR is built: operations refer to each other, so every look costs.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+@contextmanager
+def without_collection() -> Generator[None]:
+    """
+    No collection inside; also as a decorator.
+
+    Little of what is made while IR is read or lowered is garbage before it is finished: decoding
+    takes half the time without collections, compiling a model a tenth less, for a few megabytes.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
