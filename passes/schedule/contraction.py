@@ -90,7 +90,7 @@ class Contraction:
         """What the kernel does with A's and B's elements as it loads them, last operation first."""
         return tuple(prologue_of(self.a)), tuple(prologue_of(self.b))
 
-    @property
+    @cached_property
     def groups(self) -> tuple[range, range, range, range]:
         """The loops of batch, M, N and K."""
         batch, m, n, k = self.counts
@@ -101,23 +101,23 @@ class Contraction:
     def _size(self, group: int) -> int:
         return prod(self.sizes[loop] for loop in self.groups[group])
 
-    @property
+    @cached_property
     def batch(self) -> int:
         return self._size(0)
 
-    @property
+    @cached_property
     def m(self) -> int:
         return self._size(1)
 
-    @property
+    @cached_property
     def n(self) -> int:
         return self._size(2)
 
-    @property
+    @cached_property
     def k(self) -> int:
         return self._size(3)
 
-    @property
+    @cached_property
     def element_types(self) -> tuple[Attribute, Attribute, Attribute]:
         a, b, init = (element_type(value) for value in (self.a, self.b, self.init))
         return a, b, init
@@ -148,7 +148,7 @@ class Contraction:
             for e, size in zip(map.results, shape, strict=True)
         )
 
-    @property
+    @cached_property
     def is_dynamic(self) -> bool:
         """Whether the size of a loop is known only when the program runs."""
         return any(map(is_dynamic, self.sizes))
@@ -199,7 +199,7 @@ class Contraction:
         own = isinstance(last, AffineDimExpr) and last.position in self.groups[0]
         return own and min(self.m, self.n) <= FEW
 
-    @property
+    @cached_property
     def is_convolution(self) -> bool:
         """Whether an operand is read through windows."""
         return any(not isinstance(e, AffineDimExpr) for map in self.maps for e in map.results)
