@@ -12,7 +12,8 @@ not pass it is said whether they are as near as onnxruntime's own when its float
 moved by at most one unit in the last place (`within_spread`, no failure), less than two correct
 sums of floats may differ by.
 `reference` runs a model as imported, on whole arrays; other devices run what was compiled for the
-target. With `--iree`, `iree-compile` compiles the same model in the same run.
+target. With `--iree`, `iree-compile` compiles the same model in the same run, and what it made for
+lavapipe runs, too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import os
 import platform
 import re
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -39,6 +39,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from iree_models import beside_iree
 from model_variants import VARIANTS, missing, nudged, variant_of
 from model_zoo import MODELS, Model
 
@@ -60,9 +61,6 @@ NUDGES = 4
 
 COSINES = {"minilm.f32": 0.9999, "minilm.f16": 0.999}
 """What the results' cosine has to be at least, beside the tolerance."""
-
-IREE_TARGETS = ("vp_android_baseline_2022", "ampere")
-"""What IREE compiles for: what all Vulkan devices have; where that fails, an NVIDIA GPU."""
 
 PATHS = (
     ("cooperative matrix, int8", r"CooperativeMatrixMulAdd .*xi8,"),
@@ -121,8 +119,10 @@ def compared(
     }
 
 
-def measure(model: Model, variant: str, devices: Sequence[str], target: str) -> dict[str, Any]:
-    """Import, compile, run on the devices, compare."""
+def measure(
+    model: Model, variant: str, devices: Sequence[str], target: str, iree: bool = False
+) -> dict[str, Any]:
+    """Import, compile, run on the devices, compare; with `iree` it does the same."""
     case, inputs = f"{model.name}.{variant}", model.inputs()
     proto = variant_of(model, variant)
     names = [value.name for value in proto.graph.output]
@@ -164,6 +164,9 @@ def measure(model: Model, variant: str, devices: Sequence[str], target: str) -> 
                 figures["devices"][device] = seconds | compared(
                     model, case, results, expected, tolerance, spread
                 )
+    if iree:
+        device = next((each for each in devices if each.startswith("vulkan")), None)
+        figures["iree"] = beside_iree(proto, inputs, expected, tolerance, device)
     return figures
 
 
@@ -198,51 +201,6 @@ def executed(program: Program, inputs: Any, device: str) -> tuple[Any, dict[str,
             opened.execute(program, inputs)
             seconds.append(time.perf_counter() - start)
     return results, {"first_s": round(first, 2), "run_s": round(statistics.median(seconds), 4)}
-
-
-def iree(model: Model, variant: str) -> dict[str, Any]:
-    """How long IREE takes to compile the same model for Vulkan, or why it does not, by target."""
-    from onnx import save
-
-    importer, compiler = (tool(name) for name in ("iree-import-onnx", "iree-compile"))
-    if importer is None or compiler is None:
-        return {"error": "not installed (pip install iree-base-compiler)"}
-    found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-iree-") as name:
-        source, module, out = (Path(name, each) for each in ("m.onnx", "m.mlir", "m.vmfb"))
-        save(variant_of(model, variant), source)
-        for target in IREE_TARGETS:
-            flags = ["--iree-hal-target-device=vulkan", f"--iree-vulkan-target={target}"]
-            commands = (
-                [importer, str(source), "-o", str(module)],
-                [compiler, str(module), *flags, "-o", str(out)],
-            )
-            found[target] = timed(commands)
-            if "error" not in found[target]:
-                break
-    return found
-
-
-def tool(name: str) -> str | None:
-    """A program beside this Python, or on the path."""
-    beside = Path(sys.executable).parent / name
-    return str(beside) if beside.exists() else shutil.which(name)
-
-
-def timed(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Seconds of the clock and of processors that commands take, or the first error."""
-    start, before = time.perf_counter(), os.times()
-    for command in commands:
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-        except subprocess.TimeoutExpired:
-            return {"error": "more than 600 s"}
-        if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-            return {"error": (lines or ["failed"])[0].partition("error:")[2].strip()[:200]}
-    wall, after = time.perf_counter() - start, os.times()
-    cpu = sum(after[2:4]) - sum(before[2:4])
-    return {"compile_s": round(wall, 2), "compile_cpu_s": round(cpu, 2)}
 
 
 def about(options: Any) -> dict[str, Any]:
@@ -293,10 +251,9 @@ def one_case(case: str, options: Any) -> int:
     """What a process of its own does."""
     name, _, variant = case.partition(".")
     model = next(each for each in MODELS if each.name == name)
-    figures = measure(model, variant, options.devices.split(","), options.target)
+    devices = options.devices.split(",")
+    figures = measure(model, variant, devices, options.target, options.iree)
     figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    if options.iree:
-        figures["iree"] = iree(model, variant)
     Path(options.json).write_text(json.dumps(figures))
     return 0
 
@@ -328,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--variants", default=",".join(VARIANTS), help="separated by commas")
     parser.add_argument("--devices", default="interpreter", help="separated by commas")
     parser.add_argument("--target", default="lavapipe", help="what to compile for")
-    parser.add_argument("--iree", action="store_true", help="compile with IREE, too")
+    parser.add_argument("--iree", action="store_true", help="the same with IREE")
     parser.add_argument("--json", help="where to write the figures")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

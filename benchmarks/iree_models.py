@@ -1,0 +1,153 @@
+"""
+IREE beside us: the same model by `iree-compile` for Vulkan, and its program on the device here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.runtime.model_check import Tolerance, difference
+from xdsl_spirv.runtime.vulkan.worker import python_command
+
+TARGETS = ("llvmpipe", "vp_android_baseline_2022", "ampere")
+"""What IREE compiles for: lavapipe; where that fails, what all Vulkan devices have, or a GPU."""
+
+COMPILE_LIMIT, RUN_LIMIT = 600, 150
+"""Seconds."""
+
+REPEAT = 5
+
+
+def beside_iree(
+    proto: Any,
+    inputs: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    tolerance: Tolerance,
+    device: str | None,
+) -> dict[str, Any]:
+    """
+    By target: how long IREE takes to compile a model, or why it does not.
+
+    On a `device` (as `vulkan`) what it made for lavapipe also runs, and its results are compared
+    with the expected ones, held to the same `tolerance` as ours.
+    """
+    from onnx import save
+
+    importer, compiler = (_tool(name) for name in ("iree-import-onnx", "iree-compile"))
+    if importer is None or compiler is None:
+        return {"error": "not installed (pip install iree-base-compiler)"}
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-iree-") as name:
+        source, module, out = (Path(name, each) for each in ("m.onnx", "m.mlir", "m.vmfb"))
+        save(proto, source)
+        for target in TARGETS:
+            flags = ["--iree-hal-target-device=vulkan", f"--iree-vulkan-target={target}"]
+            commands = (
+                [importer, str(source), "-o", str(module)],
+                [compiler, str(module), *flags, "-o", str(out)],
+            )
+            found[target] = _compiled(commands)
+            if "error" in found[target]:
+                continue
+            if device is not None and target == TARGETS[0]:
+                found[target] |= _run(Path(name), module, out, inputs, expected, tolerance, device)
+            break
+    return found
+
+
+def _tool(name: str) -> str | None:
+    """A program beside this Python, or on the path."""
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def _compiled(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Seconds of the clock and of processors that commands take, or the first error."""
+    start, before = time.perf_counter(), os.times()
+    for command in commands:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_LIMIT)
+        except subprocess.TimeoutExpired:
+            return {"error": f"more than {COMPILE_LIMIT} s"}
+        if done.returncode:
+            return {"error": _reason(done.stderr)}
+    wall, after = time.perf_counter() - start, os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])
+    return {"compile_s": round(wall, 2), "compile_cpu_s": round(cpu, 2)}
+
+
+def _reason(text: str) -> str:
+    """The first line that says what went wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
+    return next((each for each in (*errors, *lines) if each), "failed")[:200]
+
+
+def _run(
+    folder: Path,
+    module: Path,
+    program: Path,
+    inputs: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    tolerance: Tolerance,
+    device: str,
+) -> dict[str, Any]:
+    """The first run's seconds, the median of more, and how far off its results are."""
+    spec = find_spec("iree._runtime_libs")
+    if spec is None or not spec.submodule_search_locations:
+        return {"run_error": "not installed (pip install iree-base-runtime)"}
+    libraries = Path(spec.submodule_search_locations[0])
+    function = re.search(r'func\.func @"?([^"(]+)"?\(', module.read_text())
+    assert function is not None
+    given = [f"--module={program}", f"--device={device}", f"--function={function[1]}"]
+    for number, value in enumerate(inputs.values()):
+        np.save(folder / f"in{number}.npy", value)
+        given.append(f"--input=@{folder}/in{number}.npy")
+    results = [folder / f"out{number}.npy" for number in range(len(expected))]
+    # As this process was started: with the C library that the driver needs.
+    *starter, _ = python_command()
+    options = [f"--output=@{each}" for each in results]
+    start = time.perf_counter()
+    error = _error([*starter, str(libraries / "iree-run-module"), *given, *options])
+    first = time.perf_counter() - start
+    if error is not None:
+        return {"run_error": error}
+    found: dict[str, Any] = {"first_s": round(first, 2)}
+    off = [
+        difference(name, np.load(path), value, tolerance)
+        for path, (name, value) in zip(results, expected.items(), strict=True)
+    ]
+    found["max_abs"] = max(each.max_abs for each in off)
+    found["cosine"] = min(each.cosine for each in off)
+    found["passed"] = all(each.passed for each in off)
+    out = folder / "times.json"
+    counts = [f"--benchmark_repetitions={REPEAT}", "--benchmark_min_time=1x"]
+    form = [f"--benchmark_out={out}", "--benchmark_out_format=json"]
+    error = _error([*starter, str(libraries / "iree-benchmark-module"), *given, *counts, *form])
+    if error is not None:
+        return found | {"run_error": error}
+    rows = json.loads(out.read_text())["benchmarks"]
+    (median,) = (row["real_time"] for row in rows if row.get("aggregate_name") == "median")
+    return found | {"run_s": round(median / 1e3, 4)}
+
+
+def _error(command: Sequence[str]) -> str | None:
+    """Why a program did not end well; None if it did."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT)
+    except subprocess.TimeoutExpired:
+        return f"more than {RUN_LIMIT} s"
+    return _reason(done.stderr) if done.returncode else None
