@@ -120,16 +120,22 @@ PARTS = {each.name for each in linalg_to_spirv("lavapipe")}
 LOWERING = "linalg-to-spirv{target=lavapipe}"
 
 
-def every_pass() -> list[tuple[str, str]]:
-    """(pipeline, module) for each pass that is registered; those on `spirv` after the lowering."""
-    found: list[tuple[str, str]] = []
+def every_pass() -> list[Any]:
+    """
+    (pipeline, module) for each pass that is registered; those on `spirv` after the lowering.
+
+    Of the two modules in floats one is left to `make test-long`.
+    """
+    found: list[Any] = []
     for name in PASSES:
         if name in PARTS - set(PIPELINES):
             continue
         for pipeline in PIPELINES.get(name, [name]):
             for module in MODULES:
                 lowered = name.startswith("spirv-") and module != "kernel"
-                found.append((f"{LOWERING},{pipeline}" if lowered else pipeline, module))
+                whole = f"{LOWERING},{pipeline}" if lowered else pipeline
+                long = [pytest.mark.long] * (module == "f16-f16" and lowered)
+                found.append(pytest.param(whole, module, marks=long))
     return found
 
 

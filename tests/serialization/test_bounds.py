@@ -18,6 +18,7 @@ from xdsl.ir import Block
 
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.serialization import binary
+from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.disassembler import disassemble
 from xdsl_spirv.serialization.hostile import (
@@ -121,9 +122,11 @@ def check_time(reader: Reader, maker: Maker) -> None:
     assert 0.4 * SIZE < len(data) < 1.4 * SIZE
     reader(build(ENTRY + END))  # What is made once is made.
     before = unit()
-    start = time.process_time()
-    assert reader(data) is not None
-    taken = time.process_time() - start
+    # A collection looks at all that other tests have left, too.
+    with without_collection():
+        start = time.process_time()
+        assert reader(data) is not None
+        taken = time.process_time() - start
     assert taken < UNITS * (before + unit()) / 2, f"{taken:.1f} s"
 
 
