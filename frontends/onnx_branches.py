@@ -161,8 +161,3 @@ def simplified(model: Any, optimize: bool = True) -> Any:
         except Exception:
             continue
     return model
-
-
-def pasted(graph: Graph, found: Settled) -> list[str]:
-    """A settled graph's nodes and constants under new names in another graph; its results."""
-    return graph.paste(found.model.graph, {})

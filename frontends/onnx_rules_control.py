@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl_spirv.frontends.onnx_branches import has_graphs, pasted, settled
+from xdsl_spirv.frontends.onnx_branches import has_graphs, settled
 from xdsl_spirv.frontends.onnx_graph import Graph, Rule
 
 Attributes = dict[str, Any]
@@ -77,7 +77,7 @@ def _settled_if(graph: Graph, node: Any, sides: Sequence[Any]) -> bool:
         return False
     if len(models) > 1 and any(shape is None or 0 in shape for _, shape in models[0].results):
         return False
-    outputs = [pasted(graph, model) for model in models]
+    outputs = [graph.paste(each.model.graph, {}) for each in models]
     if len(outputs) == 1:
         _finish(graph, node.output, outputs[0])
         return True

@@ -56,7 +56,7 @@ from xdsl_spirv.runtime.weights import (
 )
 from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import modules_in, symbol_of
+from xdsl_spirv.serialization.target import modules_by_name
 from xdsl_spirv.targets import load
 from xdsl_spirv.universe import UNIVERSE
 
@@ -300,7 +300,7 @@ def _kernels(
         found[name] = EntryPoint(name, launch.workgroup_size)
     kernels: list[Kernel] = []
     code: dict[str, KernelCode] = {}
-    modules = {symbol_of(each): each for each in modules_in(module)}
+    modules = modules_by_name(module)
     for name, found in entry_points.items():
         spirv_module = modules[name]
         code[name] = KernelCode(encode(spirv_module, names=True), text_of(spirv_module))

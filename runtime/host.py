@@ -36,7 +36,7 @@ from xdsl_spirv.runtime.expressions import Number, written
 from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch, PushConstant
 from xdsl_spirv.runtime.ties import Names, names_of
 from xdsl_spirv.runtime.weights import argument_name, argument_type, result_name, result_type
-from xdsl_spirv.serialization.target import modules_in, symbol_of
+from xdsl_spirv.serialization.target import modules_by_name
 
 Triple = tuple[int, int, int]
 
@@ -163,7 +163,7 @@ class _HostReader:
         self.results = _results(function)
         module = function.parent_op()
         assert isinstance(module, ModuleOp)
-        self.modules = {symbol_of(each): each for each in modules_in(module)}
+        self.modules = modules_by_name(module)
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
             kind: BufferKind = "weight" if name in weights else "input"

@@ -70,6 +70,11 @@ def symbol_of(op: Operation) -> str | None:
     return name.data if isinstance(name, StringAttr) else None
 
 
+def modules_by_name(root: Operation) -> dict[str | None, SPIRVModuleOp]:
+    """Every `spirv.module` of a program by its symbol: for who asks for many."""
+    return {symbol_of(each): each for each in modules_in(root)}
+
+
 def find_module(root: Operation, name: str | None = None) -> SPIRVModuleOp:
     """
     The `spirv.module` of a program: the one named, or else the only one.

@@ -44,6 +44,7 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     WindowAttr,
 )
+from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.graph.local_sizes import SizeCode
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
@@ -223,7 +224,7 @@ class _Kernels:
         # Dynamic sizes are called alike: bodies that are equal compute them alike.
         key = (*block.arg_types, str(shape), *(op.name for op in block.walk()))
         for other in self._known.get(key, []):
-            if other.body.is_structurally_equivalent(body.region):
+            if is_same(other.body, body.region):
                 return other.sym_name.data
         # A kernel of another shape may be called what this one's number would make it.
         names = (f"{name}_{number}" if number else name for number in itertools.count())

@@ -17,7 +17,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i16, i32
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -190,6 +191,39 @@ class DropScope(ModulePass):
             access = MemoryAccess.MakePointerVisible | MemoryAccess.NonPrivatePointer
             each.memory_operand = MemoryAccessAttr(access)
             each.memory_scope = None
+
+
+class WidenTruncation(ModulePass):
+    """Nothing but the type of a value changes, and with it what is cut off."""
+
+    name = "widen-truncation"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for each in op.walk():
+            if isinstance(each, arith.TruncIOp):
+                Rewriter.replace_value_with_new_type(each.result, i16)
+
+
+CUT = """
+func.func @main(%x: tensor<8xi32>) -> tensor<8xi32> {
+  %e = tensor.empty() : tensor<8xi32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+                       iterator_types = ["parallel"]}
+      ins(%x : tensor<8xi32>) outs(%e : tensor<8xi32>) {
+  ^bb0(%a: i32, %o: i32):
+    %n = arith.trunci %a : i32 to i8
+    %w = arith.extui %n : i8 to i32
+    linalg.yield %w : i32
+  } -> tensor<8xi32>
+  return %r : tensor<8xi32>
+}
+"""
+
+
+def test_a_type_that_changes_is_a_change(report_of: ReportOf):
+    report = report_of(CUT, [WidenTruncation()])
+    assert report.finding is not None
+    assert report.finding.stage == "widen-truncation"
 
 
 class Nothing(ModulePass):

@@ -243,3 +243,27 @@ def test_infinities_and_nans_are_compared_as_such():
     assert not passed(nan, 1.0)
     assert not passed(inf, 1.0)
     assert not passed(1.0, inf)
+
+
+def test_kernels_that_differ_in_a_type_are_two():
+    rounded = """
+  %e{0} = tensor.empty() : tensor<8xf32>
+  %r{0} = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+                          iterator_types = ["parallel"]}}
+      ins(%x{0} : tensor<8xf32>) outs(%e{0} : tensor<8xf32>) {{
+  ^bb0(%a: f32, %o: f32):
+    %n = arith.truncf %a : f32 to {1}
+    %w = arith.extf %n : {1} to f32
+    linalg.yield %w : f32
+  }} -> tensor<8xf32>"""
+    text = f"""
+func.func @main(%x0: tensor<8xf32>, %x1: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {{
+  {rounded.format(0, "f16")}
+  {rounded.format(1, "bf16")}
+  return %r0, %r1 : tensor<8xf32>, tensor<8xf32>
+}}"""
+    program = compile_module(parse_text(text), "nvidia-h200")
+    x = np.linspace(1, 2, 8, dtype=np.float32)
+    half, brain = run(program, {"x0": x, "x1": x}).values()
+    assert np.array_equal(half, x.astype(np.float16).astype(np.float32))
+    assert np.array_equal(brain, x.astype(ml_dtypes.bfloat16).astype(np.float32))

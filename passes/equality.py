@@ -1,0 +1,21 @@
+"""
+Whether two pieces of IR are the same, types of values included, which xDSL does not compare.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Attribute, Operation, Region
+
+
+def is_same(one: Operation | Region, other: Operation | Region) -> bool:
+    """Whether two operations, or two regions, say the same; names and locations do not count."""
+    return one.is_structurally_equivalent(other) and all(
+        _types(first) == _types(second)
+        for first, second in zip(one.walk(), other.walk(), strict=True)
+    )
+
+
+def _types(op: Operation) -> list[Attribute]:
+    """Of an operation's results and of the arguments of its blocks."""
+    arguments = [arg for region in op.regions for block in region.blocks for arg in block.args]
+    return [value.type for value in (*op.results, *arguments)]
