@@ -110,6 +110,19 @@ def name_nodes(model: Model) -> None:
         node.name = name
 
 
+def types_in(graph: Any) -> set[int]:
+    """The element types that a graph and the graphs inside it mention: all, if it was inferred."""
+    values = (*graph.input, *graph.output, *graph.value_info)
+    found = {value.type.tensor_type.elem_type for value in values}
+    found |= {each.data_type for each in graph.initializer}
+    for node in graph.node:
+        for attribute in node.attribute:
+            found |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
+            inner = [attribute.g] if attribute.HasField("g") else []
+            found = found.union(*map(types_in, [*inner, *attribute.graphs]))
+    return found
+
+
 def nodes(graph: Any) -> Iterator[Any]:
     """Every node of a graph, and of the graphs in its nodes' attributes."""
     for node in graph.node:

@@ -17,6 +17,36 @@ ROUNDS = 8
 """So many times what rules wrote is rewritten."""
 
 
+LARGE = 1 << 16
+"""Bytes of a tensor whose values no shape depends on."""
+
+
+def inferred(model: Any) -> Any:
+    """
+    The model with the types and shapes of its values, large initializers as inputs.
+
+    To infer, onnx copies a model twice; without the weights that costs nothing.
+    """
+    onnx: Any = import_module("onnx")
+    bare = onnx.ModelProto()
+    for field in ("ir_version", "domain", "producer_name"):
+        setattr(bare, field, getattr(model, field))
+    bare.opset_import.extend(model.opset_import)
+    bare.functions.extend(model.functions)
+    graph, given = bare.graph, model.graph
+    graph.name = given.name
+    for field in ("node", "input", "output", "value_info"):
+        getattr(graph, field).extend(getattr(given, field))
+    listed = {value.name for value in given.input}
+    for tensor in given.initializer:
+        if tensor.ByteSize() < LARGE:
+            graph.initializer.append(tensor)
+        elif tensor.name not in listed:
+            kind, shape = tensor.data_type, list(tensor.dims)
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, kind, shape))
+    return import_module("onnx.shape_inference").infer_shapes(bare, data_prop=True)
+
+
 class Graph:
     """A graph that is being rewritten: what is known of its values, and its new nodes."""
 
@@ -24,8 +54,7 @@ class Graph:
         self.onnx: Any = import_module("onnx")
         self.model = model
         self.nodes: list[Any] = []
-        inferred = import_module("onnx.shape_inference").infer_shapes(model, data_prop=True)
-        graph = inferred.graph
+        graph = inferred(model).graph
         self._values = {v.name: v for v in (*graph.value_info, *graph.input, *graph.output)}
         self.constants: dict[str, Any] = {t.name: t for t in model.graph.initializer}
         for node in model.graph.node:

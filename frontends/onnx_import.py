@@ -20,7 +20,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
-from xdsl.parser import Parser
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import ParseError, VerifyException
 
@@ -31,6 +30,7 @@ from xdsl_spirv.frontends.model import FLOATS, Array, ImportedModel, Node, Value
 from xdsl_spirv.frontends.quantized_nodes import expand_quantized
 from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
 from xdsl_spirv.frontends.wide_sums import widen_sums
+from xdsl_spirv.serialization.caching_parser import CachingParser
 from xdsl_spirv.serialization.collection import without_collection
 
 LIFT = 1024
@@ -221,7 +221,7 @@ def parse_linalg(text: str) -> ModuleOp:
     text = text.replace("overflowFlags = #arith.overflow<none>, ", "")
     text = text.replace(", overflowFlags = #arith.overflow<none>", "")
     try:
-        module = Parser(ctx, text, "the imported model").parse_module()
+        module = CachingParser(ctx, text, "the imported model").parse_module()
         module.verify()
     except (ParseError, VerifyException) as error:
         first = str(error).strip().splitlines()

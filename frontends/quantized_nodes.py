@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx_graph import inferred
 
 OPSET = 13
 """The first in which a dequantization may have a scale of each channel."""
@@ -109,10 +110,10 @@ class _Rewriter:
             for name in node.input:
                 self.users.setdefault(name, []).append(node)
         self.taken = {name for node in graph.node for name in (*node.input, *node.output)}
-        inferred = import_module("onnx.shape_inference").infer_shapes(self.model).graph
+        known = inferred(self.model).graph
         self.ranks = {
             value.name: len(value.type.tensor_type.shape.dim)
-            for value in (*graph.input, *inferred.value_info)
+            for value in (*graph.input, *known.value_info)
             if value.type.tensor_type.HasField("shape")
         } | {name: len(tensor.dims) for name, tensor in self.constants.items()}
         self.centred: dict[tuple[str, str], tuple[str, str]] = {}

@@ -31,6 +31,51 @@ OPERATOR = re.compile(r'"onnx\.([A-Z]\w+)"')
 REASON = re.compile(r"error: (?:\"[^\"]*\": ?)?(.+)")
 
 
+Process = tuple["subprocess.Popen[bytes]", IO[bytes]]
+"""A worker, and the file that takes its complaints."""
+
+_early: list[Process] = []
+
+
+def start_early() -> None:
+    """
+    Start a worker that the next `TorchMLIR` takes over: its packages take a second to read.
+
+    For programs that will import a model and have other things to do before. Nothing happens if
+    the packages are not installed.
+    """
+    if not _early and _missing() is None:
+        _early.append(_started())
+
+
+def end_early() -> None:
+    """End the worker that nobody took over."""
+    while _early:
+        process, errors = _early.pop()
+        process.kill()
+        process.communicate()
+        errors.close()
+
+
+def _missing() -> str | None:
+    """A package that the worker needs and that is not installed."""
+    wanted = ("onnx", "torch_mlir")
+    return next((name for name in wanted if importlib.util.find_spec(name) is None), None)
+
+
+def _started() -> Process:
+    errors = tempfile.TemporaryFile()
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "xdsl_spirv.frontends.torch_mlir_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+    )
+    return process, errors
+
+
 class TorchMLIR:
     """The worker process; `with TorchMLIR() as worker: worker.run(job, folder)`."""
 
@@ -87,23 +132,14 @@ class TorchMLIR:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
-        for package in ("onnx", "torch_mlir"):
-            if importlib.util.find_spec(package) is None:
-                raise FrontendError(
-                    f"the package {package.replace('_', '-')} is not installed",
-                    "",
-                    "pip install 'xdsl-spirv[onnx]'",
-                    "missing",
-                )
-        self._errors = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "xdsl_spirv.frontends.torch_mlir_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            start_new_session=True,
-        )
+        if (package := _missing()) is not None:
+            raise FrontendError(
+                f"the package {package.replace('_', '-')} is not installed",
+                "",
+                "pip install 'xdsl-spirv[onnx]'",
+                "missing",
+            )
+        self._process, self._errors = _early.pop() if _early else _started()
         return self._process
 
     def _wait(self, process: subprocess.Popen[bytes]) -> bool:

@@ -139,8 +139,9 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
     package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
     rules.refuse_wrong(model)
     stage.enter("shape inference")
-    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    # Without the weights, which it would copy twice; they are of known types.
     weights = lift(model, job["lift"])
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     model.graph.name = GRAPH
     stage.enter("saving weights")
     save(folder / "weights.safetensors", weights)
@@ -262,30 +263,15 @@ def interface(model: Any, weights: list[str], declared: dict[str, int]) -> dict[
             for value in of
         ]
 
+    onnx = package("onnx")
+    types = package("xdsl_spirv.frontends.onnx_file").types_in(model.graph)
     return {
         "inputs": [v for v in values(model.graph.input) if v["name"] not in weights],
         "weights": [v for v in values(model.graph.input) if v["name"] in weights],
         "outputs": values(model.graph.output),
-        "floats": "f64" if computes_in_doubles(model.graph) else "f32",
+        "floats": "f64" if onnx.TensorProto.DOUBLE in types else "f32",
         "nodes": [[n.name, n.op_type, list(n.input), list(n.output)] for n in model.graph.node],
     }
-
-
-def computes_in_doubles(graph: Any) -> bool:
-    """Whether any tensor of a graph whose types were inferred is of float64."""
-    from onnx import TensorProto
-
-    values = (*graph.input, *graph.output, *graph.value_info)
-    types = {value.type.tensor_type.elem_type for value in values}
-    types |= {each.data_type for each in graph.initializer}
-    inner: list[Any] = []
-    for node in graph.node:
-        for attribute in node.attribute:
-            types |= {attribute.t.data_type, attribute.i if attribute.name == "to" else 0}
-            if attribute.HasField("g"):
-                inner.append(attribute.g)
-            inner += attribute.graphs
-    return TensorProto.DOUBLE in types or any(map(computes_in_doubles, inner))
 
 
 def lower(model: Any, stage: Stage, expand: list[list[str]]) -> Any:

@@ -10,6 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from xdsl_spirv.frontends.onnx_file import types_in
+from xdsl_spirv.frontends.onnx_graph import inferred
+
 SUMS = frozenset(
     (
         "ReduceSum",
@@ -35,10 +38,12 @@ def widen_sums(model: Any) -> Any:
     graph = model.graph
     if not any(node.op_type in SUMS for node in graph.node):
         return model
-    inferred = import_module("onnx.shape_inference").infer_shapes(model).graph
+    if types.FLOAT16 not in types_in(graph):
+        return model
+    known = inferred(model).graph
     halves = {
         value.name
-        for value in (*inferred.input, *inferred.value_info, *inferred.output)
+        for value in (*known.input, *known.value_info, *known.output)
         if value.type.tensor_type.elem_type == types.FLOAT16
     }
     made: list[Any] = []

@@ -5,19 +5,16 @@ From a module to a program: constants out, the lowering of the target, the host'
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from io import StringIO
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.printer import Printer
 from xdsl.universe import Universe
 from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import VerifyException
@@ -31,6 +28,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.fold import fold
 from xdsl_spirv.runtime.host import HostPlan, host_function, plan
+from xdsl_spirv.runtime.kernel_jobs import LoweredKernel, Observer, lower_kernels, text_of
 from xdsl_spirv.runtime.layers import Layer, layers_of
 from xdsl_spirv.runtime.program import (
     DYNAMIC_VERSION,
@@ -45,7 +43,6 @@ from xdsl_spirv.runtime.program import (
     Manifest,
     Program,
 )
-from xdsl_spirv.runtime.specialization import spec_constants
 from xdsl_spirv.runtime.ties import names_of
 from xdsl_spirv.runtime.weights import (
     argument_name,
@@ -55,8 +52,6 @@ from xdsl_spirv.runtime.weights import (
     note_ranges,
 )
 from xdsl_spirv.serialization.collection import without_collection
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import modules_by_name
 from xdsl_spirv.targets import load
 from xdsl_spirv.universe import UNIVERSE
 
@@ -65,8 +60,6 @@ UNROLLING, COPIES = "unroll-host-loops", "own-results"
 
 OUTLINING = OutlineDispatchesPass.name
 """Before it every dispatch has its schedule, and still computes on tensors."""
-
-Observer = Callable[[str, ModuleOp], None]
 
 QUANTIZED = "linalg-quantized-to-contraction"
 """Comes before the last folding: the sums of weights that it asks for are known then."""
@@ -151,6 +144,7 @@ def compile_module(
     operators: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     observe: Observer | None = None,
+    jobs: int = 1,
 ) -> Program:
     """
     Compile a host function of `linalg` on tensors for a target (a name or a target file's path).
@@ -158,7 +152,8 @@ def compile_module(
     `source` is a module, which is consumed, or an .mlir file. `weights` gives values to arguments
     of the function by name; constants that kernels read become weights too. `operators` are those
     of the model's nodes by name, for `layers`; `limits` bars paths for some layers; `observe` is
-    called before the first pass and after each one, with its name and the module.
+    called before the first pass and after each one, with its name and the module. With more than
+    one of `jobs`, kernels are lowered by so many processes (on Linux, and if nobody observes).
 
     Raises `ProgramError` for what no program can hold, `TargetError` for an unknown target, and
     xDSL's errors for invalid IR and for what a pass refuses.
@@ -174,11 +169,11 @@ def compile_module(
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
     with limited(limits):
-        layers = lower(module, ctx, target, operators, observe)
+        layers, kernels = lower(module, ctx, target, operators, observe, jobs)
     if limits is not None:
         refuse_unmet(limits, layers)
-    verify(module)
-    host_plan = plan(host_function(module, name), values, names)
+    sizes = {kernel: found.sizes for kernel, found in kernels.items()}
+    host_plan = plan(host_function(module, name), values, sizes, names)
     values |= {n: constant_array(op.value, ctx) for n, op in host_plan.constants.items()}
     launched = [launch.dispatch for launch in host_plan.launches]
     dispatches = marked(host_plan.buffers, launched)
@@ -188,7 +183,7 @@ def compile_module(
         Assignment(host_plan.buffers, 0, 0) if dynamic else assign(host_plan.buffers, dispatches)
     )
     values = {b.name: b.accept(values[b.name]) for b in host_plan.buffers if b.kind == "weight"}
-    kernels, code = _kernels(module, host_plan)
+    launched_kernels, code = _kernels(host_plan, kernels)
     manifest = Manifest(
         schema=SCHEMA,
         version=DYNAMIC_VERSION if dynamic else VERSION,
@@ -199,7 +194,7 @@ def compile_module(
         arguments=host_plan.arguments,
         results=host_plan.results,
         buffers=assigned.buffers,
-        kernels=kernels,
+        kernels=launched_kernels,
         dispatches=dispatches,
         weights=WEIGHTS if values else None,
         source=SOURCE,
@@ -237,19 +232,26 @@ def lower(
     target: str,
     operators: Mapping[str, str] | None = None,
     observe: Observer | None = None,
-) -> list[Layer]:
-    """Run the lowering for a target; the layers are those of the dispatches in their order."""
-    layers: list[Layer] = []
+    jobs: int = 1,
+) -> tuple[list[Layer], dict[str, LoweredKernel]]:
+    """Run the lowering for a target: layers, in the order of the dispatches, and kernels."""
+    passes = list(linalg_to_spirv(target))
+    outlining = next(n for n, each in enumerate(passes) if each.name == OUTLINING)
     if observe is not None:
         observe("constants folded", module)
     with recorded() as decisions:
-        for each in linalg_to_spirv(target):
-            if each.name == OUTLINING:
-                layers = layers_of(module, decisions, operators)
+        for each in passes[:outlining]:
             each.apply(ctx, module)
             if observe is not None:
                 observe(each.name, module)
-    return layers
+        layers = layers_of(module, decisions, operators)
+        passes[outlining].apply(ctx, module)
+        if observe is not None:
+            observe(OUTLINING, module)
+    try:
+        return layers, lower_kernels(module, ctx, passes[outlining + 1 :], jobs, observe)
+    except VerifyException as error:
+        raise ProgramError(f"the module is not valid: {error}", _culprit(module)) from error
 
 
 def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
@@ -282,15 +284,8 @@ def _named(host: FuncOp, weights: Mapping[str, Array]) -> dict[str, Array]:
     return dict(weights)
 
 
-def text_of(op: Operation, generic: bool = False) -> str:
-    """An operation as MLIR text."""
-    output = StringIO()
-    Printer(stream=output, print_generic_format=generic).print_op(op)
-    return output.getvalue() + "\n"
-
-
 def _kernels(
-    module: ModuleOp, host_plan: HostPlan
+    host_plan: HostPlan, lowered: Mapping[str, LoweredKernel]
 ) -> tuple[tuple[Kernel, ...], dict[str, KernelCode]]:
     """The kernels that the plan launches, with their bytes."""
     entry_points: dict[str, dict[str, EntryPoint]] = {}
@@ -299,15 +294,10 @@ def _kernels(
         found = entry_points.setdefault(launch.dispatch.kernel, {})
         found[name] = EntryPoint(name, launch.workgroup_size)
     kernels: list[Kernel] = []
-    code: dict[str, KernelCode] = {}
-    modules = modules_by_name(module)
     for name, found in entry_points.items():
-        spirv_module = modules[name]
-        code[name] = KernelCode(encode(spirv_module, names=True), text_of(spirv_module))
         binary, text = f"{KERNELS}/{name}.spv", f"{KERNELS}/{name}.mlir"
-        constants = spec_constants(spirv_module)
-        kernels.append(Kernel(name, binary, text, tuple(found.values()), constants))
-    return tuple(kernels), code
+        kernels.append(Kernel(name, binary, text, tuple(found.values()), lowered[name].constants))
+    return tuple(kernels), {name: lowered[name].code for name in entry_points}
 
 
 def pipeline_of(text: str) -> PassPipeline:

@@ -125,11 +125,12 @@ def _kernel(text: str, name: str) -> Kernel:
     """The kernel of a text that errors call by `name`."""
     from xdsl_spirv.interpreter.spirv.module import Compiled
     from xdsl_spirv.runtime.compiler import parse_text
+    from xdsl_spirv.serialization.caching_parser import CachingParser
     from xdsl_spirv.serialization.target import find_module
 
     found = _kept.get(text)
     if found is None:
-        found = Kernel(find_module(parse_text(text, name)), Compiled())
+        found = Kernel(find_module(parse_text(text, name, parser=CachingParser)), Compiled())
         while len(_kept) >= KEPT:
             _kept.pop(next(iter(_kept)), None)
         _kept[text] = found

@@ -24,7 +24,7 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
-from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, sizes_of
+from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
 from xdsl_spirv.passes.graph.grouping import is_computed, operands_of
 from xdsl_spirv.passes.graph.local_sizes import is_size_check, is_size_op
 from xdsl_spirv.passes.refusal import place
@@ -36,7 +36,6 @@ from xdsl_spirv.runtime.expressions import Number, written
 from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch, PushConstant
 from xdsl_spirv.runtime.ties import Names, names_of
 from xdsl_spirv.runtime.weights import argument_name, argument_type, result_name, result_type
-from xdsl_spirv.serialization.target import modules_by_name
 
 Triple = tuple[int, int, int]
 
@@ -99,16 +98,22 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
     return found[wanted]
 
 
-def plan(function: func.FuncOp, weights: Collection[str], names: Names | None = None) -> HostPlan:
+def plan(
+    function: func.FuncOp,
+    weights: Collection[str],
+    sizes: Mapping[str, Sequence[tuple[int, int]]],
+    names: Names | None = None,
+) -> HostPlan:
     """
     The buffers and launches of a lowered host function.
 
-    `names` are those of its dynamic sizes, which its source says.
+    `sizes` are the arguments and dimensions that a kernel is passed, by the name of its module;
+    `names` are those of the function's dynamic sizes, which its source says.
 
     Raises `ProgramError` at an operation that is left for the host to compute.
     """
     _refuse_computation(function)
-    reader = _HostReader(function, weights, names or names_of(function))
+    reader = _HostReader(function, weights, sizes, names or names_of(function))
     for op in function.body.block.ops:
         reader.read(op)
     return HostPlan(
@@ -153,17 +158,20 @@ def on_host(op: Operation) -> bool:
 class _HostReader:
     """Walks the host function once; a value is known by its buffer's name or by its number."""
 
-    def __init__(self, function: func.FuncOp, weights: Collection[str], sizes: Names):
-        self.function, self.sizes = function, sizes
+    def __init__(
+        self,
+        function: func.FuncOp,
+        weights: Collection[str],
+        passed: Mapping[str, Sequence[tuple[int, int]]],
+        sizes: Names,
+    ):
+        self.function, self.passed, self.sizes = function, passed, sizes
         self.buffers: dict[str, Buffer] = {}
         self.launches: list[Launch] = []
         self.constants: dict[str, arith.ConstantOp] = {}
         self.names: dict[SSAValue, str] = {}
         self.arguments: list[str] = []
         self.results = _results(function)
-        module = function.parent_op()
-        assert isinstance(module, ModuleOp)
-        self.modules = modules_by_name(module)
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
             kind: BufferKind = "weight" if name in weights else "input"
@@ -258,21 +266,20 @@ class _HostReader:
 
     def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
         """The numbers that a launch passes, or the dynamic sizes that a kernel asks for."""
-        kernels = self.modules[op.kernel.root_reference.data]
-        entry = op.kernel.nested_references.data[-1].data
         numbers = [
             PushConstant(NUMBER_BYTES * number, type, value)
             for number, (type, value) in enumerate(numbers_of(op))
         ]
         if numbers:
             return tuple(numbers)
+        passed = self.passed[op.kernel.root_reference.data]
         return tuple(
             PushConstant(
                 SIZE_BYTES * number,
                 "ui32",
                 written(extent(op.kernelOperands[argument], dimension), self.sizes.name),
             )
-            for number, (argument, dimension) in enumerate(sizes_of(kernels, entry))
+            for number, (argument, dimension) in enumerate(passed)
         )
 
     def _sizes(self, values: Sequence[SSAValue]) -> tuple[Number, Number, Number]:

@@ -108,8 +108,9 @@ def compile_model(
     *,
     limits: Limits | None = None,
     observe: Observer | None = None,
+    jobs: int = 1,
 ) -> Program:
-    """Compile a model, which is consumed. Raises what `compile_module` does."""
+    """Compile a model, which is consumed, by so many `jobs`. Raises what `compile_module` does."""
     return compile_module(
         model.module,
         target,
@@ -118,6 +119,7 @@ def compile_model(
         operators={node.name: node.op_type for node in model.nodes},
         limits=limits,
         observe=observe,
+        jobs=jobs,
     )
 
 

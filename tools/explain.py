@@ -87,11 +87,13 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
             raise
         reasons, tried = found
         return refused(path, target, original, reasons, [str(error)], tried)
-    from xdsl_spirv.tools.models import limits_of
+    from xdsl_spirv.tools.models import jobs_of, limits_of
 
     before = model.module.clone()
     try:
-        program = compile_model(model, arguments.target, limits=limits_of(arguments))
+        program = compile_model(
+            model, arguments.target, limits=limits_of(arguments), jobs=jobs_of(arguments)
+        )
     except UnknownLayerError:
         raise
     except (DiagnosticException, ProgramError) as error:

@@ -9,8 +9,10 @@ option cost nothing. Every failure ends in one message on standard error and exi
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 
 DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
@@ -66,6 +68,7 @@ def _compile(command: argparse.ArgumentParser) -> None:
     _dims(command)
     _constants(command)
     _limits(command)
+    _jobs(command)
     command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
     command.add_argument(
         "--trace-passes",
@@ -88,6 +91,7 @@ def _explain(command: argparse.ArgumentParser) -> None:
     _dims(command)
     _constants(command)
     _limits(command)
+    _jobs(command)
     command.add_argument("--function", help="host function (main, or the only one)")
     command.add_argument("--weights", metavar="FILE.safetensors", help="as for `compile`")
     command.add_argument(
@@ -132,6 +136,15 @@ def _limits(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATH=LAYER,...",
         help="do not let these layers take a path (repeat)",
+    )
+
+
+def _jobs(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes that lower kernels (the processors there are, at most 8; 1: this one)",
     )
 
 
@@ -184,6 +197,7 @@ def _run(command: argparse.ArgumentParser) -> None:
     _dims(command)
     _constants(command)
     _limits(command)
+    _jobs(command)
     command.add_argument(
         "--no-compare", action="store_true", help="of a model: do not compare with onnxruntime"
     )
@@ -472,6 +486,22 @@ def _assemble(command: argparse.ArgumentParser) -> None:
     )
 
 
+@contextmanager
+def _importer(parsed: argparse.Namespace) -> Generator[None]:
+    """If the command reads an ONNX model, the importer starts while everything else is read."""
+    path = getattr(parsed, "input", None) or getattr(parsed, "program", None) or ""
+    if not path.endswith(".onnx") or not os.path.isfile(path):
+        yield
+        return
+    from xdsl_spirv.frontends.torch_mlir_process import end_early, start_early
+
+    start_early()
+    try:
+        yield
+    finally:
+        end_early()
+
+
 def _bug(error: BaseException) -> str:
     """What is said of an error that nobody foresaw."""
     said = str(error).strip().partition("\n")[0]
@@ -497,7 +527,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         top.print_help(sys.stderr)
         return 2
     try:
-        return parsed.command(parsed)
+        with _importer(parsed):
+            return parsed.command(parsed)
     # ArgSpecParseError of xDSL is a BaseException.
     except BaseException as error:
         if parsed.debug or isinstance(error, SystemExit):

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.passes.schedule.paths import PATHS, Limits
-from xdsl_spirv.runtime.compiler import Observer
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import DEVICES
+from xdsl_spirv.runtime.kernel_jobs import Observer, usable_processors
 from xdsl_spirv.runtime.model import (
     Shapes,
     buffers_of,
@@ -83,15 +83,26 @@ def read_model(
     return model
 
 
+def jobs_of(arguments: argparse.Namespace) -> int:
+    """`--jobs N`, or the processors there are."""
+    jobs: int | None = arguments.jobs
+    if jobs is not None and jobs < 1:
+        raise ProgramError(f"--jobs {jobs} is no number of processes", "", "give 1 or more")
+    return jobs or usable_processors()
+
+
 def compile_to(
-    model: ImportedModel,
-    target: str,
-    limits: Limits | None = None,
-    observe: Observer | None = None,
+    model: ImportedModel, arguments: argparse.Namespace, observe: Observer | None = None
 ) -> Program:
-    """Compile, and print what came of it."""
+    """Compile as the options say, and print what came of it."""
     start = time.perf_counter()
-    program = compile_model(model, target, limits=limits, observe=observe)
+    program = compile_model(
+        model,
+        arguments.target,
+        limits=limits_of(arguments),
+        observe=observe,
+        jobs=jobs_of(arguments),
+    )
     seconds = time.perf_counter() - start
     manifest = program.manifest
     kernels = {(d.kernel, d.entry_point) for d in manifest.dispatches}
@@ -113,7 +124,7 @@ def compile(arguments: argparse.Namespace) -> int:
     model = read_model(arguments, arguments.input)
     with tracing(arguments.trace_passes, arguments.input) as trace:
         observe = trace and trace.observe
-        program = compile_to(model, arguments.target, limits_of(arguments), observe)
+        program = compile_to(model, arguments, observe)
     program.save(arguments.output)
     return 0
 
@@ -139,7 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.compare_layers:
         from xdsl_spirv.tools.layerwise import compare as compare_layers
 
-        program = compile_to(model, arguments.target, limits_of(arguments))
+        program = compile_to(model, arguments)
         theirs = None
         if is_onnx(path) and not arguments.no_compare and has_onnxruntime():
             from xdsl_spirv.runtime.onnx_layers import onnxruntime_values
@@ -167,6 +178,7 @@ def onnx_constants(arguments: argparse.Namespace, path: str) -> dict[str, Array]
 def refuse_unknown(arguments: argparse.Namespace) -> None:
     """Raises for a device, a target or a limit that is none, before a model is imported."""
     limits_of(arguments)
+    jobs_of(arguments)
     kind = (arguments.device or INTERPRETER).partition(":")[0]
     if kind not in (INTERPRETER, REFERENCE, "vulkan"):
         raise ProgramError(
@@ -201,7 +213,7 @@ def results_of(
         results = run_reference(model, inputs)
         print(f"run on the reference in {time.perf_counter() - start:.2f} s")
         return results
-    program = compile_to(model, arguments.target, limits_of(arguments))
+    program = compile_to(model, arguments)
     start = time.perf_counter()
     results = execute(program, inputs, None, arguments)
     print(f"run in {time.perf_counter() - start:.2f} s")

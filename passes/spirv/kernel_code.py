@@ -77,6 +77,17 @@ class Globals:
         self.variables[variable.sym_name.data] = variable
         return variable
 
+    def in_order(self) -> list[GlobalVariableOp]:
+        """
+        The kernels' own variables as they were made, behind the built-in ones by name.
+
+        So a kernel does not depend on which others stand in its module.
+        """
+        found = self.variables.values()
+        built_in = [each for each in found if each.built_in is not None]
+        own = [each for each in found if each.built_in is None]
+        return sorted(built_in, key=lambda each: each.sym_name.data) + own
+
 
 @dataclass(frozen=True)
 class DeviceHabits:

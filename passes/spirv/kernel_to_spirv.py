@@ -61,9 +61,7 @@ def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
         function, entry = _kernel(kernel, globals, device)
         functions.append(function)
         entries += entry
-    return SPIRVModuleOp(
-        [*globals.variables.values(), *functions, *entries], sym_name=module.sym_name.data
-    )
+    return SPIRVModuleOp([*globals.in_order(), *functions, *entries], sym_name=module.sym_name.data)
 
 
 def _kernel(

@@ -10,9 +10,9 @@
 
 // CHECK: spirv.module @kernels Logical Vulkan {
 // VCE: spirv.module @kernels Logical Vulkan requires #spirv.vce<v1.6, [Shader,
+// CHECK-NEXT: spirv.GlobalVariable @__builtin__LocalInvocationId__ built_in("LocalInvocationId") : !spirv.ptr<vector<3xi32>, Input>
 // CHECK-NEXT: spirv.GlobalVariable @copy_arg_0 bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<vector<4xf16>, stride=8> [0, NonWritable]), Block>, StorageBuffer>
 // CHECK-NEXT: spirv.GlobalVariable @copy_arg_1 bind(0, 1) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0]), Block>, StorageBuffer>
-// CHECK-NEXT: spirv.GlobalVariable @__builtin__LocalInvocationId__ built_in("LocalInvocationId") : !spirv.ptr<vector<3xi32>, Input>
 // CHECK-NEXT: spirv.GlobalVariable @copy_workgroup_0 : !spirv.ptr<!spirv.array<32 x f16>, Workgroup>
 // CHECK-NEXT: spirv.func @copy() "None" {
 "gpu.module"() <{sym_name = "kernels"}> ({

@@ -1,0 +1,259 @@
+"""
+Models on a device of another machine: compiled here, run there, beside PyTorch.
+
+    python benchmarks/device_models.py prepare DIR [--target nvidia-h200] [--only CASES]
+    python benchmarks/device_models.py run DIR [--device vulkan] [-o FILE]
+
+`prepare` needs the packages of the models, the importer and onnxruntime, whose results go into DIR
+beside the programs; `run` needs numpy and a device, and PyTorch for its times, by onnx2torch (or
+transformers, for MiniLM, whose weights do not matter to the time). Cases are those of `models.py`
+(`magika.f16`), and `ppocr_cls64` and `minilm32`, of sizes that fill a GPU: 64 lines, every other
+one upside down, and 32 sentences of 128 tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import minilm
+from device_runs import CUDA, WARM_UP, torch, torch_median
+from model_variants import half, variant_of
+from model_zoo import MODELS, TEXTS, Model, line
+
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan import open_isolated
+
+CASES = (
+    *("ppocr_cls.f32", "ppocr_cls.f16", "ppocr_cls.tensor", "ppocr_cls.channel"),
+    *("ppocr_cls64.f32", "ppocr_cls64.f16", "ppocr_cls64.channel"),
+    *("magika.f32", "magika.f16", "magika.tensor"),
+    *("minilm.f32", "minilm.f16", "minilm.channel"),
+    *("minilm32.f32", "minilm32.f16"),
+)
+
+REPEAT = 20
+"""Whole runs, for the median of their time on the host's clock."""
+
+LARGEST = 8 << 20
+"""Bytes of an ONNX model that travels along, for PyTorch."""
+
+
+def lines() -> Any:
+    """64 lines of text, every other one upside down."""
+    found = [line(f"{TEXTS[n % len(TEXTS)]} {n}") for n in range(64)]
+    turned = [each[:, :, ::-1, ::-1] if n % 2 else each for n, each in enumerate(found)]
+    return np.concatenate(turned)
+
+
+def orientations(results: Mapping[str, Any]) -> str:
+    """How many of the lines are upside down."""
+    (found,) = results.values()
+    return f"{int(found.argmax(1).sum())} of {len(found)} upside down"
+
+
+def model_of(name: str) -> Model:
+    """A model of the zoo, or the classifier with a batch of 64."""
+    found = next(model for model in MODELS if model.name == name.removesuffix("64"))
+    if not name.endswith("64"):
+        return found
+    return dataclasses.replace(
+        found, name=name, inputs=lambda: {"x": lines()}, meaning=orientations,
+        calibration=lambda: [{"x": lines()[::-1].copy()}],
+    )  # fmt: skip
+
+
+def source_of(case: str) -> tuple[Any, dict[str, Any], Callable[[Mapping[str, Any]], str]]:
+    """A case's ONNX model, its inputs, and what its results mean."""
+    name, variant = case.split(".")
+    if name != "minilm32":
+        model = model_of(name)
+        return variant_of(model, variant), model.inputs(), model.meaning
+    proto = minilm.build(32, 128)
+    known = minilm.SENTENCES
+    inputs = minilm.tokens([known[n % len(known)] for n in range(32)], 128)
+    alike = model_of("minilm").meaning
+    return half(proto, ()) if variant == "f16" else proto, inputs, alike
+
+
+def prepare(case: str, folder: Path, target: str) -> str:
+    """Compile a case into a folder, with its inputs and onnxruntime's results."""
+    from xdsl_spirv.frontends import import_onnx
+    from xdsl_spirv.runtime.model import compile_model
+    from xdsl_spirv.runtime.model_check import run_onnxruntime, tolerance_of
+
+    proto, inputs, meaning = source_of(case)
+    serialized = proto.SerializeToString()
+    imported = import_onnx(proto)
+    tolerance = tolerance_of(imported.module)
+    program = compile_model(imported, target)
+    program.save(folder / case)
+    reference = run_onnxruntime(serialized, inputs, program.manifest.results)
+    arrays = {f"in.{name}": value for name, value in inputs.items()}
+    arrays |= {f"out.{name}": np.asarray(value) for name, value in reference.results.items()}
+    np.savez_compressed(folder / f"{case}.npz", **arrays)  # pyright: ignore[reportArgumentType]
+    if len(serialized) < LARGEST:
+        (folder / f"{case}.onnx").write_bytes(serialized)
+    about = {
+        "tolerance": tolerance.relative,
+        "derived": str(tolerance),
+        "means": meaning(reference.results),
+        "onnxruntime_s": reference.seconds,
+    }
+    (folder / f"{case}.json").write_text(json.dumps(about))
+    return f"{case}: {len(program.manifest.dispatches)} dispatches, {len(program.code)} kernels"
+
+
+def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
+    """Run a prepared case and compare: milliseconds of the device and of the clock."""
+    program = Program.load(folder / case)
+    arrays = np.load(folder / f"{case}.npz")
+    inputs = {name[3:]: arrays[name] for name in arrays.files if name.startswith("in.")}
+    about = json.loads((folder / f"{case}.json").read_text())
+    start = time.perf_counter()
+    results = device.execute(program, inputs)
+    record: dict[str, Any] = {"case": case, "first_s": round(time.perf_counter() - start, 3)}
+    walls: list[float] = []
+    for _ in range(REPEAT):
+        start = time.perf_counter()
+        device.execute(program, inputs)
+        walls.append(time.perf_counter() - start)
+    times = device.times(program, 11, WARM_UP)
+    slowest = sorted(times, key=lambda each: -each.median)[:6]
+    record |= {
+        "dispatches": len(times),
+        "kernels": len(program.code),
+        "gpu_ms": round(sum(each.median for each in times) / 1e6, 4),
+        "wall_ms": round(statistics.median(walls) * 1e3, 3),
+        "slowest_us": [(each.entry_point, round(each.median / 1e3, 1)) for each in slowest],
+        "results": {},
+    }
+    for name, found in results.items():
+        wanted = arrays[f"out.{name}"].astype(np.float64)
+        largest = float(np.abs(wanted).max())
+        error = float(np.abs(found.astype(np.float64) - wanted).max())
+        norms = np.linalg.norm(found.astype(np.float64)) * np.linalg.norm(wanted)
+        record["results"][name] = {
+            "max_abs": error,
+            "largest": largest,
+            "cosine": float(found.ravel().astype(np.float64) @ wanted.ravel() / norms),
+            "passed": bool(error <= about["tolerance"] * largest),
+        }
+    record["ok"] = all(each["passed"] for each in record["results"].values())
+    return record | about
+
+
+def torch_times(case: str, folder: Path) -> dict[str, Any]:
+    """The same in PyTorch, eager: milliseconds by its own events, nothing moved."""
+    if not CUDA or case.rpartition(".")[2] not in ("f32", "f16"):
+        return {}
+    try:
+        call = _bert(case) if case.startswith("minilm") else _converted(case, folder)
+    except Exception as error:  # whatever a converter raises, the record says so
+        return {"torch_error": f"{type(error).__name__}: {error}"[:300]}
+    if call is None:
+        return {}
+    with torch.no_grad():
+        median = torch_median(torch, call)
+    return {"torch_ms": round(median, 4), "torch": torch.__version__}
+
+
+def _bert(case: str) -> Callable[[], Any]:
+    transformers = import_module("transformers")
+    config = transformers.BertConfig(
+        hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
+    )
+    model = transformers.BertModel(config).cuda().eval()
+    model = model.half() if case.endswith("f16") else model
+    size = (32, 128) if case.startswith("minilm32") else (4, 16)
+    tokens = torch.randint(0, 30000, size).cuda()
+    mask = torch.ones_like(tokens)
+    return lambda: model(input_ids=tokens, attention_mask=mask)
+
+
+def _converted(case: str, folder: Path) -> Callable[[], Any] | None:
+    """The ONNX model by onnx2torch; binary16 is its binary32 model with every tensor halved."""
+    name, variant = case.split(".")
+    path = folder / f"{name}.f32.onnx"
+    if not path.exists():
+        return None
+    model = import_module("onnx2torch").convert(str(path)).cuda().eval()
+    arrays = np.load(folder / f"{name}.f32.npz")
+    given = [torch.from_numpy(arrays[n]).cuda() for n in arrays.files if n.startswith("in.")]
+    wanted = [arrays[n] for n in arrays.files if n.startswith("out.")]
+    with torch.no_grad():
+        found = model(*given)
+    found = found if isinstance(found, (list, tuple)) else [found]
+    for one, other in zip(found, wanted, strict=True):
+        if not np.allclose(one.cpu().numpy(), other, rtol=1e-2, atol=1e-2):
+            raise ValueError("PyTorch's results differ from onnxruntime's")
+    if variant == "f16":
+        model = model.half()
+        given = [each.half() if each.is_floating_point() else each for each in given]
+    return lambda: model(*given)
+
+
+def _write(path: Path, target: str, device: str, records: Sequence[Any]) -> None:
+    document = {
+        "what": "ONNX models compiled for the target and run through Vulkan, compared with "
+        "onnxruntime on a CPU; gpu_ms is the sum of the dispatches' medians, wall_ms the median of "
+        "whole runs with inputs and outputs moved, first_s the first run with pipelines made; "
+        "torch_ms is PyTorch eager by CUDA events, without transfers",
+        "date": datetime.date.today().isoformat(),
+        "target": target,
+        "device": device,
+        "records": list(records),
+    }
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        json.dump(document, file, indent=1)
+    Path(file.name).replace(path)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n", 1)[0])
+    parser.add_argument("action", choices=("prepare", "run"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--target", default="nvidia-h200", help="what to compile for")
+    parser.add_argument("--device", default="vulkan", help="where to run")
+    parser.add_argument("--only", default="", help="cases, separated by commas")
+    parser.add_argument("-o", "--output", type=Path, help="where to write the figures")
+    options = parser.parse_args()
+    chosen = [each for each in options.only.split(",") if each] or CASES
+    folder: Path = options.folder
+    if options.action == "prepare":
+        folder.mkdir(parents=True, exist_ok=True)
+        for case in chosen:
+            print(prepare(case, folder, options.target), flush=True)
+        return 0
+    records: list[dict[str, Any]] = []
+    for case in (each for each in chosen if (folder / each).is_dir()):
+        device = open_isolated(options.device)
+        try:
+            record = run(case, folder, device) | torch_times(case, folder)
+        except (ValueError, RuntimeError) as error:
+            record = {"case": case, "ok": False, "error": f"{type(error).__name__}: {error}"[:500]}
+        name = device.info.name
+        device.close()
+        records.append(record)
+        print(json.dumps(record), flush=True)
+        if options.output is not None:
+            _write(options.output, options.target, name, records)
+    return 0 if records and all(record["ok"] for record in records) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
