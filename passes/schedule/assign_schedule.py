@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import log2
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -33,6 +34,7 @@ from xdsl_spirv.dialects.schedule import (
     WindowAttr,
     bit_width,
 )
+from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import (
     AttentionPlan,
@@ -46,7 +48,7 @@ from xdsl_spirv.passes.schedule.contraction import (
     element_type,
     storage,
 )
-from xdsl_spirv.passes.schedule.cost import Candidate, cost
+from xdsl_spirv.passes.schedule.cost import Candidate, cost, is_weight
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
 from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
@@ -57,8 +59,10 @@ from xdsl_spirv.passes.schedule.paths import (
     FMA,
     LOOPS,
     ROTATE,
+    are_limited,
     barred,
     note,
+    note_alike,
     path_of,
 )
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
@@ -93,6 +97,7 @@ class AssignSchedulePass(ModulePass):
             self._assign_all(op, target)
 
     def _assign_all(self, op: ModuleOp, target: Target) -> None:
+        choices = _Choices(target)
         for each in op.walk():
             if not isinstance(each, LinalgStructuredOperation):
                 continue
@@ -110,7 +115,9 @@ class AssignSchedulePass(ModulePass):
                     taken=True,
                 )
                 continue
-            self._assign(contraction, target)
+            self._assign(contraction, choices)
+        for each, schedule in choices.made.items():
+            each.attributes[SCHEDULE] = schedule
         for each in op.walk():
             if isinstance(each, AttentionOp):
                 self._assign_attention(each, target)
@@ -132,12 +139,12 @@ class AssignSchedulePass(ModulePass):
         except ScheduleDoesNotFit as error:
             refuse(self.name, op, str(error))
 
-    def _assign(self, contraction: Contraction, target: Target) -> None:
-        op = contraction.op
+    def _assign(self, contraction: Contraction, choices: _Choices) -> None:
+        op, target = contraction.op, choices.target
         given = op.attributes.get(SCHEDULE)
         try:
             if given is None:
-                op.attributes[SCHEDULE] = decide(contraction, target)
+                choices.choose(contraction)
             elif isinstance(given, ContractionAttr):
                 check(plan(contraction, given, target))
                 note(op, path_of(given) or "", "its schedule was given", taken=True)
@@ -149,6 +156,41 @@ class AssignSchedulePass(ModulePass):
         except (ScheduleDoesNotFit, NotAContraction) as error:
             hint = _nearest(contraction, given, target) if given is not None else ""
             refuse(self.name, op, f"{contraction}: {error}{hint}")
+
+
+Schedule: TypeAlias = ContractionAttr | WindowAttr
+
+
+class _Choices:
+    """
+    The schedules that were chosen; dispatches that are alike have one, which is chosen once.
+
+    A network repeats its layers, and a hundred schedules are weighed for each of them.
+    """
+
+    def __init__(self, target: Target):
+        self.target = target
+        self.made: dict[Operation, Schedule] = {}
+        self._known: dict[tuple[object, ...], list[Contraction]] = {}
+
+    def choose(self, contraction: Contraction) -> None:
+        """Raises `ScheduleDoesNotFit` where no schedule does."""
+        op = contraction.op
+        dispatch = op.parent_op()
+        if not isinstance(dispatch, DispatchOp) or contraction.is_dynamic or are_limited():
+            self.made[op] = decide(contraction, self.target)
+            return
+        inside = list(dispatch.body.walk())
+        weights = is_weight(contraction.a), is_weight(contraction.b)
+        key = inside.index(op), weights, *(each.name for each in inside)
+        for other in self._known.get(key, ()):
+            like = other.op.parent_op()
+            if isinstance(like, DispatchOp) and is_same(like.body, dispatch.body):
+                note_alike(op, other.op)
+                self.made[op] = self.made[other.op]
+                return
+        self.made[op] = decide(contraction, self.target)
+        self._known.setdefault(key, []).append(contraction)
 
 
 def _needs_none(op: Operation) -> bool:

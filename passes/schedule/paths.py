@@ -124,6 +124,18 @@ def note(op: Operation, path: str, reason: str, taken: bool = False) -> None:
         noted.append(entry)
 
 
+def note_alike(op: Operation, other: Operation) -> None:
+    """Write down for an operation what was decided for another one."""
+    decisions = _decisions.get()
+    if decisions is not None and other in decisions.of:
+        decisions.of[op] = list(decisions.of[other])
+
+
+def are_limited() -> bool:
+    """Whether limits hold: then what is alike may be called otherwise, and decided otherwise."""
+    return _limits.get() is not None
+
+
 def barred(op: Operation, path: str) -> bool:
     """Whether somebody has barred a path for an operation; that is then written down."""
     limits = _limits.get()
