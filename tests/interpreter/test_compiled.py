@@ -141,9 +141,9 @@ def test_a_program_is_read_once(monkeypatch: pytest.MonkeyPatch, compilers: list
     monkeypatch.setattr(execution, "_kept", {})
     texts: list[str] = []
 
-    def parse(text: str, *arguments: Any) -> Any:
+    def parse(text: str, *arguments: Any, **options: Any) -> Any:
         texts.append(text)
-        return parse_text(text, *arguments)
+        return parse_text(text, *arguments, **options)
 
     monkeypatch.setattr(compiler, "parse_text", parse)
     compilers.clear()
