@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from typing import BinaryIO
 
 from xdsl.context import Context
 from xdsl.dialects import gpu
@@ -166,33 +167,38 @@ def _in_forks(
     """The kernels, each part lowered by a fork; None if one failed or two agreed on a name."""
     sys.stdout.flush()
     sys.stderr.flush()
-    forks: list[tuple[int, int]] = []
-    answers: list[tuple[dict[str, LoweredKernel], Changed] | None] = []
+    forks: list[tuple[int, BinaryIO]] = []
+    kernels: dict[str, LoweredKernel] = {}
+    changes: Changed = []
     try:
         for part in parts:
             forks.append(_fork(module, ctx, passes, part))
         while forks:
-            child, pipe = forks[0]
-            with open(pipe, "rb") as stream:
-                data = stream.read()
+            child, answer = forks[0]
+            data = answer.read()
             _, status = os.waitpid(child, 0)
+            answer.close()
             del forks[0]
-            answers.append(pickle.loads(data) if status == 0 else None)
+            if status != 0:
+                return None
+            made, changed = pickle.loads(data)
+            if kernels.keys() & made.keys():
+                return None
+            kernels |= made
+            changes += changed
+    except OSError:
+        # No more processes or memory for them: one has to do.
+        return None
     finally:
-        for child, _ in forks:
+        for child, answer in forks:
+            answer.close()
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-    kernels: dict[str, LoweredKernel] = {}
     launches = _launches(module)
-    for answer in answers:
-        if answer is None or kernels.keys() & answer[0].keys():
-            return None
-        kernels |= answer[0]
-    for _, changed in filter(None, answers):
-        for number, kernel, numbers in changed:
-            launches[number].kernel = kernel
-            if numbers is not None:
-                launches[number].attributes[NUMBERS] = numbers
+    for number, kernel, numbers in changes:
+        launches[number].kernel = kernel
+        if numbers is not None:
+            launches[number].attributes[NUMBERS] = numbers
     for op in [op for op in module.body.block.ops if isinstance(op, gpu.ModuleOp)]:
         op.detach()
         op.erase()
@@ -201,23 +207,25 @@ def _in_forks(
 
 def _fork(
     module: ModuleOp, ctx: Context, passes: Sequence[ModulePass], part: Sequence[gpu.FuncOp]
-) -> tuple[int, int]:
-    """A process that lowers a part, and the pipe that its answer comes through."""
+) -> tuple[int, BinaryIO]:
+    """A process that lowers a part, and where its answer comes from."""
     reading, writing = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
     if child:
         os.close(writing)
-        return child, reading
+        return child, os.fdopen(reading, "rb")
     status = 1
     try:
-        # Nothing that the parent has open, or would do at its end, is this process's affair.
-        os.close(reading)
-        with open(writing, "wb") as stream:
-            pickle.dump(_part(module, ctx, passes, part), stream, pickle.HIGHEST_PROTOCOL)
+        with os.fdopen(writing, "wb") as answer:
+            pickle.dump(_part(module, ctx, passes, part), answer, pickle.HIGHEST_PROTOCOL)
         status = 0
-    except BaseException:  # the parent repeats the work and raises what is raised there
-        status = 1
     finally:
+        # Whatever was raised, the parent will raise; what it does at its end is not done here.
         os._exit(status)
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.frontends import FrontendError, import_onnx
-from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
+from xdsl_spirv.frontends import FrontendError, import_onnx, torch_mlir_process
+from xdsl_spirv.frontends.onnx_graph import inferred
+from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR, end_early, start_early
 from xdsl_spirv.passes.locations import node_of
 from xdsl_spirv.runtime.model import run_reference
 from xdsl_spirv.runtime.model_check import differences, run_onnxruntime, tolerance_of
@@ -50,6 +51,43 @@ def test_names_weights_and_numbers(build: Any, worker: TorchMLIR):
     assert tolerance.contractions == 1
     assert all(d.passed for d in differences(found, expected.results, tolerance))
     assert tolerance.relative < 1e-4
+
+
+def test_a_worker_that_was_started_early_is_taken_over(build: Any):
+    """By the next import, whose own it is then; one that nobody takes is ended."""
+    start_early()
+    start_early()
+    (early,) = torch_mlir_process._early  # pyright: ignore[reportPrivateUsage]
+    try:
+        import_onnx(convolution(build, normal(16, 3, 5, 5)), shapes={"x:0": (2, 3, 12, 10)})
+        assert not torch_mlir_process._early  # pyright: ignore[reportPrivateUsage]
+        assert early[0].poll() is not None
+        start_early()
+        (unused,) = torch_mlir_process._early  # pyright: ignore[reportPrivateUsage]
+        assert unused[0].poll() is None
+    finally:
+        end_early()
+    assert unused[0].poll() is not None
+    assert not torch_mlir_process._early  # pyright: ignore[reportPrivateUsage]
+
+
+def test_types_and_shapes_do_not_need_large_weights(onnx: Any, build: Any):
+    """They are as ONNX infers them of the whole model, of which nothing is changed."""
+    build.constant("w", normal(96, 300))
+    build.constant("axes", np.array([0]))
+    build.node("Transpose", ["w"], "t")
+    build.node("MatMul", ["x", "t"], "y")
+    build.node("Unsqueeze", ["y", "axes"], "z")
+    build.node("Cast", ["z"], "out", to=onnx.TensorProto.FLOAT16)
+    proto = build.model({"x": ("FLOAT", ["n", 300])}, {"out": ("FLOAT16", [1, "n", 96])})
+    before = proto.SerializeToString()
+    found = inferred(proto)
+    assert proto.SerializeToString() == before
+    assert found.ByteSize() < 2000 < len(before)
+    whole = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    expected = {value.name: value.type for value in whole.graph.value_info}
+    assert {value.name: value.type for value in found.graph.value_info} == expected
+    assert expected.keys() == {"t", "y", "z"}
 
 
 def test_small_constants_and_weights_do_not_pass_through_text(build: Any, worker: TorchMLIR):

@@ -124,6 +124,26 @@ def test_a_failure_is_the_one_of_one_process(how: str, monkeypatch: pytest.Monke
 
 
 @forks
+def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch):
+    """Where the system starts no more processes, this one does the work."""
+    fork = os.fork
+    refused: list[int] = []
+
+    def one_only() -> int:
+        refused.append(1)
+        if len(refused) > 1:
+            raise BlockingIOError("Resource temporarily unavailable")
+        return fork()
+
+    monkeypatch.setattr(os, "fork", one_only)
+    program = compile_module(parse_text(network()), "lavapipe", jobs=3)
+    assert len(refused) == 2
+    assert program.manifest.dispatches
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@forks
 def test_nothing_is_left_of_forks():
     """Neither processes nor open files."""
     before = sorted(os.listdir("/proc/self/fd"))
