@@ -151,6 +151,8 @@ class Intervals:
         parallel = all(kind == "parallel" for kind in kinds)
         if not parallel and _adds_up(op):
             return self._added_up(op, operands, kinds)
+        if not parallel and _is_monotone(op):
+            return self._extreme(op, operands)
         if len(op.outputs) != 1 or not parallel or not is_permutation(maps[-1]):
             raise ProgramError(f"no error bound is known for {op.name}", place(op))
         sizes = loop_sizes(maps, [each.low.shape for each in operands])
@@ -159,7 +161,7 @@ class Intervals:
             Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
             for x, map in zip(operands, maps, strict=True)
         ]
-        result = _body(op, inputs, env)
+        result = _body(op, inputs, env, space)
         dims = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
         low, high = (
             np.broadcast_to(each, space.full_shape).reshape(space.shape).transpose(dims)
@@ -186,24 +188,50 @@ class Intervals:
         bound = contraction_bound(count, NAMES[dtype.itemsize])
         return spread(middle, off + bound.evaluate(middle, size), dtype)
 
+    def _extreme(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
+        """The greatest or the least of some: of the lower ends, and of the upper ones."""
+        low, high = (
+            np.asarray(self.host.evaluate(op, values)[0])
+            for values in ([each.low for each in operands], [each.high for each in operands])
+        )
+        return Interval(low, high, _dtype(op.results[0].type))
+
+
+EXTREMES = (
+    *(arith.MaximumfOp, arith.MinimumfOp, arith.MaxnumfOp, arith.MinnumfOp),
+    *(arith.MaxSIOp, arith.MinSIOp),
+)
 
 NAMES = {2: "f16", 4: "f32", 8: "f64"}
 
 
-def _adds_up(op: LinalgStructuredOperation) -> bool:
-    """Whether a reduction adds its first operand to floats (a second one may say the window)."""
+def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...]) -> bool:
+    """Whether a reduction combines its first operand by such an operation alone."""
     block, outputs = op.body.block, len(op.outputs)
     first = block.first_op
-    if outputs != 1 or not isinstance(first, arith.AddfOp) or first.next_op is not block.last_op:
+    if outputs != 1 or not isinstance(first, kinds) or first.next_op is not block.last_op:
         return False
     last = block.last_op
-    ends = last is not None and last.operands[0] is first.result
-    named = str(first.result.type) in ("f16", "f32", "f64")
-    return ends and named and {*first.operands} == {block.args[0], block.args[-1]}
+    ends = last is not None and last.operands[0] is first.results[0]
+    return ends and {*first.operands} == {block.args[0], block.args[-1]}
+
+
+def _adds_up(op: LinalgStructuredOperation) -> bool:
+    """Whether a reduction adds its first operand to floats (a second one may say the window)."""
+    named = str(op.body.block.args[-1].type) in ("f16", "f32", "f64")
+    return named and _reduces_by(op, (arith.AddfOp,))
+
+
+def _is_monotone(op: LinalgStructuredOperation) -> bool:
+    """Whether a reduction takes the greatest or the least, of numbers as they are ordered."""
+    return _reduces_by(op, EXTREMES)
 
 
 def _body(
-    op: LinalgStructuredOperation, inputs: Sequence[Interval], env: dict[SSAValue, Interval]
+    op: LinalgStructuredOperation,
+    inputs: Sequence[Interval],
+    env: dict[SSAValue, Interval],
+    space: Space,
 ) -> Interval:
     """What the body of an elementwise operation yields."""
     block = op.body.block
@@ -211,6 +239,9 @@ def _body(
     for each in body_ops(block):
         if isinstance(each, arith.ConstantOp):
             known[each.result] = exact(attribute_array(each.value))
+            continue
+        if isinstance(each, linalg.ops.IndexOp):
+            known[each.result] = exact(space.index(each.dim.value.data, {}))
             continue
         function = SCALARS.get(type(each))
         if function is None or len(each.results) != 1:

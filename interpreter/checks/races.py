@@ -403,16 +403,21 @@ class Races:
         else:
             same_group = group == old_group
         ordered = same_group & (stamp < self.horizon[space, level][local])
-        subgroup, old_subgroup = self._subgroup_of(who), self._subgroup_of(before)
-        near = self.near[space, level]
-        own = np.clip(subgroup - self.wave.first * self.wave.subgroups, 0, near.size - 1)
-        ordered |= (subgroup >= 0) & (subgroup == old_subgroup) & (stamp < near.reshape(-1)[own])
+        ordered |= self._near(earlier, who, space, level)
         if self.known is not None and self.known.shape[0] > 1:
             ordered |= (old_group >= 0) & (stamp <= self.known[group, old_group])
         elif self.known is not None:
             ordered[:] = True
         private = ((before | who) & PRIVATE) != 0
         return shared & ~atomic & ~ordered, shared & ~atomic & ordered & private
+
+    def _near(self, earlier: Array, who: Array, space: int, level: int) -> Array:
+        """Where an earlier access was of the same subgroup, and a barrier of it lies between."""
+        stamp, subgroup = earlier >> 32, self._subgroup_of(who)
+        near = self.near[space, level].reshape(-1)
+        own = np.clip(subgroup - self.wave.first * self.wave.subgroups, 0, near.size - 1)
+        same = (subgroup >= 0) & (subgroup == self._subgroup_of(earlier & WHO))
+        return same & (stamp < near[own])
 
     def _read(self, granules: Granules, index: Array, now: Array, who: Array, space: int) -> None:
         """Keep who read: one invocation, or the smallest group that holds all readers."""
@@ -428,6 +433,8 @@ class Races:
             same = (group == self._group_of(earlier & WHO)) | (space == 0)
             local = group - self.wave.first
             fresh = fresh & ~(same & (earlier >> 32 < self.horizon[space, 0][local]))
+            # What is ordered before this read is ordered before whatever this one is.
+            fresh = fresh & ~self._near(earlier, who, space, 0)
             now = np.where(fresh, self._join(earlier, now), now)
         granules.reads[index] = now
         back = granules.reads[index]

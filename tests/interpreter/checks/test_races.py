@@ -193,6 +193,32 @@ def test_a_subgroups_barrier_orders_its_invocations(kernel: Any, clean: Any) -> 
     clean(kernel, (2, 1, 1), **TWO)
 
 
+def test_reads_before_a_subgroups_barrier_are_no_longer_open(kernel: Any, clean: Any) -> None:
+    """Who reads behind it stands for itself, not for those who read before."""
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier(scope="Subgroup"))
+    tile.load(tile.neighbour())
+    kernel(barrier(scope="Subgroup"))
+    tile.load("%local")
+    tile.store("%local")
+    clean(kernel, (2, 1, 1), **TWO)
+
+
+@pytest.mark.bug(
+    "another subgroup writes what a subgroup's barrier ordered", rule="RACE-01", op=STORE
+)
+def test_reads_of_another_subgroup_stay_open(kernel: Any, find: Any) -> None:
+    tile = Tile(kernel)
+    tile.store("%local")
+    kernel(barrier())
+    tile.load(tile.neighbour())
+    kernel(barrier(scope="Subgroup"))
+    tile.load("%local")
+    tile.store(tile.mirrored())
+    find(kernel, **TWO)
+
+
 @pytest.mark.bug("a private pointer to shared memory", rule="RACE-02", op=LOAD, count=64)
 def test_private(kernel: Any, find: Any) -> None:
     tile = Tile(kernel)
