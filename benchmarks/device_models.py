@@ -42,7 +42,7 @@ CASES = (
     *("ppocr_cls.f32", "ppocr_cls.f16", "ppocr_cls.tensor", "ppocr_cls.channel"),
     *("ppocr_cls64.f32", "ppocr_cls64.f16", "ppocr_cls64.channel"),
     *("magika.f32", "magika.f16", "magika.tensor"),
-    *("minilm.f32", "minilm.f16", "minilm.channel"),
+    *("minilm.f32", "minilm.f16", "minilm.tensor", "minilm.channel"),
     *("minilm32.f32", "minilm32.f16"),
 )
 

@@ -80,9 +80,9 @@ def right_on_lavapipe(
             each.name: np.zeros(each.sizes or (1,), dtype_of(each.type))
             for each in program.manifest.outputs
         }
-        if len(program.manifest.dispatches) > 1:
+        launch, *others = program.manifest.dispatches
+        if others:
             continue  # of loops or packed before, see above
-        (launch,) = program.manifest.dispatches
         arrays = {**inputs, **results}
         types = made.base.types
         listed = [
