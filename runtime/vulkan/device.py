@@ -182,7 +182,8 @@ class VulkanDevice(Executor[LoadedWork]):
         for need in needs:
             capabilities |= need.capabilities
             extensions |= need.extensions
-        found = self.info.offer.enable(capabilities, extensions)
+        narrow = any(need.narrow_groups for need in needs)
+        found = self.info.offer.enable(capabilities, extensions, narrow)
         for feature in (*WELCOME, *([STATISTICS] if statistics else [])):
             self.info.offer.want(feature, found)
         listed = self.info.matrices

@@ -35,6 +35,10 @@ class Feature:
         return f"{self.member} ({self.structure.removeprefix('Vk')})"
 
 
+NARROW_GROUPS = Feature("VkPhysicalDeviceVulkan12Features", "shaderSubgroupExtendedTypes")
+"""Group operations on numbers that do not have 32 bits; no capability asks for it."""
+
+
 @cache
 def tables() -> dict[str, dict[str, Any]]:
     """`structures`, `capabilities` and `extensions` of features.json."""
@@ -121,9 +125,20 @@ class Offer:
     properties: Mapping[str, int] = field(default_factory=dict[str, int])
     """Masks and booleans that capabilities ask for, by their member's name."""
 
-    def enable(self, capabilities: Iterable[str], spirv_extensions: Iterable[str]) -> Enabling:
-        """What SPIR-V modules with these capabilities and extensions need of the device."""
+    def enable(
+        self,
+        capabilities: Iterable[str],
+        spirv_extensions: Iterable[str],
+        narrow_groups: bool = False,
+    ) -> Enabling:
+        """
+        What SPIR-V modules with these capabilities and extensions need of the device.
+
+        `narrow_groups`: their group operations are on numbers that do not have 32 bits.
+        """
         found = Enabling()
+        if narrow_groups and not self.want(NARROW_GROUPS, found):
+            found.missing.append(f"group operations on 8, 16 or 64 bits ({NARROW_GROUPS})")
         for kind, names in (("capabilities", capabilities), ("extensions", spirv_extensions)):
             table = tables()[kind]
             for name in sorted(names):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.serialization import binary
@@ -41,13 +42,18 @@ class EntryPointNeeds:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a module declares and multiplies."""
+    """
+    What a module declares and multiplies.
+
+    `narrow_groups`: whether a group operation is on numbers that do not have 32 bits.
+    """
 
     version: tuple[int, int]
     capabilities: frozenset[str]
     extensions: frozenset[str]
     matrices: frozenset[CooperativeMatrixProperty]
     entry_points: Mapping[str, EntryPointNeeds]
+    narrow_groups: bool
 
     @staticmethod
     def of(spirv: bytes) -> Needs:
@@ -75,11 +81,13 @@ class _Reader:
         self.value_types: dict[int, int] = {}
         self.found: set[CooperativeMatrixProperty] = set()
         self.offsets: dict[int, dict[int, int]] = {}
+        self.narrow = False
 
     def needs(self) -> Needs:
         table = grammar()
         opcode = {name: table.instruction(name).opcode for name in _HANDLED}
         handlers = {opcode[name]: getattr(self, method) for name, method in _HANDLED.items()}
+        groups = _group_operations()
         self.opcode = opcode
         self.capabilities: set[str] = set()
         self.extensions: set[str] = set()
@@ -90,9 +98,13 @@ class _Reader:
             handler = handlers.get(words[0] & 0xFFFF)
             if handler is not None:
                 handler(words)
-            elif self.matrices and len(words) > 2 and words[1] in self.matrices:
+            elif len(words) > 2 and words[1] in self.types:
                 # A result type stands in the first word behind the opcode wherever there is one.
                 self.value_types[words[2]] = words[1]
+            if words[0] & 0xFFFF in groups and not self.narrow:
+                # Of values of these types: one that is compared (AllEqual) has another result.
+                types = (words[1], *(self.value_types.get(id, 0) for id in words[3:]))
+                self.narrow = any(map(self._is_narrow, types))
         return Needs(
             self.module.header.version,
             frozenset(self.capabilities),
@@ -105,7 +117,16 @@ class _Reader:
                 )
                 for function, name, interface in self.entries
             },
+            self.narrow,
         )
+
+    def _is_narrow(self, type: int) -> bool:
+        """Whether a type is of numbers that do not have 32 bits."""
+        words = self.types.get(type, [0])
+        if words[0] & 0xFFFF == self.opcode["OpTypeVector"]:
+            words = self.types.get(words[2], [0])
+        numbers = (self.opcode["OpTypeInt"], self.opcode["OpTypeFloat"])
+        return words[0] & 0xFFFF in numbers and words[2] != 32
 
     def capability(self, words: list[int]) -> None:
         known = grammar().kind("Capability")
@@ -223,6 +244,14 @@ _HANDLED = {
 }
 
 
+@cache
+def _group_operations() -> frozenset[int]:
+    """The opcodes of what invocations of a subgroup or a workgroup do together."""
+    table = grammar()
+    names = [name for name in table.instruction_names if name.startswith("OpGroup")]
+    return frozenset(table.instruction(name).opcode for name in names)
+
+
 def _text(words: Sequence[int]) -> tuple[str, int]:
     """A literal string and how many words it takes (SPIR-V 2.2.1)."""
     data = b"".join(word.to_bytes(4, "little") for word in words)
@@ -242,7 +271,7 @@ def _lacks(info: DeviceInfo, need: Needs) -> Iterable[str]:
     newest = SPIRV_OF_VULKAN.get(info.version[:2], (1, 6))
     if need.version > newest:
         yield f"SPIR-V {need.version[0]}.{need.version[1]} (it takes {newest[0]}.{newest[1]})"
-    yield from info.offer.enable(need.capabilities, need.extensions).missing
+    yield from info.offer.enable(need.capabilities, need.extensions, need.narrow_groups).missing
     for matrix in sorted(need.matrices, key=str):
         if matrix not in info.matrices and not _is_flexible(info, matrix):
             yield f"the cooperative-matrix shape {matrix}, {matrix.scope} scope"

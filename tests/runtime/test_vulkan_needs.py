@@ -19,7 +19,7 @@ from xdsl_spirv.runtime.vulkan.errors import (
     VulkanError,
     name_of,
 )
-from xdsl_spirv.runtime.vulkan.features import Feature, Offer, tables
+from xdsl_spirv.runtime.vulkan.features import NARROW_GROUPS, Feature, Offer, tables
 from xdsl_spirv.runtime.vulkan.loader import Commands
 from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, Heap, MemoryTypeInfo, QueueFamily
@@ -157,6 +157,41 @@ def test_subgroup_operations_are_a_mask():
     assert OFFER.enable(["GroupNonUniformArithmetic"], []).missing == []
     (missing,) = OFFER.enable(["GroupNonUniformShuffle"], []).missing
     assert missing.startswith("GroupNonUniformShuffle (subgroupSupportedOperations")
+
+
+SUMS = """
+func.func @main(%a: tensor<7x64x{type}>, %i: tensor<7x{type}>) -> tensor<7x{type}> {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+      affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}}
+      ins(%a : tensor<7x64x{type}>) outs(%i : tensor<7x{type}>) {{
+    ^bb0(%x: {type}, %y: {type}):
+      %s = {op} %x, %y : {type}
+      linalg.yield %s : {type}
+  }} -> tensor<7x{type}>
+  return %r : tensor<7x{type}>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("type", "op", "narrow"),
+    [("f16", "arith.maximumf", True), ("i8", "arith.addi", True), ("f32", "arith.addf", False)],
+)
+def test_group_operations_on_other_than_32_bits(type: str, op: str, narrow: bool):
+    """No capability says so (Vulkan, VUID-RuntimeSpirv-None-06275)."""
+    text = SUMS.format(type=type, op=op)
+    (code,) = compile_module(parse_text(text), "nvidia-h200").code.values()
+    assert "GroupNonUniform" in code.text
+    needs = Needs.of(code.binary)
+    assert needs.narrow_groups is narrow
+    found = OFFER.enable([], [], needs.narrow_groups)
+    assert found.features == set()
+    if narrow:
+        assert "shaderSubgroupExtendedTypes" in found.missing[0]
+    newer = dataclasses.replace(OFFER, features=frozenset({NARROW_GROUPS}))
+    assert newer.enable([], [], needs.narrow_groups).features == (
+        {NARROW_GROUPS} if narrow else set()
+    )
 
 
 def test_every_feature_of_the_table_has_a_structure():
