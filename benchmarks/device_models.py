@@ -72,9 +72,12 @@ def model_of(name: str) -> Model:
     if not name.endswith("64"):
         return found
     return dataclasses.replace(
-        found, name=name, inputs=lambda: {"x": lines()}, meaning=orientations,
+        found,
+        name=name,
+        inputs=lambda: {"x": lines()},
+        meaning=orientations,
         calibration=lambda: [{"x": lines()[::-1].copy()}],
-    )  # fmt: skip
+    )
 
 
 def source_of(case: str) -> tuple[Any, dict[str, Any], Callable[[Mapping[str, Any]], str]]:

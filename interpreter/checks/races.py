@@ -433,8 +433,9 @@ class Races:
             same = (group == self._group_of(earlier & WHO)) | (space == 0)
             local = group - self.wave.first
             fresh = fresh & ~(same & (earlier >> 32 < self.horizon[space, 0][local]))
-            # What is ordered before this read is ordered before whatever this one is.
-            fresh = fresh & ~self._near(earlier, who, space, 0)
+            if self.near_barriers:
+                # What is ordered before this read is ordered before whatever this one is.
+                fresh = fresh & ~self._near(earlier, who, space, 0)
             now = np.where(fresh, self._join(earlier, now), now)
         granules.reads[index] = now
         back = granules.reads[index]
