@@ -6,16 +6,22 @@ custom form; `XDSL_GENERIC_ROUNDTRIP` checks the generic form (prefix CHECK-GENE
 `MLIR_ROUNDTRIP` and `MLIR_GENERIC_ROUNDTRIP` send the custom and the generic form through
 `mlir-opt`. A test with one of the latter says `// REQUIRES: mlir-opt`.
 
-`XDSL_SPIRV_REQUIRE_TOOLS=1` makes a missing tool an error.
+`XDSL_SPIRV_REQUIRE_TOOLS=1` makes a missing tool an error. `XDSL_SPIRV_STOCK_COMMANDS=1` starts
+`xdsl-opt` and `filecheck` anew for every line; otherwise preloaded.py has imported them once.
 """
 # pyright: basic
 
+import atexit
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import lit.formats
+
+sys.path.insert(0, str(Path(__file__).parent))
+import preloaded
 
 # Defined by lit, which executes this file.
 config = globals()["config"]
@@ -45,6 +51,14 @@ else:
 
 if shutil.which("spirv-val", path=config.environment["PATH"]):
     config.available_features.add("spirv-val")
+
+if hasattr(os, "fork") and not os.environ.get("XDSL_SPIRV_STOCK_COMMANDS"):
+    # lit forks its workers from this process: the server ends with the last of them.
+    folder = Path(tempfile.mkdtemp(prefix="xdsl-spirv-lit-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    server = preloaded.start(folder)
+    path = os.pathsep.join([str(folder), config.environment["PATH"]])
+    config.environment["PATH"] = path
 
 _OPT = "xdsl-opt --split-input-file"
 _MLIR = f"{mlir_opt} --split-input-file"
