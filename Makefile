@@ -29,7 +29,7 @@ lit: $(STAMPS)/dev
 		then $(BIN)/lit -j $(JOBS) -v tests/filecheck; else echo "no FileCheck tests"; fi
 
 pytest: $(STAMPS)/dev lavapipe glslang
-	$(BIN)/python -m pytest -n $(JOBS) -m "not long" -ra
+	$(BIN)/python -m pytest -n $(JOBS) -m "not long" -ra $(PYTEST_FLAGS)
 
 fuzz: $(STAMPS)/dev  ## read N damaged modules (make fuzz N=100000 JOBS=8)
 	$(BIN)/python scripts/fuzz.py $(or $(N),10000) --jobs $(JOBS)

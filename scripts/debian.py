@@ -35,6 +35,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 program=$1; shift
 case $program in */*) ;; *) program=$(command -v "$program");; esac
 export VK_DRIVER_FILES="$here/lavapipe.json" VK_ICD_FILENAMES="$here/lavapipe.json"
+# The machine's own implicit layers (a desktop has some) are of another C library.
+export VK_LOADER_LAYERS_DISABLE='~implicit~'
 [ ! -d "$here/layers" ] || export VK_LAYER_PATH="$here/layers"
 if [ -n "${{VVL:-}}" ] && [ -d "$here/layers" ]; then
   export VK_LAYER_SETTINGS_PATH="$here/layers" VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation

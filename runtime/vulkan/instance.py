@@ -135,10 +135,14 @@ class Instance:
         return [layer.layerName.decode() for layer in found]
 
     def _listen(self) -> DebugUtilsMessengerCreateInfoEXT:
+        """
+        Hear the validation layer, and only it: the loader speaks of every other layer of the
+        machine, such as one of a desktop's that cannot be loaded, in messages of the type GENERAL.
+        """
         severity, type = DebugUtilsMessageSeverity, DebugUtilsMessageType
         return DebugUtilsMessengerCreateInfoEXT(
             messageSeverity=severity.WARNING | severity.ERROR,
-            messageType=type.GENERAL | type.VALIDATION,
+            messageType=type.VALIDATION,
             pfnUserCallback=c.cast(self._callback, c.c_void_p).value,
         )
 

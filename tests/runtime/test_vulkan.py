@@ -174,6 +174,35 @@ def test_the_validation_layer_says_nothing(
     assert "READ_AFTER_WRITE hazard detected" in "".join(facts["no_barriers"]["messages"])
 
 
+def test_what_the_loader_says_of_other_layers_is_not_heard(
+    on_lavapipe: Run, layered: dict[str, str], tmp_path: Path
+):
+    """Desktops have implicit layers, and one for another C library cannot be loaded."""
+    if not layered:
+        pytest.skip("no validation layer beside lavapipe")
+    layer = {
+        "name": "VK_LAYER_TEST_not_loadable",
+        "type": "INSTANCE",
+        "library_path": str(tmp_path / "nowhere.so"),
+        "api_version": "1.3.0",
+        "implementation_version": "1",
+        "description": "an implicit layer whose library is missing",
+        "disable_environment": {"DISABLE_NOT_LOADABLE": "1"},
+    }
+    folder = tmp_path / "vulkan" / "implicit_layer.d"
+    folder.mkdir(parents=True)
+    manifest = {"file_format_version": "1.0.1", "layer": layer}
+    (folder / "layer.json").write_text(json.dumps(manifest))
+    variables = {
+        "XDG_DATA_HOME": str(tmp_path),
+        "VK_LOADER_DEBUG": "error",
+        "VK_LOADER_LAYERS_ALLOW": layer["name"],  # `run` turns implicit layers off
+    }
+    done = on_lavapipe(SCENARIOS, "one_submission", **layered, **variables)
+    assert "nowhere.so" in done.stderr, "the loader did not try to load the layer"
+    assert _facts(done)["one_submission"]["messages"] == []
+
+
 def test_jobs_of_all_tests_run_under_the_layer(
     run_on_lavapipe: Callable[..., None], job: type[Any], layered: dict[str, str]
 ):
