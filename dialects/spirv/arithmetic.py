@@ -36,6 +36,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_integer,
     require,
 )
+from xdsl_spirv.dialects.spirv.signedness import IntegerBinary, IntegerUnary
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, MatrixType, StructType
 
 
@@ -50,8 +51,12 @@ class BinaryArithmetic(BinaryOperation, ABC):
         check_arithmetic(self, types, floating=self.FLOATING, matrices=self.MATRICES)
 
 
-class IntegerArithmetic(BinaryArithmetic, ABC):
-    """Modulo 2^width on integers, whatever the type's signedness."""
+class IntegerArithmetic(IntegerBinary, ABC):
+    """Modulo 2^width on integers, whatever the types' signedness."""
+
+
+class UnsignedArithmetic(BinaryArithmetic, ABC):
+    """On integers of one type, without sign."""
 
     FLOATING: ClassVar[bool] = False
 
@@ -97,7 +102,7 @@ class SDivOp(IntegerArithmetic):
 
 
 @irdl_op_definition
-class UDivOp(IntegerArithmetic):
+class UDivOp(UnsignedArithmetic):
     """Unsigned division."""
 
     name = "spirv.UDiv"
@@ -119,7 +124,7 @@ class SModOp(IntegerArithmetic):
 
 
 @irdl_op_definition
-class UModOp(IntegerArithmetic):
+class UModOp(UnsignedArithmetic):
     """Unsigned remainder."""
 
     name = "spirv.UMod"
@@ -173,30 +178,24 @@ class FModOp(FloatArithmetic):
     name = "spirv.FMod"
 
 
-class Negation(UnaryOperation, ABC):
-    """Component by component; cooperative matrices too."""
+@irdl_op_definition
+class SNegateOp(IntegerUnary):
+    """Two's complement negation; cooperative matrices too."""
 
-    FLOATING: ClassVar[bool]
+    name = "spirv.SNegate"
+    MATRICES: ClassVar[bool] = True
+    assembly_format = "$operand attr-dict `:` custom<OneOrEachType>(type(operands), type($result))"
+
+
+@irdl_op_definition
+class FNegateOp(UnaryOperation):
+    """Inverts the sign bit; cooperative matrices too."""
+
+    name = "spirv.FNegate"
     assembly_format = "$operand attr-dict `:` type($result)"
 
     def verify_(self) -> None:
-        check_arithmetic(self, [self.operand.type], floating=self.FLOATING, matrices=True)
-
-
-@irdl_op_definition
-class SNegateOp(Negation):
-    """Two's complement negation."""
-
-    name = "spirv.SNegate"
-    FLOATING: ClassVar[bool] = False
-
-
-@irdl_op_definition
-class FNegateOp(Negation):
-    """Inverts the sign bit."""
-
-    name = "spirv.FNegate"
-    FLOATING: ClassVar[bool] = True
+        check_arithmetic(self, [self.operand.type], floating=True, matrices=True)
 
 
 class ExtendedArithmetic(SPIRVOp, ABC):

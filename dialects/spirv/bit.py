@@ -22,22 +22,24 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
-    BinaryOperation,
     UnaryOperation,
     Value,
     component_count,
     is_integer,
     require,
 )
+from xdsl_spirv.dialects.spirv.signedness import (
+    BaseAndFurtherTypes,
+    IntegerBinary,
+    IntegerUnary,
+    check_one_width,
+)
 
 
-class BitwiseBinary(BinaryOperation, ABC):
+class BitwiseBinary(IntegerBinary, ABC):
     """Bit by bit."""
 
     traits = traits_def(Commutative(), Pure())
-
-    def verify_(self) -> None:
-        require(self, [self.operand_1.type], is_integer, "integer")
 
 
 @irdl_op_definition
@@ -61,9 +63,18 @@ class BitwiseXorOp(BitwiseBinary):
     name = "spirv.BitwiseXor"
 
 
-class BitwiseUnary(UnaryOperation, ABC):
-    """Of one integer."""
+@irdl_op_definition
+class NotOp(IntegerUnary):
+    """Complement."""
 
+    name = "spirv.Not"
+
+
+@irdl_op_definition
+class BitReverseOp(UnaryOperation):
+    """The bits in reverse order, in the operand's type."""
+
+    name = "spirv.BitReverse"
     FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
 
     def verify_(self) -> None:
@@ -71,42 +82,43 @@ class BitwiseUnary(UnaryOperation, ABC):
 
 
 @irdl_op_definition
-class NotOp(BitwiseUnary):
-    """Complement."""
-
-    name = "spirv.Not"
-    FIELDS: ClassVar[Mapping[str, str]] = {}
-
-
-@irdl_op_definition
-class BitReverseOp(BitwiseUnary):
-    """The bits in reverse order."""
-
-    name = "spirv.BitReverse"
-
-
-@irdl_op_definition
-class BitCountOp(BitwiseUnary):
-    """The number of set bits."""
+class BitCountOp(IntegerUnary):
+    """The number of set bits, in integers of any width."""
 
     name = "spirv.BitCount"
+    FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
+
+    def verify_(self) -> None:
+        types = [self.operand.type, self.result.type]
+        require(self, types, is_integer, "integer")
+        if component_count(types[0]) != component_count(types[1]):
+            raise VerifyException(
+                f"{self.name} keeps the number of components, not {types[0]} to {types[1]}"
+            )
 
 
 class Shift(SPIRVOp, ABC):
-    """`spirv.X %base, %shift : base type, shift type`; undefined from a shift of the width on."""
+    """
+    `spirv.X %base, %shift : base type, shift type`; undefined from a shift of the width on.
 
-    T: ClassVar = VarConstraint("T", AnyAttr())
-    base = operand_def(T)
+    A result of another signedness than the base's is printed behind: `: i32, i32 -> si32`.
+    """
+
+    base = operand_def()
     shift = operand_def()
-    result = result_def(T)
+    result = result_def()
     traits = traits_def(Pure())
-    assembly_format = "operands attr-dict `:` type($base) `,` type($shift)"
+    custom_directives = (BaseAndFurtherTypes,)
+    assembly_format = (
+        "operands attr-dict `:` custom<BaseAndFurtherTypes>(type(operands), type($result))"
+    )
 
     def __init__(self, base: Value, shift: Value):
         super().__init__(operands=[base, shift], result_types=[SSAValue.get(base).type])
 
     def verify_(self) -> None:
         require(self, [self.base.type, self.shift.type], is_integer, "integer")
+        check_one_width(self, [self.base.type, self.result.type])
         if component_count(self.base.type) != component_count(self.shift.type):
             raise VerifyException(
                 f"{self.name}: base and shift have as many components, not {self.base.type} and "

@@ -67,6 +67,14 @@ def with_element(type_: Attribute, element: Attribute) -> Attribute:
     return element
 
 
+def signless(type_: Attribute) -> Attribute:
+    """An integer scalar or vector without its signedness; any other type as it is."""
+    element = rules.element_of(type_)
+    if not isinstance(element, IntegerType) or isinstance(type_, CooperativeMatrixType):
+        return type_
+    return with_element(type_, IntegerType(element.width))
+
+
 Predicate = Callable[[Attribute], bool]
 
 
@@ -167,7 +175,8 @@ class Predicating(SPIRVOp, ABC):
     """
     Operands of one type, a Boolean for each component: `spirv.X %a, %b : operand type`.
 
-    The result's type is not printed: it is `i1` in the operands' shape.
+    Integers of several signedness have their types in parentheses: `: (i32, si32)`. The result's
+    type is not printed: it is `i1` in the operands' shape.
     """
 
     BY_SIGNATURE: ClassVar[bool] = True
@@ -189,8 +198,13 @@ class Predicating(SPIRVOp, ABC):
             parser.parse_punctuation(",")
             unresolved.append(parser.parse_unresolved_operand())
         parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        op = cls.of([parser.resolve_operand(o, type_) for o in unresolved])
+        at = parser.pos
+        types = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_type
+        )
+        if types is None:
+            types = [parser.parse_type()] * cls.OPERANDS
+        op = cls.of(parser.resolve_operands(unresolved, types, at))
         op.attributes = dict(parser.parse_optional_attr_dict())
         return op
 
@@ -198,14 +212,19 @@ class Predicating(SPIRVOp, ABC):
         printer.print_string(" ")
         printer.print_list(self.operands, printer.print_operand)
         printer.print_string(" : ")
-        printer.print_attribute(self.operands[0].type)
+        types = [o.type for o in self.operands]
+        if all(t == types[0] for t in types):
+            printer.print_attribute(types[0])
+        else:
+            with printer.in_parens():
+                printer.print_list(types, printer.print_attribute)
         printer.print_op_attributes(self.attributes)
 
     def check_types(self, predicate: Predicate, expected: str) -> None:
-        """The operands' components, one type throughout, and the result's shape."""
+        """The operands' components, one type but for signedness, and the result's shape."""
         types = [o.type for o in self.operands]
         require(self, types, predicate, expected)
-        if any(t != types[0] for t in types):
+        if any(signless(t) != signless(types[0]) for t in types):
             raise VerifyException(
                 f"{self.name} compares values of one type, not {types[0]} and {types[1]}"
             )

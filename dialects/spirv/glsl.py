@@ -23,7 +23,6 @@ from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryOperation,
-    Predicate,
     TernaryOperation,
     UnaryOperation,
     Value,
@@ -33,49 +32,65 @@ from xdsl_spirv.dialects.spirv.constraints import (
     require,
     with_element,
 )
+from xdsl_spirv.dialects.spirv.signedness import (
+    IntegerBinary,
+    IntegerTernary,
+    IntegerUnary,
+)
 from xdsl_spirv.dialects.spirv.types import MatrixType, StructType
 
-_KINDS: dict[str, Predicate] = {"integer": is_integer, "floating-point": is_ieee_float}
 
-
-def _check(op: Operation, kind: str) -> None:
+def _check(op: Operation) -> None:
     types = [o.type for o in op.operands]
-    if kind == "floating-point":
-        rules.bf_09_no_arithmetic(types)
-    require(op, types, _KINDS[kind], kind)
+    rules.bf_09_no_arithmetic(types)
+    require(op, types, is_ieee_float, "floating-point")
 
 
 class GLUnary(UnaryOperation, ABC):
-    """A function of one value, component by component."""
+    """A function of one float, component by component."""
 
-    KIND: ClassVar[str] = "floating-point"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
     def verify_(self) -> None:
-        _check(self, self.KIND)
+        _check(self)
 
 
 class GLBinary(BinaryOperation, ABC):
-    """A function of two values, component by component."""
+    """A function of two floats, component by component."""
 
-    KIND: ClassVar[str] = "floating-point"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
 
     def verify_(self) -> None:
-        _check(self, self.KIND)
+        _check(self)
 
 
 class GLTernary(TernaryOperation, ABC):
-    """A function of three values, component by component."""
-
-    KIND: ClassVar[str] = "floating-point"
+    """A function of three floats, component by component."""
 
     def verify_(self) -> None:
-        _check(self, self.KIND)
+        _check(self)
 
 
 class GLClamp(GLTernary, ABC):
     """The first value, kept between the second and the third."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"min_val": "y", "max_val": "z"}
+
+
+class GLIntegerUnary(IntegerUnary, ABC):
+    """A function of one integer, component by component."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
+
+
+class GLIntegerBinary(IntegerBinary, ABC):
+    """A function of two integers, component by component."""
+
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
+
+
+class GLIntegerClamp(IntegerTernary, ABC):
+    """The first integer, kept between the second and the third."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"min_val": "y", "max_val": "z"}
 
@@ -263,7 +278,7 @@ class GLNormalizeOp(GLUnary):
 
 
 @irdl_op_definition
-class GLSAbsOp(GLUnary):
+class GLSAbsOp(GLIntegerUnary):
     """Absolute value of a signed integer."""
 
     name = "spirv.GL.SAbs"
@@ -271,7 +286,7 @@ class GLSAbsOp(GLUnary):
 
 
 @irdl_op_definition
-class GLSSignOp(GLUnary):
+class GLSSignOp(GLIntegerUnary):
     """-1, 0 or 1, of a signed integer."""
 
     name = "spirv.GL.SSign"
@@ -303,29 +318,26 @@ class GLDegreesOp(GLUnary):
 
 
 @irdl_op_definition
-class GLFindILsbOp(GLUnary):
+class GLFindILsbOp(GLIntegerUnary):
     """The number of the lowest bit set; -1 if none."""
 
     name = "spirv.GL.FindILsb"
-    KIND: ClassVar[str] = "integer"
     FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
 
 
 @irdl_op_definition
-class GLFindSMsbOp(GLUnary):
+class GLFindSMsbOp(GLIntegerUnary):
     """The highest bit unlike the sign; -1 if none; 32-bit only."""
 
     name = "spirv.GL.FindSMsb"
-    KIND: ClassVar[str] = "integer"
     FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
 
 
 @irdl_op_definition
-class GLFindUMsbOp(GLUnary):
+class GLFindUMsbOp(GLIntegerUnary):
     """The number of the highest bit set; -1 if none; 32-bit only."""
 
     name = "spirv.GL.FindUMsb"
-    KIND: ClassVar[str] = "integer"
     FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
 
 
@@ -396,7 +408,7 @@ class GLReflectOp(GLBinary):
 
 
 @irdl_op_definition
-class GLUMinOp(GLBinary):
+class GLUMinOp(GLIntegerBinary):
     """The smaller unsigned integer."""
 
     name = "spirv.GL.UMin"
@@ -404,7 +416,7 @@ class GLUMinOp(GLBinary):
 
 
 @irdl_op_definition
-class GLSMinOp(GLBinary):
+class GLSMinOp(GLIntegerBinary):
     """The smaller signed integer."""
 
     name = "spirv.GL.SMin"
@@ -412,7 +424,7 @@ class GLSMinOp(GLBinary):
 
 
 @irdl_op_definition
-class GLUMaxOp(GLBinary):
+class GLUMaxOp(GLIntegerBinary):
     """The larger unsigned integer."""
 
     name = "spirv.GL.UMax"
@@ -420,7 +432,7 @@ class GLUMaxOp(GLBinary):
 
 
 @irdl_op_definition
-class GLSMaxOp(GLBinary):
+class GLSMaxOp(GLIntegerBinary):
     """The larger signed integer."""
 
     name = "spirv.GL.SMax"
@@ -442,7 +454,7 @@ class GLNClampOp(GLClamp):
 
 
 @irdl_op_definition
-class GLUClampOp(GLClamp):
+class GLUClampOp(GLIntegerClamp):
     """Of unsigned integers."""
 
     name = "spirv.GL.UClamp"
@@ -450,7 +462,7 @@ class GLUClampOp(GLClamp):
 
 
 @irdl_op_definition
-class GLSClampOp(GLClamp):
+class GLSClampOp(GLIntegerClamp):
     """Of signed integers."""
 
     name = "spirv.GL.SClamp"
@@ -539,7 +551,7 @@ class GLFMixOp(GLTyped):
         super().__init__(operands=[x, y, a], result_types=[SSAValue.get(x).type])
 
     def verify_(self) -> None:
-        _check(self, "floating-point")
+        _check(self)
         for what, type_ in (("y", self.y), ("a", self.a), ("result", self.result)):
             self.expect(what, self.x.type, type_.type)
 
@@ -583,7 +595,7 @@ class GLStructForm(GLTyped, ABC):
         return [operand, operand]
 
     def verify_(self) -> None:
-        _check(self, "floating-point")
+        _check(self)
         type_ = self.result.type
         members = list(type_.member_types) if isinstance(type_, StructType) else []
         wanted = self.members(self.operand.type)
@@ -740,7 +752,7 @@ class GLVectorLength(SPIRVOp, ABC):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        _check(self, "floating-point")
+        _check(self)
         element = rules.element_of(self.operands[0].type)
         if self.result.type != element:
             raise VerifyException(f"{self.name} gives {element}, not {self.result.type}")

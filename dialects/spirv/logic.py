@@ -37,7 +37,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 
 class IntegerComparison(BinaryPredicate, ABC):
-    """Of integers; S and U in the name say how bits are read."""
+    """Of integers of one width and any signedness; S and U in the name say how bits are read."""
 
     def verify_(self) -> None:
         self.check_types(is_integer, "integer")
