@@ -75,7 +75,7 @@ class Debug:
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
         """The step of `op`, followed by what is asked for."""
-        line = compiler.unit.lines.get(op, 0)
+        line = places.line_of(op)
         breaks = [b for b in self.breaks if b.names(op, line)]
         self.reached |= {b.at for b in breaks}
         if not breaks and self.trace is None and not self.stepping:

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from xdsl_spirv.interpreter.source import SourceLocation, source_of
+from xdsl_spirv.interpreter.source.location import inlined, quoted
+
 
 def place_of(op: Operation) -> str:
     """The operation and the functions and modules around it, outermost last."""
@@ -24,25 +27,38 @@ class InterpreterError(Exception):
     A program cannot be executed, or was given the wrong inputs.
 
     `cause` says what is wrong, `place` where (an operation, or an argument of the call), `remedy`
-    what to do about it.
+    what to do about it. `source` is the operation's place in the source, where debug information
+    says it.
     """
 
     def __init__(self, cause: str, place: Operation | str | None = None, remedy: str = ""):
         self.cause = cause
-        self.place = place_of(place) if isinstance(place, Operation) else place
+        self.source: SourceLocation | None = None
+        self.place: str | None = None
+        if isinstance(place, Operation):
+            self.at(place)
+        else:
+            self.place = place
         self.remedy = remedy
         super().__init__(cause)
 
     def at(self, op: Operation) -> InterpreterError:
         """This error, placed at `op` if it has no place yet."""
         if self.place is None:
-            self.place = place_of(op)
+            self.place, self.source = place_of(op), source_of(op)
         return self
+
+    @property
+    def where(self) -> str:
+        """The place as messages write it: in the source, if that is known."""
+        if self.source is None:
+            return self.place or ""
+        return "\n  ".join([quoted(self.source, self.place or ""), *inlined(self.source)])
 
     def __str__(self) -> str:
         text = self.cause
-        if self.place:
-            text += f"\n  at {self.place}"
+        if self.where:
+            text += f"\n  at {self.where}"
         if self.remedy:
             text += f"\n  {self.remedy}"
         return text

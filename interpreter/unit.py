@@ -8,7 +8,7 @@ here; a launch with other values compiles anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, NoneType, SymbolRefAttr, VectorType
@@ -74,7 +74,6 @@ class Unit:
         self.steps = Steps.of(options.max_steps)
         self.products = 0
         self.debug: Debug | None = options.debug
-        self.lines: Mapping[Operation, int] = {}
         self._forms: dict[Attribute, Form] = {}
         self._codes: dict[str, Code] = {}
         for op in module.regions[0].block.ops:

@@ -55,6 +55,9 @@ FURTHER_SETS = {
     "TOSA.001000.1": "extinst.tosa.001000.1.grammar.json",
 }
 
+# Sets whose instructions are read beyond the codec, which owns the table.
+ENUMERATED_SETS = {"NonSemantic.Shader.DebugInfo.": "ShaderDebugInfo"}
+
 # The package lists these with no extension, though their specifications require one.
 CORRECTIONS: dict[str, dict[str, Any]] = {
     "OpTypeCooperativeMatrixKHR": {"extensions": ["SPV_KHR_cooperative_matrix"]},
@@ -231,6 +234,11 @@ def enums(table: dict[str, Any]) -> str:
             value = f"0x{row['n']:x}" if base == "IntFlag" else str(row["n"])
             names = [name, *row.get("a", [])]
             lines += [f"    {member(kind, n)} = {value}" for n in names]
+    for name, kind in ENUMERATED_SETS.items():
+        lines += ["", "", f"class {kind}(IntEnum):"]
+        lines += [f'    """The instructions of {name.rstrip(".")}, by number."""', ""]
+        rows = build_extended()["extended"][name]
+        lines += [f"    {instruction} = {row['n']}" for instruction, row in rows.items()]
     return "\n".join(lines) + "\n"
 
 

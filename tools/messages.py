@@ -25,7 +25,7 @@ def message(error: BaseException) -> str | None:
     """The message of an error that a user can cause; None for a bug of ours."""
     match error:
         case InterpreterError():
-            return str(ProgramError(error.cause, str(error.place or ""), error.remedy))
+            return str(ProgramError(error.cause, error.where, error.remedy))
         case ParseError():
             return f"the input does not parse\n{error}".rstrip()
         case VerifyException():

@@ -5,7 +5,7 @@ lanes, and the memory's shadows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.counters import Counters
 from xdsl_spirv.interpreter.checks.memory import MemoryShadow
 from xdsl_spirv.interpreter.checks.races import Races
-from xdsl_spirv.interpreter.checks.report import CheckError, Checks, Finding
+from xdsl_spirv.interpreter.checks.report import CheckError, Checks, Finding, Related
 from xdsl_spirv.interpreter.checks.shadow import LAST_ORIGIN, UNWRITTEN, filled, shadow_form
 from xdsl_spirv.interpreter.code import Compiler
 from xdsl_spirv.interpreter.forms import Form, Mask
@@ -57,7 +57,6 @@ class Checker:
         self.counters = Counters(checks.report) if checks.counters else None
         self.origins: list[Origin | None] = [None]
         self.partings: dict[Operation, list[Array]] = {}
-        self.lines: Mapping[Operation, int] = places.lines_of(unit.module)
         self.wave: Wave = None  # pyright: ignore
         self.existing: Mask = None
 
@@ -127,7 +126,7 @@ class Checker:
         *,
         where: Array | None = None,
         values: Mapping[str, Any] | None = None,
-        notes: Callable[[], list[str]] | None = None,
+        notes: Callable[[], Sequence[str | Related]] | None = None,
         remedy: str = "",
     ) -> None:
         """
@@ -139,9 +138,7 @@ class Checker:
             return
         wave = self.wave
         finding = Finding(check, rule, op.name, message, remedy)
-        finding.function = places.function_of(op)
-        finding.line = self.lines.get(op, 0)
-        finding.text = places.text_of(op)
+        places.locate(finding, op)
         if where is not None:
             lanes = self.lanes(where)
             shown = np.argwhere(lanes)[:SHOWN]
@@ -150,7 +147,7 @@ class Checker:
             if values:
                 finding.values = places.values_at(values, list(shown), lanes.shape)
         if notes is not None:
-            finding.notes = notes()
+            finding.note(*notes())
         if self.report.add(finding, op, self.checks.allow) and self.checks.stop:
             raise CheckError(finding)
 
@@ -176,14 +173,12 @@ class Checker:
         )
         return True
 
-    def origin_notes(self, number: int) -> list[str]:
+    def origin_notes(self, number: int) -> list[str | Related]:
         """Where an undefined value comes from."""
         origin = self.origins[number] if number < len(self.origins) else None
         if origin is None:
             return ["it comes from a variable that was never written"]
-        line = self.lines.get(origin.op, 0)
-        place = places.text_of(origin.op) + (f", line {line}" if line else "")
-        return [f"it comes from {place}: {origin.message}", *origin.values]
+        return [places.relate("it comes from", origin.op, origin.message), *origin.values]
 
     # Divergence.
 
@@ -192,14 +187,12 @@ class Checker:
         self.partings.pop(op, None)
         self.partings[op] = masks
 
-    def who_parted(self, here: Array, missing: Array) -> list[str]:
+    def who_parted(self, here: Array, missing: Array) -> list[Related]:
         """The last branch that parted some lanes of two masks."""
         for op, masks in reversed(self.partings.items()):
             sides = [(bool((here & m).any()), bool((missing & m).any())) for m in masks]
             if any(a for a, _ in sides) and any(b and not a for a, b in sides):
-                line = self.lines.get(op, 0)
-                place = places.text_of(op) + (f", line {line}" if line else "")
-                return [f"the branch that parted them: {place}"]
+                return [places.relate("the branch that parted them", op)]
         return []
 
     def missing(self, mask: Mask, axes: tuple[int, ...]) -> Array | None:

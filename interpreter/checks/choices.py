@@ -76,7 +76,6 @@ class Choices:
         self.plain = replace(options, checks=None, debug=None)
         operations = list(module.walk())
         self.atomic = any(isinstance(op, AtomicOperation) for op in operations)
-        self.lines = places.lines_of(module)
         self.components = sees_components(module) if self.checks.launches_stand_alone else None
         self.sums = [op for op in operations if _sums_floats(op)]
         self.bfloat = next((op for op in operations if _makes_bfloat16(op)), None)
@@ -225,10 +224,8 @@ class Choices:
             op.name,
             f"the result at set {place[0]}, binding {place[1]} is another one with {what}",
             "let no result depend on what an implementation may choose",
-            places.function_of(op),
-            self.lines.get(op, 0),
-            places.text_of(op),
         )
+        places.locate(finding, op)
         finding.values = [
             f"{count} elements differ, the first at {list(first)}: {own[first]} and {other[first]}"
         ]

@@ -30,7 +30,7 @@ from xdsl_spirv.dialects.spirv.structure import (
     UntypedGlobalVariableOp,
 )
 from xdsl_spirv.interpreter.checks import places
-from xdsl_spirv.interpreter.checks.report import CheckError, Finding
+from xdsl_spirv.interpreter.checks.report import CheckError, Finding, Related
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
@@ -128,8 +128,7 @@ class Permuted:
             for n in numbers[:SHOWN]
         ]
         stores = stores_to(self.module, place)
-        lines = places.lines_of(self.module)
-        notes = [f"stored by {places.text_of(op)}{_line(lines.get(op, 0))}" for op in stores]
+        notes = [places.relate("stored by", op) for op in stores]
         message = f"{len(numbers)} elements of {of} depend on the order in which invocations run"
         self._add(message, values, notes, stores[0] if stores else None, causes)
 
@@ -142,13 +141,13 @@ class Permuted:
         self,
         message: str,
         values: list[str],
-        notes: list[str],
+        notes: list[Related],
         op: Operation | None,
         causes: list[Finding],
     ) -> None:
         """A finding at a store, or what one that leaves an order open leads to."""
         if causes:
-            causes[0].notes += [f"{message}:", *values, *notes]
+            causes[0].note(f"{message}:", *values, *notes)
             return
         if self.report.seen("permute", "SCHED-01", op):
             return
@@ -161,15 +160,11 @@ class Permuted:
             "the check `races` names the accesses",
         )
         if op is not None:
-            finding.function, finding.text = places.function_of(op), places.text_of(op)
-            finding.line = places.lines_of(self.module).get(op, 0)
-        finding.values, finding.notes = values, notes[1:]
+            places.locate(finding, op)
+        finding.values = values
+        finding.note(*notes[1:])
         if self.report.add(finding, op, self.checks.allow) and self.checks.stop:
             raise CheckError(finding)
-
-
-def _line(number: int) -> str:
-    return f", line {number}" if number else ""
 
 
 def _bytes(array: Array) -> Array:

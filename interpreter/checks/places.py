@@ -9,36 +9,44 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from xdsl.dialects.builtin import FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.interpreter.checks.report import Place
+from xdsl_spirv.interpreter.checks.report import Finding, Place, Related
+from xdsl_spirv.interpreter.source import source_of
+from xdsl_spirv.interpreter.source.location import quoted
 from xdsl_spirv.interpreter.wave import Wave
 
 LINES: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
 """Lines that whoever parsed a module knows."""
 
 
-def lines_of(module: Operation) -> dict[Operation, int]:
-    """The source line of each operation that has one."""
-    found: dict[Operation, int] = {}
-    for op in module.walk():
-        line = LINES.get(op) or _location_line(op)
-        if line:
-            found[op] = line
-    return found
+def line_of(op: Operation) -> int:
+    """The line of an operation in the text it was parsed from or in its source; 0 if unknown."""
+    line = LINES.get(op)
+    if line is None:
+        place = source_of(op)
+        line = 0 if place is None else place.line
+    return line
 
 
-def _location_line(op: Operation) -> int:
-    where: Any = op.location
-    while not isinstance(where, FileLineColLoc):
-        if isinstance(where, NameLoc):
-            where = where.location
-        elif isinstance(where, FusedLoc) and getattr(where.locations, "data", None):
-            where = where.locations.data[0]  # pyright: ignore
-        else:
-            return 0
-    return where.line.data
+def locate(finding: Finding, op: Operation) -> None:
+    """Give a finding the place of its instruction."""
+    finding.function, finding.text = function_of(op), text_of(op)
+    finding.line, finding.source = line_of(op), source_of(op)
+
+
+def describe(op: Operation) -> str:
+    """Where an operation is: its source line, or its text and the line of that."""
+    place = source_of(op)
+    if place is not None:
+        return quoted(place, text_of(op))
+    line = line_of(op)
+    return text_of(op) + (f", line {line}" if line else "")
+
+
+def relate(role: str, op: Operation, detail: str = "", *, head: str = "") -> Related:
+    """Another operation that a finding speaks of."""
+    return Related(role, op.name, text_of(op), line_of(op), source_of(op), detail, head)
 
 
 def function_of(op: Operation) -> str:

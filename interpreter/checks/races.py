@@ -51,6 +51,7 @@ from xdsl_spirv.dialects.spirv.tensor_arm import TensorWriteOp
 from xdsl_spirv.dialects.spirv.types import UntypedPointerType
 from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixStoreNVOp
 from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.checks.report import Related
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
@@ -547,12 +548,11 @@ class Races:
 
     def _notes(
         self, byte: int, other: Operation, code: int, barrier: Operation | None
-    ) -> list[str]:
-        line = self.checker.lines.get(other, 0)
-        place = places.text_of(other) + (f", line {line}" if line else "")
-        found = [f"at byte {byte}; the other access: {place}, by {self._name(code)}"]
+    ) -> list[Related]:
+        by = f"by {self._name(code)}"
+        found = [places.relate("the other access", other, by, head=f"at byte {byte}")]
         if barrier is not None:
-            found.append(f"the barrier: {places.text_of(barrier)}")
+            found.append(places.relate("the barrier", barrier))
         return found
 
     def _same_group(self, who: int, other: int) -> bool:

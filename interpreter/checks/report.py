@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.source.location import SourceLocation, inlined, quoted
 
 CHECKS: dict[str, str] = {
     "rules": "dynamic rules of the extensions: full scopes, uniform operands, strides, clusters",
@@ -38,13 +39,41 @@ class Place:
         return f"({x}, {y}, {z}):{self.invocation}"
 
 
+@dataclass(frozen=True)
+class Related:
+    """
+    Another instruction that a finding speaks of: its `role` (the other access), where it is, and
+    what else there is to say of it, before (`head`) and behind. `line` and `source` are as a
+    finding's.
+    """
+
+    role: str
+    op: str
+    text: str
+    line: int = 0
+    source: SourceLocation | None = None
+    detail: str = ""
+    head: str = ""
+
+    def __str__(self) -> str:
+        role = f"{self.head}; {self.role}" if self.head else self.role
+        if self.source is None:
+            place = self.text + (f", line {self.line}" if self.line else "")
+            return f"{role}: {place}" + (f", {self.detail}" if self.detail else "")
+        place = quoted(self.source, self.text) + (f"   {self.detail}" if self.detail else "")
+        return "\n".join([f"{role}: {place}", *inlined(self.source)])
+
+
 @dataclass
 class Finding:
     """
     One bug: what rule is broken, by which instruction, in which invocations, with which values.
 
     `rule` is a rule's id (docs/rules.md, docs/checks.md); `places` are the first few invocations of
-    `count`; `times` is how often the instruction ran and broke it; `line` is 0 if unknown.
+    `count`; `times` is how often the instruction ran and broke it. `source` is the instruction's
+    place in the source, None without debug information; `line` is that of the text which the module
+    was parsed from, or of the source, 0 if unknown. `notes` are printed as they are; of those
+    that speak of another instruction, `related` has the parts.
     """
 
     check: str
@@ -55,23 +84,35 @@ class Finding:
     function: str = ""
     line: int = 0
     text: str = ""
+    source: SourceLocation | None = None
     places: list[Place] = field(default_factory=list[Place])
     count: int = 0
     values: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
+    related: list[Related] = field(default_factory=list[Related])
     times: int = 1
 
-    def __str__(self) -> str:
+    def note(self, *notes: str | Related) -> None:
+        """Add notes, and keep the parts of those that speak of another instruction."""
+        self.notes += map(str, notes)
+        self.related += [note for note in notes if isinstance(note, Related)]
+
+    def where(self) -> list[str]:
+        """The lines that say where it is."""
+        text = self.text or self.op
+        if self.source is not None:
+            return [f"at {quoted(self.source, text)}", *inlined(self.source)]
         where = f"@{self.function}" if self.function else ""
-        if self.line:
-            where += f", line {self.line}"
-        lines = [f"{self.rule}: {self.message}", f"  at {self.text or self.op} in {where}"]
+        return [f"at {text} in {where}" + (f", line {self.line}" if self.line else "")]
+
+    def __str__(self) -> str:
+        lines = [f"{self.rule}: {self.message}", *(f"  {line}" for line in self.where())]
         if self.places:
             first = ", ".join(map(str, self.places))
             more = f" and {self.count - len(self.places)} more" * (self.count > len(self.places))
             lines.append(f"  in (workgroup):invocation {first}{more}")
         lines += [f"  {value}" for value in self.values]
-        lines += [f"  {note}" for note in self.notes]
+        lines += [f"  {line}" for note in self.notes for line in note.split("\n")]
         if self.times > 1:
             lines.append(f"  {self.times} times")
         if self.remedy:
@@ -107,7 +148,9 @@ class CheckError(InterpreterError):
     def __init__(self, finding: Finding):
         self.finding = finding
         place = finding.text or finding.op
-        if finding.line:
+        if finding.source is not None:
+            place = quoted(finding.source, place)
+        elif finding.line:
             place += f" (line {finding.line})"
         super().__init__(f"{finding.rule}: {finding.message}", place, finding.remedy)
 

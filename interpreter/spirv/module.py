@@ -29,7 +29,6 @@ from xdsl_spirv.dialects.spirv.structure import (
 )
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
-from xdsl_spirv.interpreter.checks.places import lines_of
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.constants import constant_value, scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -374,8 +373,6 @@ def run_workgroups(
         unit = Unit(module, options, placeholder)
         if options.checks is not None:
             unit.checker = make_checker(unit, options.checks)
-        if options.debug is not None:
-            unit.lines = lines_of(module)
         specialize(unit, spec_values)
     unit.options = options
     unit.memories.bind(buffers, buffers if originals is None else originals)

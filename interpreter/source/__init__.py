@@ -1,0 +1,12 @@
+"""
+What a module says of the source that it was compiled from: files, lines, texts and names.
+
+It is read from the dialect's operations, so that a module that was printed and parsed again says
+the same, and only when a message wants it. What debug information says wrongly or not at all is
+left out of messages: reading it never fails.
+"""
+
+from xdsl_spirv.interpreter.source.location import SourceLocation
+from xdsl_spirv.interpreter.source.source_map import source_of
+
+__all__ = ["SourceLocation", "source_of"]

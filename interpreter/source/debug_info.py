@@ -1,0 +1,224 @@
+"""
+The debug information that a module carries: OpString, OpSource, and the instructions of
+NonSemantic.Shader.DebugInfo, of any version.
+
+An entry refers to others by symbols, to numbers by constants. An entry that is missing, of another
+kind or refers to itself says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, StringAttr, SymbolRefAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
+from xdsl_spirv.dialects.spirv.raw import (
+    VALUE,
+    Carried,
+    ConstantRefAttr,
+    ExtendedSetAttr,
+    RawGlobalOp,
+)
+from xdsl_spirv.interpreter.source.location import SourceLocation, shown
+from xdsl_spirv.interpreter.source.texts import Texts
+
+SET = "NonSemantic.Shader.DebugInfo."
+DEEPEST = 64
+"""How many calls or scopes are followed."""
+
+Operand: TypeAlias = Attribute | SSAValue
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One instruction of the set, and the operands behind its number."""
+
+    kind: Debug
+    operands: Sequence[Operand]
+
+    def operand(self, number: int) -> Operand | None:
+        """An operand, None if there are fewer."""
+        return self.operands[number] if number < len(self.operands) else None
+
+    def number(self, number: int) -> int:
+        """An operand that is a constant or a literal; 0 if it is neither."""
+        return number_of(self.operand(number))
+
+
+FILES = {
+    Debug.DebugFunction: 2,
+    Debug.DebugLexicalBlock: 0,
+    Debug.DebugLexicalBlockDiscriminator: 0,
+    Debug.DebugCompilationUnit: 2,
+    Debug.DebugTypeComposite: 2,
+}
+"""By kind of scope: the operand that is its DebugSource."""
+PARENTS = {
+    Debug.DebugLexicalBlock: 3,
+    Debug.DebugLexicalBlockDiscriminator: 2,
+}
+"""By kind of scope inside functions: the operand that is the scope around it."""
+
+
+class DebugInfo:
+    """The entries of one module."""
+
+    def __init__(self, module: Operation):
+        self.texts = Texts()
+        self.language = 0
+        """What the first OpSource says of the language, 0 if there is none."""
+        self._entries: dict[str, Entry] = {}
+        self._strings: dict[str, str] = {}
+        self.variables: list[Entry] = []
+        """Entries DebugGlobalVariable."""
+        globals_ = [op for op in module.regions[0].block.ops if isinstance(op, RawGlobalOp)]
+        for op in globals_:
+            self._read(op)
+        for op in globals_:
+            self._read_text(op)
+
+    def _read(self, op: RawGlobalOp) -> None:
+        name = "" if op.sym_name is None else op.sym_name.data
+        layout = op.layout.data
+        if op.instruction.data == "OpString":
+            self._strings[name] = text_of(layout[0] if layout else None)
+        entry = entry_of(op)
+        if entry is None:
+            return
+        self._entries[name] = entry
+        if entry.kind is Debug.DebugGlobalVariable:
+            self.variables.append(entry)
+
+    def _read_text(self, op: RawGlobalOp) -> None:
+        """Source text: in OpSource, in DebugSource, or in what continues one of them."""
+        layout, name = op.layout.data, op.instruction.data
+        if name == "OpSource":
+            self.language = self.language or number_of(layout[0] if layout else None)
+            file = self.string(layout[2]) if len(layout) > 2 else ""
+            text = layout[3] if len(layout) > 3 else None
+            self.texts.add(file, text_of(text))
+        elif name == "OpSourceContinued":
+            self.texts.extend(text_of(layout[0] if layout else None))
+        entry = entry_of(op)
+        if entry is None:
+            return
+        if entry.kind is Debug.DebugSource:
+            self.texts.add(self.string(entry.operand(0)), self.string(entry.operand(1)))
+        elif entry.kind is Debug.DebugSourceContinued:
+            self.texts.extend(self.string(entry.operand(0)))
+
+    def string(self, operand: Operand | None) -> str:
+        """The text of an OpString that an operand names."""
+        return self._strings.get(_symbol(operand), "")
+
+    def entry(self, operand: Operand | None, *kinds: Debug) -> Entry | None:
+        """What an operand refers to, if it is of one of some kinds."""
+        found = self._entries.get(_symbol(operand))
+        return found if found is not None and found.kind in kinds else None
+
+    def file(self, operand: Operand | None) -> str:
+        """The name of the file of a DebugSource."""
+        source = self.entry(operand, Debug.DebugSource)
+        return "" if source is None else self.string(source.operand(0))
+
+    def scopes(self, scope: Operand | None) -> Iterator[Entry]:
+        """A scope inside a function and those around it, the function last."""
+        for _ in range(DEEPEST):
+            entry = self.entry(scope, *FILES)
+            if entry is None:
+                return
+            yield entry
+            if entry.kind not in PARENTS:
+                return
+            scope = entry.operand(PARENTS[entry.kind])
+
+    def function(self, scope: Operand | None) -> str:
+        """The name of the function that a scope is or lies in."""
+        for entry in self.scopes(scope):
+            if entry.kind is Debug.DebugFunction:
+                return self.string(entry.operand(0))
+        return ""
+
+    def file_of_scope(self, scope: Operand | None) -> str:
+        """The file that a scope begins in."""
+        entry = next(self.scopes(scope), None)
+        return "" if entry is None else self.file(entry.operand(FILES[entry.kind]))
+
+    def location(
+        self,
+        file: str,
+        line: int,
+        column: int,
+        scope: Operand | None = None,
+        inlined: Operand | None = None,
+    ) -> SourceLocation | None:
+        """A place in a scope that stands where an inlined call was; None without file or line."""
+        if not file or line < 1:
+            return None
+        calls: list[tuple[str, int, str]] = []
+        while len(calls) < DEEPEST:
+            call = self.entry(inlined, Debug.DebugInlinedAt)
+            if call is None:
+                break
+            around = call.operand(1)
+            calls.append((self.file_of_scope(around), call.number(0), self.function(around)))
+            inlined = call.operand(2)
+        place = None
+        for name, number, function in reversed(calls):
+            if name and number > 0:
+                text = self.texts.line(name, number)
+                place = _location(name, number, 0, text, function, place)
+        text = self.texts.line(file, line)
+        return _location(file, line, column, text, self.function(scope), place)
+
+
+def _location(
+    file: str, line: int, column: int, text: str, function: str, call: SourceLocation | None
+) -> SourceLocation:
+    """A place as it is told: glslang writes ./ before the names of included files."""
+    return SourceLocation(file.removeprefix("./"), line, column, shown(text), function, call)
+
+
+def entry_of(op: Operation) -> Entry | None:
+    """An instruction of the set, None if an operation is none that is known."""
+    if not isinstance(op, RawGlobalOp | Carried):
+        return None
+    layout = op.layout.data
+    if len(layout) < 2 or not op.instruction.data.startswith("OpExtInst"):
+        return None
+    head, number, *rest = layout
+    if not isinstance(head, ExtendedSetAttr) or not head.data.startswith(SET):
+        return None
+    try:
+        kind = Debug(number_of(number))
+    except ValueError:
+        return None
+    values = iter(op.operands)
+    return Entry(kind, [next(values) if part == VALUE else part for part in rest])
+
+
+def number_of(operand: Operand | None) -> int:
+    """A literal, or a constant as an attribute or a value; 0 if it is none."""
+    if isinstance(operand, SSAValue):
+        owner = operand.owner
+        operand = owner.value if isinstance(owner, ConstantOp) else None
+    if isinstance(operand, ConstantRefAttr):
+        operand = operand.value
+    found: Any = operand
+    if isinstance(operand, IntegerAttr):
+        return int(found.value.data) & 0xFFFFFFFF
+    return int(found.data) if isinstance(operand, IntAttr) else 0
+
+
+def text_of(operand: Operand | None) -> str:
+    """A literal string; empty if it is none."""
+    return operand.data if isinstance(operand, StringAttr) else ""
+
+
+def _symbol(operand: Operand | None) -> str:
+    return operand.string_value() if isinstance(operand, SymbolRefAttr) else ""

@@ -1,0 +1,61 @@
+"""
+A place in the source that a kernel's author wrote, and how messages write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LONGEST = 160
+"""Characters of a source line that a message quotes."""
+
+
+@dataclass(frozen=True)
+class SourceLocation:
+    """
+    A line of a source file, from 1; `column` is 0 if it is unknown.
+
+    `text` is the line itself where the module carries its source, otherwise empty. `function` is
+    the function's name in the source, where debug information tells. `inlined_at` is the place of
+    the call, if an optimizer has put a called function's instructions into its caller.
+    """
+
+    file: str
+    line: int
+    column: int = 0
+    text: str = ""
+    function: str = ""
+    inlined_at: SourceLocation | None = None
+
+    @property
+    def position(self) -> str:
+        """`file:line:column`, without what is unknown."""
+        column = f":{self.column}" if self.column else ""
+        return f"{shown(self.file)}:{self.line}{column}"
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.text}" if self.text else self.position
+
+    def chain(self) -> Iterator[SourceLocation]:
+        """The places of the calls that were inlined, innermost first."""
+        place = self.inlined_at
+        while place is not None:
+            yield place
+            place = place.inlined_at
+
+
+def quoted(source: SourceLocation, text: str) -> str:
+    """A place in the source with its line, or with the instruction where that is not known."""
+    return str(source) if source.text else f"{source.position} ({text})"
+
+
+def inlined(source: SourceLocation) -> list[str]:
+    """The calls through which an inlined instruction was reached, a line each."""
+    return [f"  called at {place}" for place in source.chain()]
+
+
+def shown(text: str) -> str:
+    """A text of a module on one line of a terminal: no control characters, not too long."""
+    clean = "".join(c if c.isprintable() else " " for c in text.replace("\t", "    ")).strip()
+    return clean if len(clean) <= LONGEST else clean[: LONGEST - 3] + "..."

@@ -1,0 +1,139 @@
+"""
+Which line of the source each operation comes from.
+
+DebugScope and DebugLine hold from where they stand to the end of their block, as SPIR-V has blocks:
+a block of the dialect goes on, behind a selection or loop, with another one, and the first block of
+such a construct is the end of the one before. OpLine is the operation's location.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.ir import Block, Operation
+
+from xdsl_spirv.dialects.spirv.control_flow import LoopOp, SelectionOp
+from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
+from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleOp
+from xdsl_spirv.interpreter.source.debug_info import DebugInfo, Entry, Operand, entry_of
+from xdsl_spirv.interpreter.source.location import SourceLocation
+
+
+@dataclass(frozen=True)
+class State:
+    """What holds at an instruction: its scope, the inlined call it stands in, its DebugLine."""
+
+    scope: Operand | None = None
+    inlined: Operand | None = None
+    line: Entry | None = None
+
+    def after(self, entry: Entry) -> State:
+        """What holds behind an instruction of the set."""
+        match entry.kind:
+            case Debug.DebugScope:
+                return replace(self, scope=entry.operand(0), inlined=entry.operand(1))
+            case Debug.DebugNoScope:
+                return replace(self, scope=None, inlined=None)
+            case Debug.DebugLine:
+                return replace(self, line=entry)
+            case Debug.DebugNoLine:
+                return replace(self, line=None)
+            case _:
+                return self
+
+
+NOTHING = State()
+
+
+class SourceMap:
+    """
+    The places of a module's operations, read by function when they are first asked for.
+
+    It holds no operation, so that it lives no longer than its module.
+    """
+
+    def __init__(self, module: ModuleOp):
+        self.info = DebugInfo(module)
+        self._places: WeakKeyDictionary[Operation, SourceLocation | None] = WeakKeyDictionary()
+
+    def location(self, op: Operation) -> SourceLocation | None:
+        """Where an operation comes from; None if nothing says."""
+        if op not in self._places:
+            function: Operation | None = op
+            while function is not None and not isinstance(function, FuncOp):
+                function = function.parent_op()
+            if function is not None:
+                self._read(function)
+        return self._places.get(op)
+
+    def _read(self, function: Operation) -> None:
+        blocks: list[tuple[Block, State]] = [(b, NOTHING) for b in function.regions[0].blocks]
+        while blocks:
+            block, state = blocks.pop()
+            for op in block.ops:
+                entry = entry_of(op)
+                if entry is not None:
+                    state = state.after(entry)
+                self._places[op] = self._location(op, state)
+                if isinstance(op, SelectionOp | LoopOp):
+                    first = op.regions[0].first_block
+                    inner = op.regions[0].blocks
+                    blocks += [(each, state if each is first else NOTHING) for each in inner]
+                    state = NOTHING
+
+    def _location(self, op: Operation, state: State) -> SourceLocation | None:
+        line = state.line
+        if line is not None:
+            file = self.info.file(line.operand(0)) or self.info.file_of_scope(state.scope)
+            place = file, line.number(1), line.number(3)
+        else:
+            where = file_location(op)
+            if where is None:
+                return None
+            place = where.filename.data, where.line.data, where.column.data
+        return self.info.location(*place, state.scope, state.inlined)
+
+
+def file_location(op: Operation) -> FileLineColLoc | None:
+    """The first file and line that an operation's location names."""
+    where: Any = op.location
+    while not isinstance(where, FileLineColLoc):
+        if isinstance(where, NameLoc):
+            where = where.location
+        elif isinstance(where, CallSiteLoc):
+            where = where.callee
+        elif isinstance(where, FusedLoc) and getattr(where.locations, "data", None):
+            where = where.locations.data[0]  # pyright: ignore
+        else:
+            return None
+    return where
+
+
+_MAPS: WeakKeyDictionary[Operation, SourceMap] = WeakKeyDictionary()
+
+
+def map_of(op: Operation) -> SourceMap | None:
+    """The source map of the `spirv.module` that an operation is or stands in."""
+    module: Operation | None = op
+    while module is not None and not isinstance(module, ModuleOp):
+        module = module.parent_op()
+    if module is None:
+        return None
+    found = _MAPS.get(module)
+    if found is None:
+        found = _MAPS[module] = SourceMap(module)
+    return found
+
+
+def source_of(op: Operation) -> SourceLocation | None:
+    """Where an operation comes from in the source of its module; None if nothing says."""
+    found = map_of(op)
+    if found is not None:
+        return found.location(op)
+    where = file_location(op)
+    if where is None or where.line.data < 1:
+        return None
+    return SourceLocation(where.filename.data, where.line.data, where.column.data)

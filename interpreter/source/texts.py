@@ -1,0 +1,58 @@
+"""
+The text of source files that a module carries, by file and line.
+
+A file's lines are counted as its compiler counts them: `#line` gives the following line another
+number, and may give it another file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+DIRECTIVE = re.compile(r'\s*#\s*(?:line\s+)?(\d{1,9})(?:\s+(?:"([^"]*)"|(\d+)))?')
+"""`#line NUMBER`, and `#line NUMBER "FILE"` of GL_GOOGLE_cpp_style_line_directive and HLSL."""
+
+
+class Texts:
+    """Lines by the names of files; what is said first of a line counts."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[str, list[str]]] = []
+        self._lines: dict[tuple[str, int], str] | None = None
+
+    def add(self, file: str, text: str) -> None:
+        """The text of a file."""
+        self._parts.append((file, [text]))
+        self._lines = None
+
+    def extend(self, text: str) -> None:
+        """More of the text that was added last."""
+        if self._parts:
+            self._parts[-1][1].append(text)
+            self._lines = None
+
+    def line(self, file: str, number: int) -> str:
+        """A line; empty if it is not known."""
+        if self._lines is None:
+            self._lines = {}
+            for name, parts in self._parts:
+                for place, line in numbered(name, "".join(parts)):
+                    self._lines.setdefault(place, line)
+        return self._lines.get((file, number), "")
+
+    def __bool__(self) -> bool:
+        return any("".join(parts) for _, parts in self._parts)
+
+
+def numbered(file: str, text: str) -> Iterator[tuple[tuple[str, int], str]]:
+    """The lines of a text with the file and number that its compiler gives them."""
+    number = 0
+    for line in text.split("\n"):
+        number += 1
+        directive = DIRECTIVE.match(line) if "#" in line else None
+        if directive is None:
+            yield (file, number), line.rstrip("\r")
+            continue
+        number = int(directive[1]) - 1
+        file = file if directive[2] is None else directive[2]
