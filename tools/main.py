@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     _tune(add("tune", "Search the fastest schedules on a Vulkan device.", "tune"))
     _translate(add("translate", "MLIR to a SPIR-V binary, or a binary to MLIR."))
     _interpret(add("interpret", "Run a host function at any stage of its lowering."))
+    _test(add("test", "Test kernels without a GPU.", "kernel_test.command"))
     _check_passes(
         add("check-passes", "Find the first pass that changes results.", "check_passes", "check")
     )
@@ -326,6 +327,12 @@ def _translate(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="read a binary that breaks the dialect's rules (without passes)",
     )
+
+
+def _test(command: argparse.ArgumentParser) -> None:
+    from xdsl_spirv.tools.kernel_test.options import add_options
+
+    add_options(command)
 
 
 def _interpret(command: argparse.ArgumentParser) -> None:

@@ -1,0 +1,92 @@
+"""`xdsl-spirv test`: what it runs, what it says, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.tools.main import main
+
+
+def test_a_correct_kernel_passes(saxpy: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["test", str(saxpy)]) == 0
+    printed = capsys.readouterr().out
+    assert "saxpy[subgroup 32]: ok (0 findings, 100 elements compared)" in printed
+    assert printed.endswith("1 kernel, 1 launch: all passed\n")
+
+
+def test_the_description_beside_a_kernel_is_found(saxpy: Path):
+    assert main(["test", str(saxpy.with_name("saxpy.comp"))]) == 0
+
+
+def test_options_override_the_file(saxpy: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["test", str(saxpy), "--push", "scale=1.5", "--subgroup-size", "8,16"]) == 0
+    assert "1 kernel, 2 launches: all passed" in capsys.readouterr().out
+    assert main(["test", str(saxpy), "--spec", "twice=false"]) == 1
+    printed = capsys.readouterr().out
+    assert "buffers.Output: 100 of 100 elements differ" in printed
+    assert "worst at [" in printed
+    assert printed.endswith("1 kernel, 1 launch: 1 failed\n")
+
+
+def test_options_alone_describe_a_launch(saxpy: Path, capsys: pytest.CaptureFixture[str]):
+    saxpy.unlink()
+    options = ["--grid", "2", "--push", "n=50", "--push", "scale=2", "--spec", "0=32"]
+    options += ["--buffer", "Input=f32:50:range", "--buffer", "0.1=f32:50:zeros"]
+    assert main(["test", str(saxpy.with_name("saxpy.comp")), *options]) == 0
+    assert "ok (0 findings, none compared)" in capsys.readouterr().out
+    expect = ["--expect", "0.1=Input + 2"]
+    assert main(["test", str(saxpy.with_name("saxpy.comp")), *options, *expect]) == 0
+    assert "ok (0 findings, 50 elements compared)" in capsys.readouterr().out
+
+
+def test_a_missing_barrier_is_shown_by_its_source_lines(
+    racy: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["test", str(racy)]) == 1
+    printed = capsys.readouterr().out
+    assert "RACE-01" in printed
+    assert "sum.comp:11:" in printed
+    assert "tile[l] += tile[l + s];" in printed
+    assert "sum.comp:7:" in printed
+    assert "tile[l] = x[gl_GlobalInvocationID.x];" in printed
+
+
+def test_a_folder_is_searched(saxpy: Path, racy: Path, capsys: pytest.CaptureFixture[str]):
+    saxpy.with_name("alone.comp").write_text("void main() {}")
+    assert main(["test", str(saxpy.parent)]) == 1
+    printed = capsys.readouterr().out
+    assert "alone.comp: not tested, no file describes its launch" in printed
+    assert "2 kernels, 2 launches: 1 failed (1 kernel without a description)" in printed
+
+
+def test_nothing_to_run_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["test", str(tmp_path)]) == 2
+    assert "0 kernels, 0 launches: nothing was run" in capsys.readouterr().out
+    assert main(["test", str(tmp_path / "missing.comp")]) == 2
+    (tmp_path / "x.txt").write_text("")
+    assert main(["test", str(tmp_path / "x.txt")]) == 2
+    assert "is no kernel" in capsys.readouterr().out
+
+
+def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
+    kernel = str(saxpy.with_name("saxpy.comp"))
+    assert main(["test", kernel, "--init"]) == 2
+    assert "is there already" in capsys.readouterr().err
+    saxpy.unlink()
+    assert main(["test", kernel, "--init"]) == 0
+    assert main(["test", kernel]) == 0
+    assert "ok (0 findings, none compared)" in capsys.readouterr().out
+
+
+def test_json(racy: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["test", str(racy), "--json", "-"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["summary"] == "1 kernel, 1 launch: 1 failed"
+    (launch,) = report["launches"]
+    problem = launch["problems"][0]
+    assert problem["rule"] == "RACE-01"
+    assert problem["location"]["line"] == 11
+    assert problem["location"]["file"].endswith("sum.comp")

@@ -1,0 +1,494 @@
+"""
+What a launch gets: buffers and push constants as bytes, laid out as the module says.
+
+Everything that the kernel reads must be given, and nothing else may be: a name that it does not
+have, a member that is missing, a size that nobody said are refused with what to write. Nothing is
+allocated before the sum of all sizes is known to fit this machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.tools.kernel_test.constants import checked
+from xdsl_spirv.tools.kernel_test.contents import Array, make, read_npy
+from xdsl_spirv.tools.kernel_test.description import Contents, Given, Misuse, suggest
+from xdsl_spirv.tools.kernel_test.interface import (
+    Interface,
+    Leaf,
+    Node,
+    Resource,
+    Struct,
+    Structs,
+    by_name,
+    described,
+    dtype,
+)
+
+ADDRESS = "&"
+"""A value `&NAME` is the physical address of a buffer."""
+
+SHARE = 8
+"""Buffers may take this part of the machine's memory: checks keep copies and shadows of them."""
+
+UNBOUND = 1 << 20
+"""The descriptor set of buffers that are reached by their address only."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A regular part of a buffer: the whole, or a member of its block."""
+
+    path: tuple[str, ...]
+    leaf: Leaf
+    offset: int
+    contents: Contents
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return "buffers." + ".members.".join(self.path)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The known shape."""
+        return tuple(n or 0 for n in self.leaf.shape)
+
+    @property
+    def end(self) -> int:
+        """Bytes from the buffer's start to behind the part."""
+        return self.offset + self.leaf.size
+
+    def view(self, data: Array) -> Array:
+        """The part in the bytes of a buffer."""
+        kind = dtype(self.leaf.scalar)
+        return np.ndarray(self.shape, kind, data, self.offset, self.leaf.strides)
+
+
+@dataclass
+class Buffer:
+    """A buffer of one launch."""
+
+    name: str
+    places: list[tuple[int, int]]
+    names: list[str]
+    parts: list[Part]
+    bytes: int
+    data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+
+    @property
+    def array(self) -> Array:
+        """What the interpreter gets: of the element type, if there is one for the whole."""
+        whole = len(self.parts) == 1 and not self.parts[0].offset and self.parts[0].leaf.packed
+        kind = dtype(self.parts[0].leaf.scalar) if whole else np.dtype(np.uint8)
+        return self.data.view(kind) if self.bytes % kind.itemsize == 0 else self.data
+
+    def value(self) -> Any:
+        """The contents as expressions see them: an array, or members by name."""
+        tree: dict[str, Any] = {}
+        for part in self.parts:
+            node = tree
+            for name in part.path[:-1]:
+                node = node.setdefault(name, {})
+            node[part.path[-1]] = part.view(self.data).copy()
+        return tree[self.name]
+
+
+@dataclass
+class Arguments:
+    """All that one launch is given."""
+
+    buffers: list[Buffer]
+    push_constants: bytes
+    push_values: Mapping[str, Any]
+
+    def arrays(self) -> dict[tuple[int, int], Array]:
+        """Arrays by descriptor set and binding; an alias has the same array."""
+        return {place: b.array for b in self.buffers for place in b.places}
+
+
+def prepare(
+    interface: Interface, given: Mapping[str, Contents], push: Mapping[str, Given], base: Path
+) -> Arguments:
+    """The arguments of a launch; `base` is the folder of its files."""
+    _refuse_strangers(interface, given, push)
+    buffers = _planned(interface, given, base)
+    _refuse_beyond_memory(buffers)
+    for buffer in buffers:
+        buffer.data = np.zeros(buffer.bytes, np.uint8)
+    addresses = {n: b.data.ctypes.data for b in buffers for n in (b.name, *b.names)}
+    for buffer in buffers:
+        for part in buffer.parts:
+            _fill(part, buffer.data, addresses, base)
+    data, values = _push_constants(interface.push_constants, push, addresses)
+    return Arguments(buffers, data, values)
+
+
+# Buffers.
+
+
+def _refuse_strangers(
+    interface: Interface, given: Mapping[str, Contents], push: Mapping[str, Given]
+) -> None:
+    """A buffer is the kernel's by a name, or some address leads to it."""
+    known = by_name(interface.resources)
+    addressed = set(_addressed(push)) | {n for c in given.values() for n in _in_contents(c)}
+    for name in given:
+        if name not in known and name not in addressed:
+            names = [r.names[0] for r in interface.resources]
+            raise Misuse(f"the kernel has no buffer {name!r}", "", suggest(name, names))
+
+
+def _addressed(value: Given) -> Iterator[str]:
+    """The buffers whose addresses stand in a constant."""
+    if isinstance(value, str) and value.startswith(ADDRESS):
+        yield value.removeprefix(ADDRESS)
+    for one in value.values() if isinstance(value, Mapping) else value if _is_list(value) else ():
+        yield from _addressed(one)  # pyright: ignore
+
+
+def _is_list(value: Given) -> bool:
+    return isinstance(value, list)
+
+
+def _in_contents(contents: Contents) -> Iterator[str]:
+    yield from _addressed(contents.content)
+    for member in contents.members.values():
+        yield from _in_contents(member)
+
+
+def _planned(interface: Interface, given: Mapping[str, Contents], base: Path) -> list[Buffer]:
+    """Buffers without memory: their sizes and parts."""
+    resources = by_name(interface.resources)
+    found: dict[str, Buffer] = {}
+    owners: dict[tuple[int, int], str] = {}
+    for name, contents in given.items():
+        resource = resources.get(name)
+        if resource is not None:
+            other = owners.setdefault(resource.place, name)
+            if other != name:
+                raise Misuse(f"buffers.{name} is buffers.{other}", "", "describe it once")
+        if contents.alias is None:
+            found[name] = _buffer(name, resource, contents, base, len(found))
+    for name, contents in given.items():
+        if contents.alias is not None:
+            _join(name, contents, resources, found)
+    missing = [r for r in interface.resources if r.place not in owners]
+    if missing:
+        raise Misuse(
+            f"the buffer {missing[0].names[0]} is not given",
+            "",
+            "describe it:\n" + "\n".join(map(template, missing)),
+        )
+    return list(found.values())
+
+
+def _buffer(
+    name: str,
+    resource: Resource | None,
+    contents: Contents,
+    base: Path,
+    number: int,
+) -> Buffer:
+    block = Struct("", ()) if resource is None else resource.block
+    parts = list(_parts((name,), block, contents, base))
+    end = max((part.end for part in parts), default=0)
+    if resource is None:
+        return Buffer(name, [(UNBOUND, number)], [], parts, end)
+    return Buffer(name, [resource.place], list(resource.names), parts, max(end, block.size))
+
+
+def _join(
+    name: str,
+    contents: Contents,
+    resources: Mapping[str, Resource],
+    found: Mapping[str, Buffer],
+) -> None:
+    """Bind an alias to the memory of the buffer that it names."""
+    if name not in resources:
+        raise Misuse(f"the kernel has no buffer {name!r}", "", suggest(name, list(resources)))
+    owner = next((b for b in found.values() if contents.alias in (b.name, *b.names)), None)
+    if owner is None:
+        known = suggest(contents.alias or "", list(found))
+        raise Misuse(f"buffers.{name}.alias names no buffer that is described", "", known)
+    owner.places.append(resources[name].place)
+    owner.names += [name, *resources[name].names]
+
+
+def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
+    """The regular parts of a block as they are described."""
+    label = "buffers." + ".members.".join(path)
+    if contents.members:
+        yield from _members(path, node, contents, base)
+        return
+    flat = _flat(node)
+    if contents.type is not None and (flat is None or flat[1].scalar != contents.type):
+        flat = (0, Leaf(contents.type, (None,), (Leaf(contents.type).itemsize,)))
+        if node.size and contents.size is None and not isinstance(contents.content, str):
+            flat = (0, replace(flat[1], shape=(node.size // flat[1].itemsize,)))
+    if flat is None:
+        raise Misuse(
+            f"{label} is no array of one type",
+            "",
+            f"describe its members, {described(node, path[-1])}, or give type and size of all",
+        )
+    offset, leaf = flat
+    shape = _shape(leaf, contents, label, base)
+    if len(shape) == len(leaf.shape) and all(
+        n in (None, m) for n, m in zip(leaf.shape, shape, strict=True)
+    ):
+        yield Part(path, replace(leaf, shape=shape), offset, contents)
+        return
+    if not leaf.packed:
+        raise Misuse(
+            f"{label} has padding between its elements, so that its shape is {leaf}",
+            "",
+            "leave out size, or describe all of the memory by type and size",
+        )
+    yield Part(path, _packed(leaf.scalar, shape), offset, contents)
+
+
+def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
+    label = "buffers." + ".members.".join(path)
+    if isinstance(node, Structs):
+        node = _distributed(node, contents, label)
+    if not isinstance(node, Struct):
+        raise Misuse(f"{label} has no members: it is {node}", "", "describe it as a whole")
+    known = {m.name: m for m in node.members}
+    for name in contents.members:
+        if name not in known:
+            raise Misuse(f"{label} has no member {name!r}", "", suggest(name, known))
+    for member in node.members:
+        if member.name not in contents.members:
+            raise Misuse(
+                f"{label}.members.{member.name} is not given",
+                "",
+                f"give {described(member.node, member.name)}",
+            )
+        inner = (*path, member.name)
+        for part in _parts(inner, member.node, contents.members[member.name], base):
+            yield replace(part, offset=part.offset + member.offset)
+
+
+def _distributed(node: Structs, contents: Contents, label: str) -> Node:
+    """An array of structs as a struct of arrays."""
+    count = node.count
+    if count is None and contents.size is not None:
+        count = math.prod(contents.size)
+    if count is None:
+        raise Misuse(f"{label} has no size", "", f"give the number of {node.element}")
+    return _spread(node.element, count, node.stride)
+
+
+def _spread(node: Node, count: int, stride: int) -> Node:
+    if isinstance(node, Leaf):
+        return Leaf(node.scalar, (count, *node.shape), (stride, *node.strides))
+    if isinstance(node, Structs):
+        node = _spread(node.element, node.count or 0, node.stride)
+        return _spread(node, count, stride)
+    members = [replace(m, node=_spread(m.node, count, stride)) for m in node.members]
+    return Struct(node.name, tuple(members), count * stride)
+
+
+def _flat(node: Node) -> tuple[int, Leaf] | None:
+    """The one array that a block consists of, and where it begins."""
+    offset = 0
+    while isinstance(node, Struct) and len(node.members) == 1:
+        offset, node = offset + node.members[0].offset, node.members[0].node
+    return (offset, node) if isinstance(node, Leaf) else None
+
+
+def _packed(scalar: str, shape: tuple[int, ...]) -> Leaf:
+    steps = [Leaf(scalar).itemsize]
+    for length in reversed(shape[1:]):
+        steps.append(steps[-1] * length)
+    return Leaf(scalar, shape, tuple(reversed(steps))[-len(shape) :] if shape else ())
+
+
+def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int, ...]:
+    """The shape that is said, or follows from the block or the content; raises `Misuse`."""
+    known = tuple(n for n in leaf.shape if n is not None)
+    fixed = len(known) == len(leaf.shape)
+    size = contents.size
+    if size is None and fixed:
+        return known
+    if size is None:
+        size = _length_of(contents.content, label, base)
+    if size is None:
+        raise Misuse(
+            f"{label} has no size", "", f"write size = N, the number of its {leaf.scalar} elements"
+        )
+    each = math.prod(known)
+    if fixed and math.prod(size) != each:
+        raise Misuse(f"{label} has {each} elements, not {math.prod(size)}", "", "correct size")
+    if each and math.prod(size) % each:
+        raise Misuse(
+            f"{label} has {math.prod(size)} elements, no multiple of {each}", "",
+            f"its type is {leaf}",
+        )  # fmt: skip
+    if not leaf.packed and len(leaf.shape) > len(known):
+        return (math.prod(size) // each, *known)
+    return size
+
+
+def _length_of(content: Given, label: str, base: Path) -> tuple[int, ...] | None:
+    """The shape of an array that is given whole."""
+    if isinstance(content, list):
+        shape = np.shape(np.array(content, dtype=object))  # pyright: ignore
+        return tuple(int(n) for n in shape)
+    if isinstance(content, str) and content.endswith(".npy"):
+        return read_npy(base / content, label).shape
+    return None
+
+
+def _fill(part: Part, data: Array, addresses: Mapping[str, int], base: Path) -> None:
+    contents = part.contents
+    if isinstance(contents.content, str) and contents.content.startswith(ADDRESS):
+        number = _address(contents.content, addresses, part.label)
+        contents = replace(contents, content=number)
+    if part.shape and 0 in part.shape:
+        raise Misuse(f"{part.label} has no elements", "", "give a size of at least 1")
+    made = make(contents, part.leaf.scalar, part.shape, part.label, base)
+    part.view(data)[...] = made
+
+
+def _address(text: str, addresses: Mapping[str, int], where: str) -> int:
+    name = text.removeprefix(ADDRESS)
+    if name not in addresses:
+        raise Misuse(f"{where}: there is no buffer {name!r}", "", suggest(name, list(addresses)))
+    return addresses[name]
+
+
+def _refuse_beyond_memory(buffers: list[Buffer]) -> None:
+    from xdsl_spirv.runtime.memory import physical_bytes
+
+    total, known = sum(b.bytes for b in buffers), physical_bytes()
+    if known is not None and total > known // SHARE:
+        largest = max(buffers, key=lambda b: b.bytes)
+        raise Misuse(
+            f"the buffers take {total:,} bytes, but tests may take {known // SHARE:,} here",
+            f"the largest: {largest.name}, {largest.bytes:,} bytes",
+            "test with smaller sizes",
+        )
+
+
+# Push constants.
+
+
+def _push_constants(
+    block: Struct | None, given: Mapping[str, Given], addresses: Mapping[str, int]
+) -> tuple[bytes, Mapping[str, Any]]:
+    """The bytes, and the values by name for expressions."""
+    if block is None:
+        if given:
+            raise Misuse("the kernel has no push constants", "", "leave [push-constants] out")
+        return b"", {}
+    data = np.zeros(block.size, np.uint8)
+    values = _write(block, given, data, 0, "push-constants", addresses)
+    return data.tobytes(), values
+
+
+def _write(
+    node: Node,
+    value: Given,
+    data: Array,
+    offset: int,
+    where: str,
+    addresses: Mapping[str, int],
+) -> Any:
+    """Write one value where it belongs; returns it as expressions see it."""
+    if isinstance(node, Struct):
+        return _write_struct(node, value, data, offset, where, addresses)
+    if isinstance(node, Structs):
+        if not isinstance(value, list) or len(value) != node.count:  # pyright: ignore
+            raise Misuse(f"{where} needs a list of {node.count} tables", "", str(node))
+        return [
+            _write(node.element, one, data, offset + n * node.stride, f"{where}[{n}]", addresses)
+            for n, one in enumerate(value)  # pyright: ignore
+        ]
+    part = Part(("",), node, offset, Contents())
+    if isinstance(value, str) and value.startswith(ADDRESS):
+        value = _address(value, addresses, where)
+    if isinstance(value, dict | str) or isinstance(value, list) != bool(node.shape):
+        raise Misuse(f"{where} is {value!r}, but {node} is wanted", "", "correct it")
+    if node.shape:
+        made = make(Contents(content=value), node.scalar, part.shape, where, Path())
+    else:
+        made = np.array(checked(value, node.scalar, where), dtype(node.scalar))
+    part.view(data)[...] = made
+    return made if node.shape else made[()]
+
+
+def _write_struct(
+    node: Struct,
+    value: Given,
+    data: Array,
+    offset: int,
+    where: str,
+    addresses: Mapping[str, int],
+) -> dict[str, Any]:
+    members = {m.name: m for m in node.members}
+    if not isinstance(value, Mapping):
+        raise Misuse(f"{where} is no table", "", f"give {described(node, where)}")
+    for name in value:  # pyright: ignore
+        if name not in members:
+            raise Misuse(f"{where} has no {name!r}", "", suggest(str(name), members))
+    missing = [m for m in node.members if m.name not in value]
+    if missing:
+        wanted = "\n".join(f"{m.name} = {zero(m.node)}" for m in missing)
+        raise Misuse(f"{where}.{missing[0].name} is not given", "", f"write\n[{where}]\n{wanted}")
+    return {
+        m.name: _write(m.node, value[m.name], data, offset + m.offset, f"{where}.{m.name}",
+                       addresses)
+        for m in node.members
+    }  # fmt: skip
+
+
+# What to write.
+
+
+def zero(node: Node) -> str:
+    """A value of a type, in TOML."""
+    if isinstance(node, Struct):
+        return "{ " + ", ".join(f"{m.name} = {zero(m.node)}" for m in node.members) + " }"
+    if isinstance(node, Structs):
+        return "[" + ", ".join([zero(node.element)] * (node.count or 1)) + "]"
+    text = "0.0" if node.scalar.startswith(("f", "b")) else "0"
+    for length in reversed(node.shape):
+        text = "[" + ", ".join([text] * (length or 1)) + "]"
+    return text
+
+
+def key(name: str) -> str:
+    """A name as a key of TOML."""
+    return name if name.replace("-", "_").isidentifier() and name.isascii() else f'"{name}"'
+
+
+def template(resource: Resource) -> str:
+    """How a buffer may be described, in TOML."""
+    return "\n".join(_lines(f"buffers.{key(resource.names[0])}", resource.block, resource.written))
+
+
+def _lines(table: str, node: Node, written: bool) -> Iterator[str]:
+    flat = _flat(node)
+    yield f"[{table}]"
+    if flat is not None:
+        yield f'type = "{flat[1].scalar}"'
+        runtime = None in flat[1].shape
+        total = math.prod(n for n in flat[1].shape if n is not None)
+        yield f"size = {total}" + (f"  # any multiple of {total}" if runtime and total > 1 else "")
+        yield f'content = "{"zeros" if written else "random"}"'
+        return
+    if isinstance(node, Structs):
+        if node.count is None:
+            yield "size = 1"
+        node = _spread(node.element, node.count or 1, node.stride)
+    assert isinstance(node, Struct)
+    for member in node.members:
+        yield from _lines(f"{table}.members.{key(member.name)}", member.node, written)

@@ -1,0 +1,80 @@
+"""
+Which tests a command line, or a folder, stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xdsl_spirv.tools.kernel_test.description import KERNELS, SUFFIX, KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.toml_file import beside, read_test
+
+
+@dataclass
+class Collection:
+    """Tests, what could not be read, and kernels that nothing describes."""
+
+    tests: list[KernelTest] = field(default_factory=list[KernelTest])
+    refused: list[tuple[Path, Misuse]] = field(default_factory=list[tuple[Path, Misuse]])
+    undescribed: list[Path] = field(default_factory=list[Path])
+
+    def add_file(self, path: Path) -> None:
+        """A description, or a kernel with or without one beside it."""
+        if path.name.endswith(SUFFIX):
+            self._read(path)
+        elif path.suffix not in KERNELS:
+            error = Misuse(
+                f"{path} is no kernel", "", f"give a file that ends in {', '.join(KERNELS)}, a "
+                f"{SUFFIX} file, or a folder of those",
+            )  # fmt: skip
+            self.refused.append((path, error))
+        elif beside(path).is_file():
+            self._read(beside(path), path)
+        else:
+            self.tests.append(KernelTest(path, path))
+
+    def _read(self, path: Path, kernel: Path | None = None) -> None:
+        try:
+            test = read_test(path)
+        except Misuse as error:
+            self.refused.append((path, error))
+            return
+        if kernel is not None and not _same(test.kernel, kernel):
+            error = Misuse(
+                f"{path} describes {test.kernel.name}, not {kernel.name}", "",
+                "correct `kernel` there",
+            )  # fmt: skip
+            self.refused.append((path, error))
+            return
+        self.tests.append(test)
+
+    def add_folder(self, folder: Path) -> None:
+        """Every description in a folder and those within; kernels without one are noted."""
+        first = len(self.tests)
+        descriptions = sorted(folder.rglob(f"*{SUFFIX}"))
+        for path in descriptions:
+            self._read(path)
+        described = {test.kernel.resolve() for test in self.tests[first:]}
+        for path in sorted(p for suffix in KERNELS for p in folder.rglob(f"*{suffix}")):
+            if path.resolve() not in described and path.is_file():
+                self.undescribed.append(path)
+
+
+def _same(a: Path, b: Path) -> bool:
+    return a.resolve() == b.resolve()
+
+
+def collect(paths: Iterable[str]) -> Collection:
+    """The tests of a command line."""
+    found = Collection()
+    for text in paths:
+        path = Path(text)
+        if path.is_dir():
+            found.add_folder(path)
+        elif path.exists():
+            found.add_file(path)
+        else:
+            found.refused.append((path, Misuse(f"there is no {path}", "", "name a file")))
+    return found

@@ -1,0 +1,145 @@
+"""
+Is a buffer what the test expects? Exactly, unless the test gives a tolerance; NaN equals NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.tools.kernel_test.arguments import Buffer, Part
+from xdsl_spirv.tools.kernel_test.contents import Array, listed, read_npy
+from xdsl_spirv.tools.kernel_test.description import Misuse, Tolerance
+from xdsl_spirv.tools.kernel_test.expressions import Evaluator
+
+SHOWN = 5
+"""Elements of a mismatch that are listed."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Elements that differ: index, got, want; `worst` is the one farthest off."""
+
+    label: str
+    count: int
+    total: int
+    first: tuple[tuple[tuple[int, ...], str, str], ...]
+    worst: tuple[tuple[int, ...], str, str, str]
+
+    def __str__(self) -> str:
+        index, got, want, error = self.worst
+        lines = [
+            f"{self.label}: {self.count} of {self.total} elements differ from what is expected"
+        ]
+        lines += [f"  {_index(i)}: got {g}, want {w}" for i, g, w in self.first]
+        if self.count > 1:
+            lines.append(f"  worst at {_index(index)}: got {got}, want {want}, off by {error}")
+        return "\n".join(lines)
+
+
+def _index(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]"
+
+
+def names_of(
+    buffers: list[Buffer], push: Mapping[str, Any], specialization: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What expressions may name: first contents of buffers, constants; None where ambiguous."""
+    found: dict[str, Any] = {}
+    taken: set[str] = set()
+    values = [(name, b.value()) for b in buffers for name in dict.fromkeys((b.name, *b.names))]
+    for name, value in (*values, *push.items(), *specialization.items()):
+        found[name] = None if name in taken else value
+        taken.add(name)
+    return found
+
+
+def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
+    """The array that a part shall be, broadcast to its shape; None if nothing is expected."""
+    want, label = part.contents.expect, f"{part.label}.expect"
+    if want is None:
+        return None
+    if isinstance(want, str) and want.endswith(".npy"):
+        array = read_npy(base / want, label)
+        if array.dtype.kind == "V":
+            array = array.view(part.view(np.zeros(part.end, np.uint8)).dtype)
+    elif isinstance(want, str):
+        array = np.asarray(Evaluator(names, label).evaluate(want))
+    elif isinstance(want, list):
+        array = listed(want, part.leaf.scalar, label)
+    else:
+        array = np.asarray(want)
+    if array.dtype.kind not in "biufV" or array.dtype.names:
+        raise Misuse(f"{label} is no array of numbers, but of {array.dtype}", "", "correct it")
+    if array.ndim and array.size == np.prod(part.shape):
+        return array.reshape(part.shape)
+    try:
+        return np.broadcast_to(array, part.shape)
+    except ValueError:
+        raise Misuse(
+            f"{label} is of shape {array.shape}, but the buffer of {part.shape}", "", "correct it"
+        ) from None
+
+
+def compare(label: str, got: Array, want: Array, tolerance: Tolerance) -> Mismatch | None:
+    """What differs beyond the tolerance; raises `Misuse` if there is nothing to compare."""
+    if got.size == 0:
+        raise Misuse(f"{label}: there are 0 elements to compare", "", "give a size of at least 1")
+    error, right = _errors(got, want, tolerance)
+    wrong = np.argwhere(~right)
+    if not len(wrong):
+        return None
+
+    def shown(index: tuple[int, ...]) -> tuple[tuple[int, ...], str, str]:
+        return index, _text(got[index]), _text(want[index])
+
+    first = tuple(shown(tuple(int(n) for n in index)) for index in wrong[:SHOWN])
+    beyond = np.where(right, -1.0, np.where(np.isnan(error), np.inf, error))
+    worst = tuple(int(n) for n in np.unravel_index(int(np.argmax(beyond)), got.shape))
+    return Mismatch(label, len(wrong), got.size, first, (*shown(worst), f"{error[worst]:.6g}"))
+
+
+def _errors(got: Array, want: Array, tolerance: Tolerance) -> tuple[Array, Array]:
+    """How far each element is off, and whether that is right."""
+    if got.dtype.kind in "iu" and want.dtype.kind in "biu":
+        # 64-bit integers of either sign have no common type but Python's.
+        large = got.dtype.itemsize == 8 or want.dtype.itemsize == 8
+        kind: Any = object if large and got.dtype.kind != want.dtype.kind else None
+        kind = kind or (np.dtype(f"{got.dtype.kind}8") if large else np.int64)
+        a, b = got.astype(kind), want.astype(kind)
+        right = np.asarray(a == b, bool)
+        error = np.abs(got.astype(np.float64) - want.astype(np.float64))
+        distance = tolerance.absolute + tolerance.relative * np.abs(want.astype(np.float64))
+        return error, right | (error <= distance) & (distance > 0)
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        error = np.abs(a - b)
+        right = (a == b) | (np.isnan(a) & np.isnan(b))
+        near = error <= tolerance.absolute + tolerance.relative * np.abs(b)
+        right |= near & np.isfinite(b)
+        if tolerance.ulp and got.dtype.kind not in "iu":
+            right |= _steps(got, want) <= tolerance.ulp
+    return error, right
+
+
+def _steps(got: Array, want: Array) -> Array:
+    """How many numbers of the buffer's type lie between: floats as ordered integers."""
+    rounded = want.astype(got.dtype)
+    size = got.dtype.itemsize
+    ordered: list[Array] = []
+    for array in (got, rounded):
+        bits = np.ascontiguousarray(array).view(f"u{size}").astype(np.uint64)
+        magnitude = bits & np.uint64((1 << (8 * size - 1)) - 1)
+        sign = bits >> np.uint64(8 * size - 1)
+        ordered.append(np.where(sign, -magnitude.astype(np.float64), magnitude.astype(np.float64)))
+    finite = np.isfinite(got.astype(np.float64)) & np.isfinite(rounded.astype(np.float64))
+    return np.where(finite, np.abs(ordered[0] - ordered[1]), np.inf)
+
+
+def _text(value: Any) -> str:
+    number = value.item() if hasattr(value, "item") else value
+    return f"{float(number):.9g}" if isinstance(number, float) else str(number)

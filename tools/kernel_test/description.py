@@ -1,0 +1,127 @@
+"""
+What a kernel's test is: the launch, what it is given, what it should give.
+
+A record holds what was said and nothing more: None and empty mean "not said". Nothing that a launch
+needs has a default, but for the size of a subgroup (32, or the target's) and the checks (all).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from xdsl_spirv.runtime.errors import ProgramError
+
+SUFFIX = ".kernel.toml"
+GLSL = (".comp", ".glsl")
+KERNELS = (*GLSL, ".spv", ".spvasm", ".mlir")
+"""Endings of files that can be tested."""
+
+ELEMENT_TYPES: Mapping[str, str] = {
+    "f16": "f16",
+    "bf16": "bf16",
+    "f32": "f32",
+    "f64": "f64",
+    "i8": "i8",
+    "u8": "ui8",
+    "i16": "i16",
+    "u16": "ui16",
+    "i32": "i32",
+    "u32": "ui32",
+    "i64": "i64",
+    "u64": "ui64",
+}
+"""Element types as tests write them, and as runtime/elements.py does."""
+
+PATTERNS = ("zeros", "ones", "random", "range")
+"""Contents that are known by a name."""
+
+Given: TypeAlias = Any
+"""A value of TOML: a boolean, a number, a string, a list or a table of them."""
+
+
+class Misuse(ProgramError):
+    """A test is described wrongly: nothing was run. The command's exit status is then 2."""
+
+
+@dataclass(frozen=True)
+class Compile:
+    """How GLSL becomes SPIR-V; `target_env` is also the environment that is validated for."""
+
+    target_env: str | None = None
+    options: tuple[str, ...] = ()
+    defines: Mapping[str, str] = field(default_factory=dict[str, str])
+    optimize: bool = False
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """
+    A value is right if |got - want| <= absolute + relative |want|, or if it lies within so many
+    units in the last place of the buffer's type.
+    """
+
+    absolute: float = 0.0
+    relative: float = 0.0
+    ulp: int = 0
+
+
+@dataclass(frozen=True)
+class Contents:
+    """
+    What a buffer, or a member of one, holds and shall hold.
+
+    `size` is a shape in elements of `type`; both follow from a fixed block or a `.npy` file if they
+    are not said. `content` is a pattern's name, a number, a list, or the path of a `.npy` file.
+    `low` and `high` bound random numbers. `alias` is another buffer whose memory this one is.
+    """
+
+    type: str | None = None
+    size: tuple[int, ...] | None = None
+    content: Given = None
+    seed: int = 0
+    low: float | None = None
+    high: float | None = None
+    expect: Given = None
+    tolerance: Tolerance = Tolerance()
+    alias: str | None = None
+    members: Mapping[str, Contents] = field(default_factory=dict[str, "Contents"])
+
+
+@dataclass(frozen=True)
+class KernelTest:
+    """One kernel and its launch; `source` is the TOML file, or else the kernel's."""
+
+    source: Path
+    kernel: Path
+    entry: str | None = None
+    grid: tuple[int, int, int] | None = None
+    subgroup_sizes: tuple[int, ...] = ()
+    target: str | None = None
+    checks: str = "all"
+    robust: bool = False
+    max_steps: int | None = None
+    allow: tuple[str, ...] = ()
+    compile: Compile = Compile()
+    specialization: Mapping[str, Given] = field(default_factory=dict[str, Given])
+    push_constants: Mapping[str, Given] = field(default_factory=dict[str, Given])
+    buffers: Mapping[str, Contents] = field(default_factory=dict[str, Contents])
+    findings: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return str(self.source).removesuffix(SUFFIX)
+
+
+def suggest(name: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -> str:
+    """A remedy for an unknown name: the one that was probably meant, and all there are."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    close = get_close_matches(name, names, 1, 0.5)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return f"{meant}there are: {', '.join(names) or 'none'}"

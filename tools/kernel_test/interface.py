@@ -1,0 +1,331 @@
+"""
+What an entry point asks for: buffers, push constants, specialization constants, by their names.
+
+It is read off the binary, where names, offsets and strides stand as the compiler wrote them. Sizes
+that specialization constants decide have the values of one launch (`Constants`). Memory is seen as
+numpy does: scalars, vectors, matrices and arrays of them are one strided array (`Leaf`), so that a
+matrix's majorness or std140's padding is a matter of strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.serialization.validation.entry_points import reachable
+from xdsl_spirv.serialization.validation.module import EntryPoint, Module
+from xdsl_spirv.serialization.validation.types import Type
+from xdsl_spirv.tools.kernel_test.constants import Constants
+from xdsl_spirv.tools.kernel_test.description import Misuse, suggest
+
+BUFFERS = ("StorageBuffer", "Uniform")
+ENCODINGS = {"BFloat16KHR": "bf16", "Float8E4M3EXT": "u8", "Float8E5M2EXT": "u8"}
+BOOLEAN_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Scalars of one type in a regular grid; an axis of length None is a runtime array's."""
+
+    scalar: str
+    shape: tuple[int | None, ...] = ()
+    strides: tuple[int, ...] = ()
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a scalar."""
+        return {"bf16": 2}.get(self.scalar) or int(self.scalar[1:]) // 8
+
+    @property
+    def size(self) -> int:
+        """Bytes from the first to behind the last scalar; a runtime array counts as empty."""
+        if any(n in (None, 0) for n in self.shape):
+            return 0
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if n)
+        return last + self.itemsize
+
+    @property
+    def packed(self) -> bool:
+        """Whether the scalars lie one behind the other."""
+        stride = self.itemsize
+        for count, step in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if step != stride and count != 1:
+                return False
+            stride = step * (count or 1)
+        return True
+
+    def __str__(self) -> str:
+        return self.scalar + "".join(f"[{'' if n is None else n}]" for n in self.shape)
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Members at offsets."""
+
+    name: str
+    members: tuple[Member, ...]
+    size: int = 0
+
+    def __str__(self) -> str:
+        return self.name or "struct"
+
+
+@dataclass(frozen=True)
+class Structs:
+    """An array of structs, or of arrays of them; a length of None is a runtime array's."""
+
+    element: Node
+    count: int | None
+    stride: int
+
+    @property
+    def size(self) -> int:
+        """Bytes; a runtime array counts as empty."""
+        return (self.count or 0) * self.stride
+
+    def __str__(self) -> str:
+        return f"{self.element}[{'' if self.count is None else self.count}]"
+
+
+Node: TypeAlias = Leaf | Struct | Structs
+
+
+@dataclass(frozen=True)
+class Member:
+    """A struct's member."""
+
+    name: str
+    offset: int
+    node: Node
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Variables at one place: they share its memory. The largest block describes it."""
+
+    place: tuple[int, int]
+    names: tuple[str, ...]
+    """What a test may call it, best first; the last is SET.BINDING."""
+    block: Node
+    written: bool = True
+    read: bool = True
+
+
+@dataclass
+class Interface:
+    """An entry point of a module, for given specialization constants."""
+
+    module: Module
+    entry: EntryPoint
+    constants: Constants
+    _nodes: dict[int, Node] = field(default_factory=dict[int, Node])
+
+    @cached_property
+    def variables(self) -> list[int]:
+        """The module's variables that the entry point's functions name."""
+        m = self.module
+        used: set[int] = set()
+        for function in reachable(m, self.entry):
+            body = m.by_function.get(function)
+            if body is not None:
+                used.update(id for b in body.blocks for i in b.instructions for id in i.ids())
+        found = [i for i in m.outside if i.op in ("Variable", "UntypedVariableKHR")]
+        return [i.result for i in found if i.result in used]
+
+    def storage(self, id: int) -> str:
+        """A variable's storage class."""
+        type_ = self.module.type_of(id)
+        return "" if type_ is None else type_.storage
+
+    def pointee(self, id: int) -> Type | None:
+        """The type of a variable's memory."""
+        at = self.module.definitions[id]
+        if at.op == "UntypedVariableKHR":
+            return self.module.types.get(at.words[4]) if len(at.words) > 4 else None
+        return self.module.pointee(self.module.type_of(id))
+
+    def of_class(self, *classes: str) -> Iterator[tuple[int, Type]]:
+        """Variables of storage classes, and their types."""
+        for id in self.variables:
+            type_ = self.pointee(id)
+            if type_ is not None and self.storage(id) in classes:
+                yield id, type_
+
+    @cached_property
+    def resources(self) -> list[Resource]:
+        """The buffers, by their places."""
+        places: dict[tuple[int, int], list[tuple[int, Type]]] = {}
+        for id, type_ in self.of_class(*BUFFERS, "UniformConstant"):
+            places.setdefault(self._place(id), []).append((id, type_))
+        return [self._resource(place, places[place]) for place in sorted(places)]
+
+    def _place(self, id: int) -> tuple[int, int]:
+        numbers: list[int] = []
+        for name in ("DescriptorSet", "Binding"):
+            decoration = self.module.decoration(id, name)
+            numbers.append(int(decoration.parameters[0]) if decoration else 0)
+        return numbers[0], numbers[1]
+
+    def _resource(self, place: tuple[int, int], variables: list[tuple[int, Type]]) -> Resource:
+        m = self.module
+        names: dict[str, None] = {}
+        for id, type_ in variables:
+            names[m.names.get(type_.id, "")] = None
+            names[m.names.get(id, "")] = None
+        names.pop("", None)
+        blocks = [self.node(type_) for _, type_ in variables]
+        written = any(not self._all(id, t, "NonWritable") for id, t in variables)
+        written = written and any(self.storage(id) != "Uniform" for id, _ in variables)
+        read = any(not self._all(id, t, "NonReadable") for id, t in variables)
+        names[f"{place[0]}.{place[1]}"] = None
+        largest = max(blocks, key=lambda node: node.size)
+        return Resource(place, tuple(names), largest, written, read)
+
+    def _all(self, id: int, type_: Type, decoration: str) -> bool:
+        """Whether a variable or all members of its block have a decoration."""
+        members = range(len(type_.members))
+        return self.module.has(id, decoration) or (
+            bool(members) and all(self.module.has(type_.id, decoration, n) for n in members)
+        )
+
+    @cached_property
+    def push_constants(self) -> Struct | None:
+        """The block of push constants, None if there is none."""
+        for _, type_ in self.of_class("PushConstant"):
+            node = self.node(type_)
+            return node if isinstance(node, Struct) else Struct("", (Member("", 0, node),))
+        return None
+
+    @cached_property
+    def workgroup_bytes(self) -> int:
+        """The memory that invocations of a workgroup share."""
+        return sum(self.node(type_).size for _, type_ in self.of_class("Workgroup"))
+
+    # Types.
+
+    def node(self, type_: Type, stride: int = 0, row_major: bool = False) -> Node:
+        """A type's layout; matrices have the stride and majorness of the member around them."""
+        m = self.module
+        match type_.kind:
+            case "Struct":
+                if type_.id not in self._nodes:
+                    self._nodes[type_.id] = self._struct(type_)
+                return self._nodes[type_.id]
+            case "Array" | "RuntimeArray" if type_.element is not None:
+                element = self.node(type_.element, stride, row_major)
+                decoration = m.decoration(type_.id, "ArrayStride")
+                step = int(decoration.parameters[0]) if decoration else element.size
+                runtime = type_.kind == "RuntimeArray"
+                count = None if runtime else int(self.constants.value(type_.count_id))
+                return _repeated(element, count, step)
+            case "Vector" if type_.element is not None:
+                return _repeated(element := self.node(type_.element), type_.lanes, element.size)
+            case "Matrix" if type_.element is not None:
+                column = self.node(type_.element)
+                assert isinstance(column, Leaf)
+                return _matrix(column, type_.lanes, stride, row_major)
+            case "Pointer" | "UntypedPointerKHR":
+                return Leaf("u64")
+            case _:
+                return Leaf(self.scalar(type_))
+
+    def _struct(self, type_: Type) -> Struct:
+        m, end = self.module, 0
+        names = member_names(m, type_.id)
+        members: list[Member] = []
+        for number, part in enumerate(type_.members):
+            if part is None:
+                raise Misuse(f"a member of {m.spell(type_.id)} has no type", "", "")
+            matrix = m.decoration(type_.id, "MatrixStride", number)
+            stride = int(matrix.parameters[0]) if matrix else 0
+            node = self.node(part, stride, m.has(type_.id, "RowMajor", number))
+            offset = m.decoration(type_.id, "Offset", number)
+            start = int(offset.parameters[0]) if offset else end
+            members.append(Member(names.get(number, f"member{number}"), start, node))
+            end = max(end, start + node.size)
+        return Struct(m.names.get(type_.id, ""), tuple(members), end)
+
+    def scalar(self, type_: Type) -> str:
+        """A scalar's type as tests write it."""
+        if type_.kind == "Bool":
+            return f"u{8 * BOOLEAN_BYTES}"
+        if type_.kind == "Float":
+            return ENCODINGS.get(type_.encoding or "", f"f{type_.width}")
+        if type_.kind == "Int":
+            return f"{'i' if type_.signed else 'u'}{type_.width}"
+        raise Misuse(
+            f"the kernel has memory of type {type_}", "", "such a buffer cannot be given here"
+        )
+
+
+def member_names(m: Module, struct: int) -> dict[int, str]:
+    """The OpMemberNames of a struct."""
+    found: dict[int, str] = {}
+    for i in m.by_op.get("MemberName", ()):
+        if i.words[1] == struct and i.read is not None and str(i.read[2].value):
+            found.setdefault(i.words[2], str(i.read[2].value))
+    return found
+
+
+def _repeated(element: Node, count: int | None, stride: int) -> Node:
+    if isinstance(element, Leaf) and None not in element.shape:
+        return Leaf(element.scalar, (count, *element.shape), (stride, *element.strides))
+    return Structs(element, count, stride)
+
+
+def _matrix(column: Leaf, columns: int, stride: int, row_major: bool) -> Leaf:
+    """The element (column, row), as GLSL indexes a matrix."""
+    rows = column.shape[0] or 1
+    if row_major:
+        strides = (column.itemsize, stride or columns * column.itemsize)
+    else:
+        strides = (stride or column.size, column.itemsize)
+    return Leaf(column.scalar, (columns, rows), strides)
+
+
+def choose_entry(m: Module, wanted: str | None) -> EntryPoint:
+    """The entry point of that name, or the only one; raises `Misuse` that lists them."""
+    kernels = [e for e in m.entry_points if e.model in ("GLCompute", "Kernel")]
+    named = [e for e in kernels if e.name == wanted] if wanted is not None else kernels
+    if len(named) == 1:
+        return named[0]
+    known = [e.name for e in kernels]
+    if wanted is not None:
+        raise Misuse(f"the kernel has no entry point {wanted!r}", "", suggest(wanted, known))
+    if not known:
+        raise Misuse("the module has no compute entry point", "", "test a compute shader")
+    raise Misuse("the kernel has several entry points", "", f"choose one: {', '.join(known)}")
+
+
+def described(node: Node, name: str) -> str:
+    """A declaration as a person reads it."""
+    if isinstance(node, Struct):
+        return f"{name}: {{{', '.join(described(m.node, m.name) for m in node.members)}}}"
+    if isinstance(node, Structs):
+        length = "" if node.count is None else str(node.count)
+        return f"{described(node.element, name)}[{length}]"
+    return f"{name}: {node}"
+
+
+def by_name(resources: Iterable[Resource]) -> Mapping[str, Resource]:
+    """Every name of every buffer; a name of two buffers is none."""
+    found: dict[str, Resource] = {}
+    twice: set[str] = set()
+    for resource in resources:
+        for name in resource.names:
+            if name in found:
+                twice.add(name)
+            found[name] = resource
+    return {name: found[name] for name in found if name not in twice}
+
+
+def dtype(scalar: str) -> np.dtype[Any]:
+    """The dtype of a type as tests write it."""
+    from xdsl_spirv.runtime.elements import dtype_of
+    from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES
+
+    return dtype_of(ELEMENT_TYPES[scalar])

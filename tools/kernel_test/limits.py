@@ -1,0 +1,237 @@
+"""
+Do a kernel and its launch keep within the limits of a device? Its target file says.
+
+Without a target nobody's limits hold, but what no device of `targets/` has is found all the same:
+a workgroup or its memory may be too large for any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load, names
+from xdsl_spirv.tools.kernel_test.interface import Interface
+
+RULES = {
+    "LIMIT-01": "a workgroup has at most as many invocations, along each axis and in all, as the "
+    "device takes",
+    "LIMIT-02": "the memory that a workgroup shares is at most what the device has",
+    "LIMIT-03": "the subgroup size is one of the device's",
+    "LIMIT-04": "the grid has at most as many workgroups along each axis as the device takes",
+    "LIMIT-05": "push constants are at most as many bytes as the device takes",
+    "LIMIT-06": "a buffer is at most as large as the device takes",
+    "LIMIT-07": "the device has the capabilities that the module declares",
+    "LIMIT-08": "a cooperative multiplication is one of the device's list (CM-29)",
+    "LIMIT-09": "the device takes the module's version of SPIR-V",
+}
+
+
+class Breach(NamedTuple):
+    """A limit that is not kept."""
+
+    rule: str
+    cause: str
+    remedy: str
+    at: Instruction | None = None
+
+
+class Launch(NamedTuple):
+    """What limits are about, beside the module."""
+
+    grid: tuple[int, int, int]
+    workgroup: tuple[int, int, int]
+    subgroup_size: int
+    buffer_bytes: dict[str, int]
+
+
+def breaches(interface: Interface, launch: Launch, target: Target | None) -> Iterator[Breach]:
+    """Every limit of the target, or of all known ones, that a launch exceeds."""
+    if target is None:
+        yield from _beyond_all(interface, launch)
+        return
+    name, size = target.name, launch.workgroup
+    count, axes = target.max_invocations, target.max_workgroup_size
+    if math.prod(size) > count or any(n > most for n, most in zip(size, axes, strict=True)):
+        yield Breach(
+            "LIMIT-01",
+            f"a workgroup has {_times(size)} = {math.prod(size)} invocations, but {name} takes "
+            f"{count}, and {_times(axes)} along the axes",
+            "make it smaller",
+        )
+    shared = interface.workgroup_bytes
+    if shared > target.workgroup_memory_bytes:
+        yield _shared(shared, f"{name} has {target.workgroup_memory_bytes}", interface)
+    least, most = target.subgroup_size_range
+    if not least <= launch.subgroup_size <= most:
+        yield Breach(
+            "LIMIT-03",
+            f"a subgroup of {launch.subgroup_size} invocations, but {name} has {least} to {most}",
+            "correct subgroup-sizes, or leave it out for the target's own",
+        )
+    if any(n > most for n, most in zip(launch.grid, target.max_grid, strict=True)):
+        yield Breach(
+            "LIMIT-04",
+            f"{_times(launch.grid)} workgroups, but {name} takes {_times(target.max_grid)}",
+            "launch fewer, or along another axis",
+        )
+    block = interface.push_constants
+    if block is not None and block.size > target.push_constant_bytes:
+        yield Breach(
+            "LIMIT-05",
+            f"{block.size} bytes of push constants, but {name} takes {target.push_constant_bytes}",
+            "put some of them into a buffer",
+        )
+    for buffer, size_in_bytes in launch.buffer_bytes.items():
+        if size_in_bytes > target.storage_buffer_max_bytes:
+            yield Breach(
+                "LIMIT-06",
+                f"the buffer {buffer} has {size_in_bytes} bytes, but {name} takes "
+                f"{target.storage_buffer_max_bytes}",
+                "make it smaller",
+            )
+    yield from _features(interface, target)
+    yield from _matrices(interface, target)
+
+
+def _times(numbers: tuple[int, ...]) -> str:
+    return " x ".join(map(str, numbers))
+
+
+def _shared(size: int, limit: str, interface: Interface) -> Breach:
+    largest = max(interface.of_class("Workgroup"), key=lambda found: interface.node(found[1]).size)[
+        0
+    ]
+    return Breach(
+        "LIMIT-02",
+        f"a workgroup shares {size} bytes of memory, but {limit}; the largest variable: "
+        f"{interface.module.spell(largest)}",
+        "make it smaller",
+        interface.module.definitions.get(largest),
+    )
+
+
+@cache
+def _largest() -> tuple[int, int]:
+    """The most invocations, and the most shared memory, of all known devices."""
+    known = [load(name) for name in names()]
+    return max(t.max_invocations for t in known), max(t.workgroup_memory_bytes for t in known)
+
+
+def _beyond_all(interface: Interface, launch: Launch) -> Iterator[Breach]:
+    invocations, memory = _largest()
+    if math.prod(launch.workgroup) > invocations:
+        yield Breach(
+            "LIMIT-01",
+            f"a workgroup has {math.prod(launch.workgroup)} invocations, and no known target "
+            f"takes more than {invocations}",
+            "make it smaller, or name the target that it is for",
+        )
+    if interface.workgroup_bytes > memory:
+        limit = f"no known target has more than {memory}"
+        yield _shared(interface.workgroup_bytes, limit, interface)
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor or 0)
+
+
+def _features(interface: Interface, target: Target) -> Iterator[Breach]:
+    m = interface.module
+    if m.version > _version(target.spirv_version):
+        yield Breach(
+            "LIMIT-09",
+            f"the module is SPIR-V {m.version[0]}.{m.version[1]}, but {target.name} takes "
+            f"{target.spirv_version}",
+            "compile for an earlier target environment",
+        )
+    for name, at in m.declared.items():
+        if has_capability(target, name) is False:
+            yield Breach(
+                "LIMIT-07",
+                f"the module declares {name}, which {target.name} does not have",
+                "do without it",
+                at,
+            )
+
+
+def has_capability(target: Target, capability: str) -> bool | None:
+    """Whether a target has a capability of SPIR-V; None if its file has no word for that."""
+    from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
+    from xdsl_spirv.runtime.vulkan.features import Feature, tables, version_in
+
+    words = {(f.structure, f.member): name for name, own in NAMES.items() for f in own}
+    bits = {f"VK_SUBGROUP_FEATURE_{op.upper()}_BIT": name for name, op in OPERATIONS.items()}
+    verdicts: list[bool] = []
+    for way in tables()["capabilities"].get(capability) or ():
+        if "version" in way:
+            verdicts.append(_version(target.vulkan_version) >= version_in(way["version"]))
+        elif "feature" in way:
+            feature = Feature(*way["feature"])
+            word = words.get((feature.structure, feature.member))
+            if word is not None:
+                verdicts.append(word in target.features)
+        elif "property" in way and way["property"][-1] in bits:
+            verdicts.append(bits[way["property"][-1]] in target.features)
+    return any(verdicts) if verdicts else None
+
+
+def unknown_capabilities(interface: Interface, target: Target) -> list[str]:
+    """Declared capabilities of which the target's file says nothing."""
+    return [n for n in interface.module.declared if has_capability(target, n) is None]
+
+
+def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
+    seen: set[CooperativeMatrixProperty] = set()
+    for at in interface.module.by_op.get("CooperativeMatrixMulAddKHR", ()):
+        found = _property(interface, at)
+        if found is None or found in seen or found in target.cooperative_matrix:
+            continue
+        seen.add(found)
+        listed = "; ".join(str(p) for p in target.cooperative_matrix) or "none"
+        saturating = ", saturating" if found.saturating else ""
+        yield Breach(
+            "LIMIT-08",
+            f"{found}{saturating}, {found.scope} scope, is no multiplication of {target.name}",
+            f"it has: {listed}",
+            at,
+        )
+
+
+def _property(interface: Interface, at: Instruction) -> CooperativeMatrixProperty | None:
+    """A multiplication as a line of a target's list; None for a module that is not valid."""
+    from xdsl_spirv.runtime.vulkan.needs import SATURATING, SIGNED
+    from xdsl_spirv.serialization.grammar import grammar
+
+    m, constants = interface.module, interface.constants
+    ids = dict(zip(("a", "b", "c"), at.words[3:6], strict=False))
+    types = {key: m.type_of(id) for key, id in ids.items()} | {"result": m.types.get(at.type_id)}
+    if any(t is None or t.kind != "CooperativeMatrixKHR" or t.element is None
+           for t in types.values()):  # fmt: skip
+        return None
+    mask = at.words[6] if len(at.words) > 6 else 0
+    operands = grammar().kind("CooperativeMatrixOperands")
+    elements: dict[str, str] = {}
+    sizes: dict[str, tuple[int, int]] = {}
+    scope = ""
+    for key, type_ in types.items():
+        assert type_ is not None
+        assert type_.element is not None
+        words = type_.at.words
+        sizes[key] = (int(constants.value(words[4])), int(constants.value(words[5])))
+        scope = {3: "Subgroup", 2: "Workgroup"}.get(int(constants.value(words[3])), "another")
+        kind = interface.scalar(type_.element)
+        if kind[0] in "iu":
+            signed = bool(mask & operands[SIGNED[key]].value)
+            kind = f"{'s' if signed else 'u'}{kind[1:]}"
+        elements[key] = kind
+    return CooperativeMatrixProperty(
+        *(*sizes["result"], sizes["a"][1]),
+        *(elements[key] for key in ("a", "b", "c", "result")),
+        saturating=bool(mask & operands[SATURATING].value),
+        scope=scope,
+    )

@@ -1,0 +1,112 @@
+"""
+A kernel's file becomes a binary and a module, by what the file is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization.binary import RawModule, decode
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.validator import environment_of
+from xdsl_spirv.tools.kernel_test.description import GLSL, KERNELS, KernelTest, Misuse, suggest
+
+if TYPE_CHECKING:
+    from xdsl_spirv.dialects.spirv.structure import ModuleOp
+
+MAX_BYTES = 256 << 20
+"""Of a kernel's file."""
+
+
+@dataclass
+class Kernel:
+    """A kernel in its forms."""
+
+    path: Path
+    binary: bytes
+    environment: str
+    """What it is validated for."""
+    index: Module
+    parsed: ModuleOp | None = None
+    """The module of an MLIR file, whose operations know their lines."""
+
+    def module(self) -> ModuleOp:
+        """A module to execute, of its own: specialization changes it."""
+        if self.parsed is not None:
+            return self.parsed.clone()
+        from xdsl_spirv.serialization.decoder import decode as decode_module
+
+        return decode_module(self.binary)
+
+
+def load_kernel(test: KernelTest) -> Kernel:
+    """
+    The kernel of a test.
+
+    Raises `Misuse` for a file that cannot be tested, `CompileError`, `SPIRVDecodeError`,
+    `SPIRVAssemblyError` and xDSL's errors for one that has no meaning.
+    """
+    path, parsed = test.kernel, None
+    if path.suffix in GLSL:
+        from xdsl_spirv.tools.kernel_test.glslang import compile_glsl
+
+        _read(path)
+        binary = compile_glsl(path, test.compile)
+    elif path.suffix == ".spvasm":
+        from xdsl_spirv.serialization.assembler import assemble
+
+        binary = assemble(_read(path).decode("utf-8", "surrogateescape")).encode()
+    elif path.suffix == ".mlir":
+        parsed, binary = _parse(path)
+    elif path.suffix == ".spv":
+        binary = _read(path)
+    else:
+        raise Misuse(f"{path} is no kernel", "", f"give a file that ends in {', '.join(KERNELS)}")
+    raw = decode(binary)
+    environment = _environment(test, raw)
+    return Kernel(path, binary, environment, Module(raw, ENVIRONMENTS[environment]), parsed)
+
+
+def _environment(test: KernelTest, raw: RawModule) -> str:
+    chosen = test.compile.target_env
+    if chosen is None:
+        return environment_of(raw).name
+    if chosen not in ENVIRONMENTS:
+        known = suggest(chosen, tuple(ENVIRONMENTS))
+        raise Misuse(f"there is no target environment {chosen!r}", "compile.target-env", known)
+    return chosen
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise Misuse(
+            f"cannot read the kernel: {error.strerror}", str(path), "name a file"
+        ) from error
+    if len(data) > MAX_BYTES:
+        raise Misuse(f"{path} has more than {MAX_BYTES} bytes", "", "this is no kernel")
+    return data
+
+
+def _parse(path: Path) -> tuple[ModuleOp, bytes]:
+    from xdsl_spirv.runtime.compiler import context, parse
+    from xdsl_spirv.serialization.encoder import encode
+    from xdsl_spirv.serialization.errors import SPIRVEncodeError
+    from xdsl_spirv.serialization.target import find_module
+    from xdsl_spirv.tools.debugging import LocatingParser
+
+    try:
+        module = find_module(parse(str(path), context(), LocatingParser))
+        return module, encode(module, names=True, lines=True)
+    except SPIRVEncodeError as error:
+        raise ProgramError(str(error), str(path), "") from error
+
+
+__all__ = ["Kernel", "SPIRVDecodeError", "load_kernel"]

@@ -1,0 +1,162 @@
+"""
+The command's options override what a test's file says, or stand in its place.
+
+They go through the same readers as the file: `--grid 4x2` is `grid = [4, 2]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from xdsl_spirv.tools.kernel_test import toml_file as read
+from xdsl_spirv.tools.kernel_test.description import (
+    Contents,
+    KernelTest,
+    Misuse,
+    Tolerance,
+)
+
+COMMAND = Path("command line")
+
+
+def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
+    """The test with what the options say."""
+    table = read.Table({}, COMMAND)
+
+    def said(option: str, reader: Any, value: Any, otherwise: Any) -> Any:
+        return otherwise if value is None else reader(table, option, value)
+
+    changed = replace(
+        test,
+        entry=said("--entry", read.text, arguments.entry, test.entry),
+        grid=said("--grid", read.grid, _numbers("--grid", arguments.grid), test.grid),
+        subgroup_sizes=said(
+            "--subgroup-size",
+            lambda t, k, v: read.counts(t, k, v, 128),
+            _numbers("--subgroup-size", arguments.subgroup_size),
+            test.subgroup_sizes,
+        ),
+        target=arguments.target or test.target,
+        checks=arguments.check or test.checks,
+        robust=arguments.robust or test.robust,
+        max_steps=said("--max-steps", read.count, arguments.max_steps, test.max_steps),
+        allow=(*test.allow, *arguments.allow),
+        compile=replace(
+            test.compile,
+            target_env=arguments.target_env or test.compile.target_env,
+            options=(*test.compile.options, *arguments.glslang),
+            defines={**test.compile.defines, **_defines(arguments.defines)},
+            optimize=arguments.optimize or test.compile.optimize,
+        ),
+        specialization={**test.specialization, **_constants("--spec", arguments.spec)},
+        push_constants={**test.push_constants, **_constants("--push", arguments.push)},
+        buffers=_buffers(test, table, arguments),
+    )
+    return changed
+
+
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    """`4x2`, `4,2` or `4`."""
+    if text is None:
+        return None
+    parts = text.replace("x", ",").split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise Misuse(f"{option} {text} is no list of numbers", "", "write 4, or 4,2,1")
+    return [int(part) for part in parts]
+
+
+def _pairs(option: str, texts: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise Misuse(f"{option} {text} gives no value", "", f"write {option} NAME=VALUE")
+        yield name, value
+
+
+def _defines(texts: Iterable[str]) -> dict[str, str]:
+    return {name: value for name, _, value in (t.partition("=") for t in texts)}
+
+
+def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Constants by name; a member of a struct is `a.b`."""
+    found: dict[str, Any] = {}
+    for name, text in _pairs(option, texts):
+        node, *rest = name.split(".")
+        place = found
+        for inner in rest:
+            place, node = place.setdefault(node, {}), inner
+        place[node] = _constant(option, text)
+    return found
+
+
+def _constant(option: str, text: str) -> Any:
+    """A value as TOML writes it; Python's `True` and an address too."""
+    if text.startswith("&"):
+        return text
+    try:
+        return tomllib.loads(f"value = {text.lower() if text in ('True', 'False') else text}")[
+            "value"
+        ]
+    except ValueError as error:
+        raise Misuse(f"{option}: {text!r} is no value", "", "write a number, or true") from error
+
+
+def _buffers(
+    test: KernelTest, table: read.Table, arguments: argparse.Namespace
+) -> dict[str, Contents]:
+    found = dict(test.buffers)
+    for name, text in _pairs("--buffer", arguments.buffers):
+        old = found.get(name, Contents())
+        given = read.contents(table, f"--buffer {name}", _buffer(text))
+        found[name] = replace(given, expect=old.expect, tolerance=old.tolerance)
+    for name, text in _pairs("--expect", arguments.expect):
+        if name not in found:
+            raise Misuse(f"--expect {name}: the buffer is not described", "", "give --buffer too")
+        value = text if _is_text(text) else _constant("--expect", text)
+        found[name] = replace(found[name], expect=value)
+    if arguments.tolerance is not None:
+        tolerance = _tolerance(arguments.tolerance, table)
+        found = {name: replace(each, tolerance=tolerance) for name, each in found.items()}
+    return found
+
+
+def _is_text(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
+
+
+def _buffer(text: str) -> dict[str, Any]:
+    """`f32:1000:random`, `f32:10x4:zeros`, `u32:1000:random:SEED`, or `x.npy`."""
+    if text.endswith(".npy") and ":" not in text:
+        return {"content": text}
+    parts = text.split(":")
+    if not 3 <= len(parts) <= 4:
+        raise Misuse(
+            f"--buffer {text} is no buffer", "", "write NAME=TYPE:SIZE:CONTENT, or NAME=x.npy"
+        )
+    kind, size, content, *seed = parts
+    found: dict[str, Any] = {"size": _numbers("--buffer", size)}
+    if kind:
+        found["type"] = kind
+    named = not content or (content[0].isalpha() and content not in ("inf", "nan"))
+    found["content"] = content if named else _constant("--buffer", content)
+    if seed:
+        found["seed"] = _constant("--buffer", seed[0])
+    return found
+
+
+def _tolerance(text: str, table: read.Table) -> Tolerance:
+    """`1e-5`, or `absolute=1e-6,relative=1e-5,ulp=2`."""
+    if "=" not in text:
+        return read.tolerance(table, "--tolerance", _constant("--tolerance", text))
+    pairs = dict(_pairs("--tolerance", text.split(",")))
+    values = {name: _constant("--tolerance", value) for name, value in pairs.items()}
+    return read.tolerance(table, "--tolerance", values)

@@ -1,0 +1,91 @@
+"""
+The pytest plugin: `pytest --xdsl-spirv` collects `*.kernel.toml`, an item for each launch.
+
+pytest loads this file in every environment that has the package, so it imports nothing of ours
+before such a file is collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdsl_spirv.tools.kernel_test.description import KernelTest
+
+OPTION = "--xdsl-spirv"
+SUFFIX = ".kernel.toml"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that turns collection on."""
+    group = parser.getgroup("xdsl-spirv", "tests of GPU kernels")
+    group.addoption(
+        OPTION,
+        action="store_true",
+        dest="xdsl_spirv",
+        help=f"collect *{SUFFIX}: kernels run on xdsl-spirv's interpreter with all checks",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A collector for a description, if the option is given."""
+    if not file_path.name.endswith(SUFFIX) or not parent.config.getoption("xdsl_spirv"):
+        return None
+    return KernelFile.from_parent(parent, path=file_path)
+
+
+class KernelFile(pytest.File):
+    """One description."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """An item for each subgroup size; the kernel is compiled when it runs."""
+        from xdsl_spirv.tools.kernel_test.description import Misuse
+        from xdsl_spirv.tools.kernel_test.running import subgroup_sizes
+        from xdsl_spirv.tools.kernel_test.toml_file import read_test
+
+        try:
+            test = read_test(self.path)
+            sizes = subgroup_sizes(test)
+        except Misuse as error:
+            raise self.CollectError(str(error)) from error
+        for size in sizes:
+            name = f"{self.path.name.removesuffix(SUFFIX)}[subgroup {size}]"
+            yield KernelItem.from_parent(self, name=name, test=test, size=size)
+
+
+class KernelItem(pytest.Item):
+    """One launch."""
+
+    def __init__(self, *, test: KernelTest, size: int, **keywords: Any):
+        super().__init__(**keywords)
+        self.test = test
+        self.size = size
+
+    def runtest(self) -> None:
+        """Run the launch; its report is the failure."""
+        from dataclasses import replace
+
+        from xdsl_spirv.tools.kernel_test.reporting import told
+        from xdsl_spirv.tools.kernel_test.running import run_test
+
+        for outcome in run_test(replace(self.test, subgroup_sizes=(self.size,))):
+            if not outcome.passed:
+                raise KernelFailure(told(outcome))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The report without a traceback of ours."""
+        if isinstance(excinfo.value, KernelFailure):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where it is."""
+        return self.path, 0, self.name
+
+
+class KernelFailure(Exception):
+    """What is wrong with a launch, in words."""

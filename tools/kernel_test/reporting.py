@@ -1,0 +1,78 @@
+"""
+Tells a person what came of tests: each failure in full, then one line for all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from xdsl_spirv.tools.kernel_test.problems import Outcome
+
+
+def told(outcome: Outcome) -> str:
+    """One launch: a line, and below it what is wrong."""
+    verdict = "ok" if outcome.passed else "not run" if outcome.misuse else "FAILED"
+    lines = [f"{outcome.name}: {verdict}{_aside(outcome)}"]
+    texts = [problem.text for problem in outcome.problems]
+    if outcome.misuse:
+        texts.append(outcome.misuse)
+    lines += [_indented(text) for text in texts]
+    lines += [_indented(f"note: {note}") for note in outcome.notes]
+    return "\n".join(lines)
+
+
+def _aside(outcome: Outcome) -> str:
+    """What a launch that is all right has shown."""
+    if not outcome.passed:
+        return ""
+    shown: list[str] = []
+    if outcome.expected:
+        shown.append(f"found {', '.join(sorted({p.rule for p in outcome.expected}))} as expected")
+    elif outcome.checked:
+        shown.append("0 findings")
+    else:
+        shown.append("without checks")
+    shown.append(f"{outcome.compared} elements compared" if outcome.compared else "none compared")
+    return f" ({', '.join(shown)})"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+def summary(outcomes: Sequence[Outcome], undescribed: int = 0) -> str:
+    """`3 kernels, 5 launches: 1 failed`."""
+    kernels = len({outcome.test.kernel for outcome in outcomes})
+    launches = sum(o.subgroup_size is not None and not o.misuse for o in outcomes)
+    failed = sum(bool(outcome.problems) for outcome in outcomes)
+    idle = sum(bool(outcome.misuse) for outcome in outcomes)
+    parts = [f"{failed} failed"] * bool(failed) + [f"{idle} not run"] * bool(idle)
+    verdict = ", ".join(parts) or ("all passed" if outcomes else "nothing was run")
+    more = f" ({_count(undescribed, 'kernel')} without a description)" if undescribed else ""
+    return f"{_count(kernels, 'kernel')}, {_count(launches, 'launch')}: {verdict}{more}"
+
+
+def _count(number: int, noun: str) -> str:
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number} {noun}{plural if number != 1 else ''}"
+
+
+def to_json(outcomes: Sequence[Outcome]) -> str:
+    """All outcomes as JSON."""
+    records = [
+        {
+            "test": str(outcome.test.source),
+            "kernel": str(outcome.test.kernel),
+            "subgroup_size": outcome.subgroup_size,
+            "passed": outcome.passed,
+            "seconds": round(outcome.seconds, 3),
+            "compared": outcome.compared,
+            "problems": [problem.as_dict() for problem in outcome.problems],
+            "expected": [problem.as_dict() for problem in outcome.expected],
+            "not_run": outcome.misuse,
+            "notes": outcome.notes,
+        }
+        for outcome in outcomes
+    ]
+    return json.dumps({"summary": summary(outcomes), "launches": records}, indent=2) + "\n"

@@ -1,0 +1,311 @@
+"""
+Runs a test: load, validate, then for each subgroup size launch with checks and compare.
+
+Everything that can be found is told: a module that is not valid is launched all the same if it can
+be decoded, and limits do not keep a launch from running. Only a description that does not fit the
+kernel (`Misuse`) ends a test early.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError
+from xdsl_spirv.targets import Target, TargetError, load
+from xdsl_spirv.tools.kernel_test.arguments import Arguments, prepare
+from xdsl_spirv.tools.kernel_test.comparing import compare, expected, names_of
+from xdsl_spirv.tools.kernel_test.constants import Constants
+from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
+from xdsl_spirv.tools.kernel_test.limits import Launch, breaches
+from xdsl_spirv.tools.kernel_test.loading import Kernel, load_kernel
+from xdsl_spirv.tools.kernel_test.problems import (
+    COMPILE,
+    LAUNCH,
+    MISMATCH,
+    UNMET,
+    Location,
+    Outcome,
+    Problem,
+    Sources,
+    of_finding,
+)
+
+DEFAULT_SUBGROUP = 32
+
+RULE = re.compile(r"([A-Z]+(?:-[0-9]+)?): ")
+"""How an error begins that is a finding: `STEP-01: more than ...`."""
+
+
+def run_test(test: KernelTest) -> list[Outcome]:
+    """The outcomes of a test's launches; one without a launch if none could be made."""
+    start = time.perf_counter()
+    outcome = Outcome(test)
+    try:
+        return list(_launches(test))
+    except Misuse as error:
+        outcome.misuse = str(error)
+    except Exception as error:
+        outcome.problems = _settled(test, [_failure(test, error)], outcome)
+    outcome.seconds = time.perf_counter() - start
+    return [outcome]
+
+
+def subgroup_sizes(test: KernelTest) -> tuple[int, ...]:
+    """The sizes that a test is run with."""
+    if test.subgroup_sizes:
+        return test.subgroup_sizes
+    target = target_of(test)
+    return (DEFAULT_SUBGROUP if target is None else target.subgroup_size,)
+
+
+def target_of(test: KernelTest) -> Target | None:
+    """The device whose limits hold."""
+    if test.target is None:
+        return None
+    beside = test.source.parent / test.target
+    try:
+        return load(str(beside) if beside.is_file() else test.target)
+    except TargetError as error:
+        raise Misuse(str(error), "", "") from error
+
+
+def _launches(test: KernelTest) -> Iterator[Outcome]:
+    sizes, target = subgroup_sizes(test), target_of(test)
+    kernel = load_kernel(test)
+    invalid, notes = _validate(test, kernel)
+    for size in sizes:
+        start = time.perf_counter()
+        outcome = Outcome(test, size, notes=list(notes))
+        try:
+            problems = [*invalid, *_launch(test, kernel, size, target, outcome)]
+        except Misuse as error:
+            outcome.misuse, problems = str(error), invalid
+        outcome.problems = _settled(test, problems, outcome)
+        outcome.seconds = time.perf_counter() - start
+        yield outcome
+        if outcome.misuse:
+            return  # It would be the same in every size.
+
+
+def _settled(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
+    """The problems without those that the test asks for, and what it asks for in vain."""
+    left: list[Problem] = []
+    for problem in problems:
+        wanted = problem.rule in test.findings or (
+            test.error is not None and problem.rule in (LAUNCH, COMPILE)
+            and test.error in problem.text
+        )  # fmt: skip
+        (outcome.expected if wanted else left).append(problem)
+    if outcome.misuse:
+        return left
+    found = {p.rule for p in outcome.expected}
+    for rule in test.findings:
+        if rule not in found:
+            left.append(_unmet(test, f"the finding {rule} that the test expects was not made"))
+    if test.error is not None and not found & {LAUNCH, COMPILE}:
+        left.append(_unmet(test, f"the launch was not refused with {test.error!r}"))
+    return left
+
+
+def _unmet(test: KernelTest, cause: str) -> Problem:
+    remedy = "the kernel does not have the bug, or the expectation is wrong"
+    place = Location(str(test.source))
+    return Problem(UNMET, cause, f"{UNMET}: {cause}\n  {remedy}", remedy, place)
+
+
+def _failure(test: KernelTest, error: Exception) -> Problem:
+    """An error that a kernel can cause; any other is ours, and raised."""
+    from xdsl_spirv.tools.kernel_test.glslang import CompileError
+    from xdsl_spirv.tools.messages import message
+
+    place = Location(str(test.kernel))
+    if isinstance(error, SPIRVAssemblyError):
+        text = f"{test.kernel}:{error.line}:{error.column}: {error.cause}"
+        return Problem(COMPILE, error.cause, text, "", Location(place.file, error.line))
+    if isinstance(error, CompileError):
+        return Problem(COMPILE, error.cause, str(error), "", Location(error.file, error.line))
+    text = message(error)
+    if text is None:
+        raise error
+    from xdsl_spirv.interpreter import InterpreterError
+
+    rule = LAUNCH if isinstance(error, InterpreterError) else COMPILE
+    named = RULE.match(text)
+    if named:
+        cause = text.partition("\n")[0].removeprefix(named[0])
+        return Problem(named[1], cause, text, "", place)
+    return Problem(rule, text.partition("\n")[0], f"{rule}: {text}", "", place)
+
+
+# Validation.
+
+
+def _validate(test: KernelTest, kernel: Kernel) -> tuple[list[Problem], list[str]]:
+    """What the validators say, and what is to be noted."""
+    from xdsl_spirv.serialization import khronos
+    from xdsl_spirv.serialization.validation import Severity, validate
+    from xdsl_spirv.serialization.validation.differences import known_difference
+
+    sources = Sources(kernel.path)
+    found: list[Problem] = []
+    for finding in validate(kernel.index.raw, kernel.environment):
+        if finding.severity is Severity.ERROR:
+            file, line = _split(finding.source)
+            place = sources.location(file, line) if line else Location(str(kernel.path))
+            found.append(Problem(finding.rule, finding.cause, str(finding), finding.remedy, place))
+    if found or khronos.find("spirv-val") is None:
+        return found, []
+    said = khronos.spirv_val(kernel.binary, kernel.environment)
+    if not said:
+        return [], []
+    known = known_difference("", said, kernel.environment)
+    if known:
+        return [], [f"spirv-val refuses the module: {said.splitlines()[0]} ({known})"]
+    cause = said.splitlines()[0]
+    return [Problem("spirv-val", cause, f"spirv-val: {said}", "", Location(str(kernel.path)))], []
+
+
+def _split(source: str | None) -> tuple[str, int]:
+    """`file:line:column` as file and line."""
+    parts = (source or "").rsplit(":", 2)
+    return (parts[0], int(parts[1])) if len(parts) == 3 and parts[1].isdecimal() else ("", 0)
+
+
+# A launch.
+
+
+def _launch(
+    test: KernelTest, kernel: Kernel, size: int, target: Target | None, outcome: Outcome
+) -> Iterator[Problem]:
+    constants = Constants(kernel.index, test.specialization)
+    interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
+    if test.grid is None:
+        raise Misuse("the grid is missing", str(test.source), "write grid = [1, 1, 1]")
+    arguments = prepare(interface, test.buffers, test.push_constants, test.source.parent)
+    _refuse_idle(interface, arguments)
+    values = names_of(arguments.buffers, arguments.push_values, _named_values(constants))
+    base = test.source.parent
+    wanted = [
+        (buffer, part, array)
+        for buffer in arguments.buffers
+        for part in buffer.parts
+        if (array := expected(part, values, base)) is not None
+    ]
+    yield from _limits(test, interface, arguments, size, target, kernel)
+    yield from _run(test, kernel, interface, arguments, size, outcome)
+    if not outcome.ran:
+        return
+    for buffer, part, array in wanted:
+        got = part.view(buffer.data)
+        mismatch = compare(part.label, got, array, part.contents.tolerance)
+        outcome.compared += got.size
+        if mismatch is not None:
+            text = f"{MISMATCH}: {mismatch}"
+            cause = text.partition("\n")[0]
+            yield Problem(MISMATCH, cause, text, "", Location(str(kernel.path)))
+
+
+def _refuse_idle(interface: Interface, arguments: Arguments) -> None:
+    """A kernel that has no buffers can neither go wrong nor right."""
+    if not arguments.buffers and not interface.resources:
+        raise Misuse(
+            f"the entry point {interface.entry.name!r} uses no buffer", "",
+            "there is nothing that a test could look at",
+        )  # fmt: skip
+
+
+def _named_values(constants: Constants) -> dict[str, Any]:
+    """The values of specialization constants that have names."""
+    return {c.name: constants.values.get(c.id, c.default) for c in constants.specialized if c.name}
+
+
+def _limits(
+    test: KernelTest,
+    interface: Interface,
+    arguments: Arguments,
+    size: int,
+    target: Target | None,
+    kernel: Kernel,
+) -> Iterator[Problem]:
+    assert test.grid is not None
+    bytes_of = {buffer.name: buffer.bytes for buffer in arguments.buffers}
+    launch = Launch(test.grid, workgroup_size(interface), size, bytes_of)
+    for breach in breaches(interface, launch, target):
+        text = f"{breach.rule}: {breach.cause}\n  {breach.remedy}"
+        place = Location(str(kernel.path))
+        yield Problem(breach.rule, breach.cause, text, breach.remedy, place)
+
+
+def workgroup_size(interface: Interface) -> tuple[int, int, int]:
+    """From the WorkgroupSize built-in, LocalSizeId or LocalSize."""
+    m, constants = interface.module, interface.constants
+    for id, decorations in m.decorations.items():
+        if any(d.name == "BuiltIn" and d.parameters[:1] == (25,) for d in decorations):
+            x, y, z = constants.parts(id)
+            return x, y, z
+    for name, operands, _ in m.modes[interface.entry.function]:
+        numbers = [int(o.value) for o in operands]
+        if name == "LocalSizeId":
+            numbers = [int(constants.value(id)) for id in numbers]
+        if name in ("LocalSize", "LocalSizeId"):
+            x, y, z = numbers
+            return x, y, z
+    raise Misuse(
+        f"the entry point {interface.entry.name!r} has no workgroup size", "",
+        "give it one: layout(local_size_x = 64) in",
+    )  # fmt: skip
+
+
+def _run(
+    test: KernelTest,
+    kernel: Kernel,
+    interface: Interface,
+    arguments: Arguments,
+    size: int,
+    outcome: Outcome,
+) -> list[Problem]:
+    from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
+    from xdsl_spirv.interpreter.checks import Allowed, Checks
+    from xdsl_spirv.passes.spirv.specialize import specialize
+
+    checks = None
+    if test.checks != "none":
+        allow = tuple(Allowed(rule=r, text=t) for r, _, t in (a.partition(":") for a in test.allow))
+        checks = Checks.of(test.checks, allow=allow)
+    more: dict[str, Any] = {"robust": True} if test.robust else {}
+    if test.robust and "robust" not in {f.name for f in fields(Options)}:
+        raise Misuse("the interpreter has no robust mode", "robust", "leave it out")
+    options = Options(subgroup_size=size, checks=checks, max_steps=test.max_steps, **more)
+    module = kernel.module()
+    given = {str(id): _text(value) for id, value in interface.constants.values.items()}
+    specialize(module, given, defaults=True)
+    assert test.grid is not None
+    outcome.checked = checks is not None
+    refused: list[Problem] = []
+    try:
+        dispatch(
+            module,
+            interface.entry.name,
+            test.grid,
+            arguments.arrays(),
+            push_constants=arguments.push_constants,
+            options=options,
+        )
+        outcome.ran = True
+    except InterpreterError as error:
+        refused.append(_failure(test, error))
+    if checks is None:
+        return refused
+    sources = Sources(kernel.path)
+    outcome.notes += [f"allowed: {f.rule}: {f.message}" for f in checks.report.allowed]
+    return [*(of_finding(finding, sources) for finding in checks.report.findings), *refused]
+
+
+def _text(value: Any) -> str:
+    """A value as `specialize` reads it."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)

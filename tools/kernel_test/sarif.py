@@ -1,0 +1,164 @@
+"""
+SARIF 2.1.0: findings with their source lines, as code reviews show them.
+
+A rule's short description is its row in docs/checks.md, which is where its help leads. Files are
+relative to the working directory where they lie in it, so that the review of a checkout finds them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from xdsl_spirv.tools.kernel_test import limits, problems
+from xdsl_spirv.tools.kernel_test.problems import Location, Outcome, Problem
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+ROOT = "SRCROOT"
+LONGEST = 20_000
+"""Characters of a message."""
+
+
+def to_sarif(outcomes: Sequence[Outcome]) -> str:
+    """The document: one run, a result for each problem, a notification for each test not run."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for outcome in outcomes:
+        for problem in outcome.problems:
+            key = (problem.rule, problem.location, problem.message, outcome.test.kernel)
+            if key in found:  # The same in another subgroup size.
+                _add_launch(found[key], outcome)
+            else:
+                found[key] = _result(problem, outcome)
+    rules = sorted({result["ruleId"] for result in found.values()})
+    for result in found.values():
+        result["ruleIndex"] = rules.index(result["ruleId"])
+    notifications = [_notification(o) for o in outcomes if o.misuse]
+    run = {
+        "tool": {"driver": _driver(rules)},
+        "originalUriBaseIds": {ROOT: {"uri": Path.cwd().as_uri() + "/"}},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {
+                "executionSuccessful": not notifications,
+                "toolExecutionNotifications": notifications,
+            }
+        ],
+        "results": list(found.values()),
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _driver(rules: Iterable[str]) -> dict[str, Any]:
+    from importlib.metadata import version
+
+    return {
+        "name": "xdsl-spirv",
+        "semanticVersion": version("xdsl-spirv"),
+        "rules": [_rule(rule) for rule in rules],
+    }
+
+
+def _rule(rule: str) -> dict[str, Any]:
+    text = describe(rule)
+    return {
+        "id": rule,
+        "shortDescription": {"text": text},
+        "help": {"text": f"{text}. docs/{page_of(rule)} says more."},
+        "defaultConfiguration": {"level": "error"},
+    }
+
+
+def describe(rule: str) -> str:
+    """What a rule says, in a sentence."""
+    own = problems.RULES | limits.RULES
+    if rule in own:
+        return own[rule]
+    return _checks().get(rule) or _validation(rule) or f"rule {rule} is kept"
+
+
+def page_of(rule: str) -> str:
+    """The page of the documentation that has a rule."""
+    if rule in problems.RULES or rule in limits.RULES:
+        return "kernel-tests.md"
+    return "checks.md" if rule in _checks() else "validation.md"
+
+
+@cache
+def _checks() -> dict[str, str]:
+    """The rules of docs/checks.md, where the package stands beside its documentation."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
+    try:
+        text = page.read_text()
+    except OSError:
+        return {}
+    _, _, table = text.partition("## The rules beyond the extensions")
+    rows = re.findall(r"^\| ([A-Z]+-\d+) \| (.+?) \|$", table.partition("\n## ")[0], re.MULTILINE)
+    return {rule: said.replace("`", "") for rule, said in rows}
+
+
+def _validation(rule: str) -> str:
+    from xdsl_spirv.serialization.validation import rules
+
+    known = rules().get(rule)
+    return known.says.rstrip(".") if known is not None else ""
+
+
+def _result(problem: Problem, outcome: Outcome) -> dict[str, Any]:
+    place = problem.location or Location(str(outcome.test.kernel))
+    result: dict[str, Any] = {
+        "ruleId": problem.rule,
+        "level": "error",
+        "message": {"text": _text(problem.text or problem.message)},
+        "locations": [_location(place)],
+        "properties": {"launches": [outcome.name]},
+    }
+    if problem.related:
+        result["relatedLocations"] = [
+            {"id": number, **_location(other), "message": {"text": _text(other.message or "here")}}
+            for number, other in enumerate(problem.related, 1)
+        ]
+    return result
+
+
+def _add_launch(result: dict[str, Any], outcome: Outcome) -> None:
+    result["properties"]["launches"].append(outcome.name)
+
+
+def _location(place: Location) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(place.file)}
+    if place.line:
+        region: dict[str, Any] = {"startLine": place.line}
+        if place.column:
+            region["startColumn"] = place.column
+        if place.text:
+            region["snippet"] = {"text": place.text}
+        physical["region"] = region
+    return {"physicalLocation": physical}
+
+
+def _artifact(file: str) -> dict[str, Any]:
+    path = Path(file)
+    absolute = path if path.is_absolute() else Path.cwd() / path
+    try:
+        relative = absolute.resolve().relative_to(Path.cwd().resolve())
+    except (ValueError, OSError):
+        return {"uri": absolute.as_uri()}
+    return {"uri": quote(relative.as_posix()), "uriBaseId": ROOT}
+
+
+def _notification(outcome: Outcome) -> dict[str, Any]:
+    place = Location(str(outcome.test.source))
+    return {
+        "level": "error",
+        "message": {"text": _text(outcome.misuse)},
+        "locations": [_location(place)],
+    }
+
+
+def _text(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST] + "..."

@@ -1,0 +1,80 @@
+"""
+`xdsl-spirv test x.comp --init`: a description to start from, written from the kernel's interface.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from xdsl_spirv.tools.kernel_test.arguments import key, template, zero
+from xdsl_spirv.tools.kernel_test.constants import Constants
+from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
+from xdsl_spirv.tools.kernel_test.loading import load_kernel
+from xdsl_spirv.tools.kernel_test.running import workgroup_size
+from xdsl_spirv.tools.kernel_test.toml_file import beside
+
+
+def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespace) -> int:
+    """Write a file beside each kernel; what exists is left alone."""
+    if not tests:
+        raise Misuse("there is no kernel to describe", "", "name one")
+    status = 0
+    for test in tests:
+        path = beside(test.kernel)
+        if path.exists():
+            print(f"{path} is there already: it is left as it is", file=sys.stderr)
+            status = 2
+            continue
+        from xdsl_spirv.tools.output import write
+
+        write(str(path), describe(test, path).encode())
+        print(f"{path}: correct the grid, sizes and contents, and say what you expect")
+    return status
+
+
+def describe(test: KernelTest, path: Path) -> str:
+    """The file's text."""
+    kernel = load_kernel(test)
+    constants = Constants(kernel.index, test.specialization)
+    interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
+    x, y, z = workgroup_size(interface)
+    grid = list(test.grid or (1, 1, 1))
+    lines = [
+        f'kernel = "{test.kernel.name}"',
+        f'entry = "{interface.entry.name}"',
+        f"grid = {grid}  # workgroups of {x} x {y} x {z} invocations",
+        f"subgroup-sizes = {list(test.subgroup_sizes or (32,))}",
+        '# target = "lavapipe"  # a device whose limits must hold',
+        *_specialization(constants),
+        *_push_constants(interface),
+    ]
+    for resource in interface.resources:
+        other = f"  # also {', '.join(resource.names[1:])}" if resource.names[1:] else ""
+        head, _, rest = template(resource).partition("\n")
+        lines += ["", head + other, *rest.splitlines()]
+        if resource.written:
+            lines.append('# expect = "..."  # a numpy expression, or "x.npy"')
+            lines.append("# tolerance = { absolute = 1e-6, relative = 1e-5 }")
+    return "\n".join(lines) + "\n"
+
+
+def _specialization(constants: Constants) -> Iterator[str]:
+    if constants.specialized:
+        yield "\n[specialization]"
+    for one in {each.id: each for each in reversed(constants.specialized)}.values():
+        value = constants.values.get(one.id, one.default)
+        text = str(value).lower() if isinstance(value, bool) else repr(value)
+        yield f"{key(one.name or str(one.id))} = {text}  # {one.scalar}, SpecId {one.id}"
+
+
+def _push_constants(interface: Interface) -> Iterator[str]:
+    block = interface.push_constants
+    if block is None:
+        return
+    yield "\n[push-constants]"
+    for member in block.members:
+        yield f"{key(member.name)} = {zero(member.node)}  # {member.node}"

@@ -1,0 +1,301 @@
+"""
+Reads `*.kernel.toml`: every key is known, every value of its type, or the file is refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from xdsl_spirv.tools.kernel_test.description import (
+    ELEMENT_TYPES,
+    PATTERNS,
+    SUFFIX,
+    Compile,
+    Contents,
+    Given,
+    KernelTest,
+    Misuse,
+    Tolerance,
+    suggest,
+)
+
+Value = TypeVar("Value")
+
+MAX_FILE = 16 << 20
+"""Bytes of a description; arrays beyond belong into .npy files."""
+
+MAX_COUNT = 2**31 - 1
+"""Workgroups along an axis, steps, seeds."""
+
+MAX_GRID = 2**32 - 1
+MAX_ELEMENTS = 1 << 40
+
+
+class Table:
+    """A table of the file; each key is taken once, and `finish` refuses those that are left."""
+
+    def __init__(self, data: Mapping[str, Any], path: Path, where: str = ""):
+        self.data = dict(data)
+        self.path = path
+        self.where = where
+        self._known: list[str] = []
+
+    def error(self, cause: str, remedy: str, key: str = "") -> Misuse:
+        """A refusal of the table, or of one of its values."""
+        place = ".".join(filter(None, (self.where, key)))
+        return Misuse(f"{self.path}: {place}: {cause}" if place else f"{self.path}: {cause}", "",
+                      remedy)  # fmt: skip
+
+    def take(self, key: str, default: Value, read: Callable[[Table, str, Any], Value]) -> Value:
+        """The value of a key as `read` understands it."""
+        self._known.append(key)
+        return read(self, key, self.data.pop(key)) if key in self.data else default
+
+    def finish(self) -> None:
+        """Refuse what nobody took."""
+        for key in self.data:
+            raise self.error("there is no such key", suggest(key, self._known), key)
+
+
+def text(table: Table, key: str, value: Any) -> str:
+    """A string that is not empty."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise table.error(f"{value!r} is no text", 'write it in quotes, as in "main"', key)
+    return value
+
+
+def texts(table: Table, key: str, value: Any) -> tuple[str, ...]:
+    """A list of strings; one string is a list of one."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        raise table.error(f"{value!r} is no list of texts", 'write ["A", "B"]', key)
+    return tuple(text(table, key, each) for each in value)  # pyright: ignore
+
+
+def names(table: Table, key: str, value: Any) -> str:
+    """A comma-separated list, or a list of strings."""
+    return ",".join(texts(table, key, value))
+
+
+def flag(table: Table, key: str, value: Any) -> bool:
+    """A boolean."""
+    if not isinstance(value, bool):
+        raise table.error(f"{value!r} is neither true nor false", "write true or false", key)
+    return value
+
+
+def count(table: Table, key: str, value: Any, most: int = MAX_COUNT, least: int = 1) -> int:
+    """An integer of a range."""
+    if type(value) is not int or not least <= value <= most:
+        raise table.error(f"{value!r} is no integer from {least} to {most}", "write a number", key)
+    return value
+
+
+def number(table: Table, key: str, value: Any) -> float:
+    """A finite number."""
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise table.error(f"{value!r} is no finite number", "write one, as in 0.5", key)
+    return float(value)
+
+
+def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[int, ...]:
+    """Positive integers: a list, or one."""
+    given: list[Any] = value if isinstance(value, list) else [value]
+    if not given:
+        raise table.error("the list is empty", "write a number, or a list of numbers", key)
+    return tuple(count(table, key, each, most) for each in given)
+
+
+def grid(table: Table, key: str, value: Any) -> tuple[int, int, int]:
+    """Workgroups along x, y and z; what is left out is 1."""
+    given = counts(table, key, value, MAX_GRID)
+    if len(given) > 3:
+        raise table.error(f"{len(given)} numbers", "a grid has at most three", key)
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z
+
+
+def shape(table: Table, key: str, value: Any) -> tuple[int, ...]:
+    """The elements of a buffer, or their shape."""
+    found = counts(table, key, value, MAX_ELEMENTS)
+    if math.prod(found) > MAX_ELEMENTS or len(found) > 32:
+        raise table.error(f"{value} elements are too many", "test with fewer", key)
+    return found
+
+
+def subtable(table: Table, key: str, value: Any) -> Table:
+    """A table within this one."""
+    if not isinstance(value, dict):
+        where = ".".join(filter(None, (table.where, key)))
+        raise table.error(f"{value!r} is no table", f"write [{where}] and its keys below", key)
+    return Table(value, table.path, ".".join(filter(None, (table.where, key))))  # pyright: ignore
+
+
+def element_type(table: Table, key: str, value: Any) -> str:
+    """The name of an element type."""
+    name = text(table, key, value)
+    if name not in ELEMENT_TYPES:
+        raise table.error(f"{name!r} is no element type", suggest(name, tuple(ELEMENT_TYPES)), key)
+    return name
+
+
+def given(table: Table, key: str, value: Any) -> Given:
+    """A constant: booleans, numbers, and lists and tables of them; its type is checked later."""
+    if isinstance(value, dict):
+        inner = subtable(table, key, value)
+        return {name: given(inner, name, each) for name, each in value.items()}  # pyright: ignore
+    if isinstance(value, list):
+        return [given(table, key, each) for each in value]  # pyright: ignore
+    if not isinstance(value, bool | int | float | str):
+        raise table.error(f"{value!r} is no constant", "write a number or a boolean", key)
+    return value
+
+
+def constants(table: Table, key: str, value: Any) -> dict[str, Given]:
+    """A table of constants by their names."""
+    inner = subtable(table, key, value)
+    return {name: given(inner, name, each) for name, each in inner.data.items()}
+
+
+def content(table: Table, key: str, value: Any) -> Given:
+    """A buffer's content: a pattern, a number, a list, a file."""
+    known_text = value in PATTERNS if isinstance(value, str) else True
+    if not known_text and not value.startswith("&") and not value.endswith(".npy"):
+        known = f"{suggest(value, PATTERNS)}, a number, a list or a path that ends in .npy"
+        raise table.error(f"{value!r} is no content", known, key)
+    if isinstance(value, dict):
+        raise table.error("a table is no content", f"write [{table.where}.members.NAME]", key)
+    return given(table, key, value)
+
+
+def expectation(table: Table, key: str, value: Any) -> Given:
+    """An expression, a `.npy` file, a number or a list."""
+    if isinstance(value, dict):
+        raise table.error("a table is no expectation", f"write [{table.where}.members.NAME]", key)
+    return text(table, key, value) if isinstance(value, str) else given(table, key, value)
+
+
+def tolerance(table: Table, key: str, value: Any) -> Tolerance:
+    """A table of absolute, relative and ulp, or one number for the first two."""
+    if type(value) in (int, float):
+        both = number(table, key, value)
+        inner, found = Table({}, table.path, f"{table.where}.{key}"), Tolerance(both, both)
+    else:
+        inner = subtable(table, key, value)
+        found = Tolerance(
+            inner.take("absolute", 0.0, number),
+            inner.take("relative", 0.0, number),
+            inner.take("ulp", 0, lambda t, k, v: count(t, k, v, least=0)),
+        )
+    inner.finish()
+    if min(found.absolute, found.relative) < 0:
+        raise table.error("a tolerance is not negative", "write a number from 0 on", key)
+    return found
+
+
+def contents(table: Table, key: str, value: Any) -> Contents:
+    """One buffer or member: a table, or its content alone."""
+    if not isinstance(value, dict):
+        return Contents(content=content(table, key, value))
+    inner = subtable(table, key, value)
+    found = Contents(
+        type=inner.take("type", None, element_type),
+        size=inner.take("size", None, shape),
+        content=inner.take("content", None, content),
+        seed=inner.take("seed", 0, lambda t, k, v: count(t, k, v, least=0)),
+        low=inner.take("low", None, number),
+        high=inner.take("high", None, number),
+        expect=inner.take("expect", None, expectation),
+        tolerance=inner.take("tolerance", Tolerance(), tolerance),
+        alias=inner.take("alias", None, text),
+        members=inner.take("members", {}, buffers),
+    )
+    inner.finish()
+    _refuse_contradictions(inner, found)
+    return found
+
+
+def _refuse_contradictions(table: Table, found: Contents) -> None:
+    own = (found.type, found.content, found.expect)
+    if found.members and any(each is not None for each in own):
+        raise table.error(
+            "a buffer is described as a whole or by its members", "leave one of them out"
+        )
+    if found.alias and (found.members or (*own[:2], found.size) != (None, None, None)):
+        raise table.error("an alias has the other buffer's content", "leave its own out", "alias")
+    bounded = (found.low, found.high) != (None, None)
+    if bounded and found.content != "random":
+        raise table.error("only random numbers have bounds", 'write content = "random"', "low")
+
+
+def buffers(table: Table, key: str, value: Any) -> dict[str, Contents]:
+    """Buffers, or members of one, by their names."""
+    inner = subtable(table, key, value)
+    return {name: contents(inner, name, each) for name, each in inner.data.items()}
+
+
+def compilation(table: Table, key: str, value: Any) -> Compile:
+    """How GLSL is compiled."""
+    inner = subtable(table, key, value)
+    found = Compile(
+        target_env=inner.take("target-env", None, text),
+        options=inner.take("options", (), texts),
+        defines={k: str(v) for k, v in inner.take("defines", {}, constants).items()},
+        optimize=inner.take("optimize", False, flag),
+    )
+    inner.finish()
+    return found
+
+
+def read_test(path: Path) -> KernelTest:
+    """The test of a `.kernel.toml` file; raises `Misuse` with the key that is wrong."""
+    table = Table(_parse(path), path)
+    kernel = table.take("kernel", None, text)
+    if kernel is None:
+        raise table.error("the kernel is missing", 'write kernel = "x.comp"')
+    expected = table.take("expect", Table({}, path, "expect"), subtable)
+    test = KernelTest(
+        source=path,
+        kernel=path.parent / kernel,
+        entry=table.take("entry", None, text),
+        grid=table.take("grid", None, grid),
+        subgroup_sizes=table.take("subgroup-sizes", (), lambda t, k, v: counts(t, k, v, 128)),
+        target=table.take("target", None, text),
+        checks=table.take("checks", "all", names),
+        robust=table.take("robust", False, flag),
+        max_steps=table.take("max-steps", None, count),
+        allow=table.take("allow", (), texts),
+        compile=table.take("compile", Compile(), compilation),
+        specialization=table.take("specialization", {}, constants),
+        push_constants=table.take("push-constants", {}, constants),
+        buffers=table.take("buffers", {}, buffers),
+        findings=expected.take("findings", (), texts),
+        error=expected.take("error", None, text),
+    )
+    expected.finish()
+    table.finish()
+    return test
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except OSError as error:
+        raise Misuse(f"cannot read the test: {error.strerror}", str(path), "name a file") from error
+    if len(data) > MAX_FILE:
+        raise Misuse(f"{path}: more than {MAX_FILE} bytes", "", "put arrays into .npy files")
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise Misuse(f"{path}: this is no TOML: {error}", "", "correct the file there") from error
+
+
+def beside(kernel: Path) -> Path:
+    """Where the test of a kernel is looked for."""
+    return kernel.with_name(kernel.stem + SUFFIX)
