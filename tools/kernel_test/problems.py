@@ -4,12 +4,12 @@ What a test tells: findings, mismatches and errors in one form, each with its pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from xdsl_spirv.interpreter.checks.report import Finding
+from xdsl_spirv.interpreter.source import SourceLocation
 from xdsl_spirv.tools.kernel_test.description import KernelTest
 
 MISMATCH = "MISMATCH"
@@ -121,32 +121,17 @@ class Sources:
         """A place with its line."""
         return Location(file, line, column, self.line(file, line), message)
 
-    def of_finding(self, finding: Finding) -> tuple[Location | None, tuple[Location, ...]]:
-        """A finding's place, and those that it speaks of."""
-        return self._place(finding), tuple(self._related(finding))
-
-    def _place(self, finding: Finding) -> Location | None:
-        if finding.line:
-            return self.location(str(self.kernel), finding.line)
-        return Location(str(self.kernel))
-
-    def _related(self, finding: Finding) -> Iterator[Location]:
-        import re
-
-        for note in finding.notes:
-            for match in re.finditer(r"(the other access|stored by|the barrier)\b.*?, line (\d+)",
-                                     note):  # fmt: skip
-                yield self.location(str(self.kernel), int(match[2]), message=match[1])
-
-
-def quoted(places: tuple[Location, ...]) -> str:
-    """Source lines below a finding."""
-    return "\n".join(f"    {p.message + ': ' if p.message else ''}{p}" for p in places if p.text)
+    def place(self, source: SourceLocation | None, line: int, message: str = "") -> Location | None:
+        """A place of a finding: in the source, or in the file that the module was parsed from."""
+        if source is not None:
+            text = source.text or self.line(source.file, source.line)
+            return Location(source.file, source.line, source.column, text, message)
+        return self.location(str(self.kernel), line, message=message) if line else None
 
 
 def of_finding(finding: Finding, sources: Sources) -> Problem:
     """A finding of the checks."""
-    place, related = sources.of_finding(finding)
-    lines = [*([place] if place is not None and place.text else []), *related]
-    text = "\n".join(filter(None, (str(finding), quoted(tuple(lines)))))
-    return Problem(finding.rule, finding.message, text, finding.remedy, place, related)
+    place = sources.place(finding.source, finding.line) or Location(str(sources.kernel))
+    related = [sources.place(other.source, other.line, str(other)) for other in finding.related]
+    found = tuple(other for other in related if other is not None)
+    return Problem(finding.rule, finding.message, str(finding), finding.remedy, place, found)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
+from xdsl_spirv.interpreter.source import SourceLocation
 from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError
 from xdsl_spirv.targets import Target, TargetError, load
 from xdsl_spirv.tools.kernel_test.arguments import Arguments, prepare
@@ -124,6 +125,9 @@ def _failure(test: KernelTest, error: Exception) -> Problem:
     from xdsl_spirv.tools.messages import message
 
     place = Location(str(test.kernel))
+    source = getattr(error, "source", None)
+    if isinstance(source, SourceLocation):
+        place = Location(source.file, source.line, source.column, source.text)
     if isinstance(error, SPIRVAssemblyError):
         text = f"{test.kernel}:{error.line}:{error.column}: {error.cause}"
         return Problem(COMPILE, error.cause, text, "", Location(place.file, error.line))

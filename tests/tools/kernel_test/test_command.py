@@ -50,7 +50,7 @@ def test_a_missing_barrier_is_shown_by_its_source_lines(
     assert "RACE-01" in printed
     assert "sum.comp:11:" in printed
     assert "tile[l] += tile[l + s];" in printed
-    assert "sum.comp:7:" in printed
+    assert "sum.comp:8:" in printed
     assert "tile[l] = x[gl_GlobalInvocationID.x];" in printed
 
 
