@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import BytesAttr, IntAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv.raw import (
@@ -116,6 +116,8 @@ class Carrier:
             if name == "OpSpecConstantOp":
                 return (_entry(operand.data, op).opcode,)
             return string_words(operand.data)
+        if isinstance(operand, BytesAttr):
+            return string_words(operand.data.decode("utf-8", "surrogateescape"))
         if isinstance(operand, SymbolRefAttr) and name == "OpExtInstWithForwardRefsKHR":
             return (self._source.forward(operand.string_value()),)
         if isinstance(operand, ExtendedSetAttr):

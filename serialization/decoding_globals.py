@@ -440,7 +440,7 @@ class GlobalTable:
             if kind in ("IdResultType", "IdResult"):
                 continue
             if isinstance(value, str):
-                found.append(self.index.text(value))
+                found.append(self.index.literal(value))
             elif kind == "LiteralSpecConstantOpInteger":
                 found.append(StringAttr(_instruction_name(value)))
             elif kind.startswith("Id"):

@@ -158,7 +158,7 @@ class InstructionDecoder:
             if kind in ("IdResultType", "IdResult"):
                 continue
             if isinstance(value, str):
-                operands.append(index.text(value))
+                operands.append(index.literal(value))
             elif kind.startswith("Id"):
                 first = is_extended and not operands
                 operands.append(

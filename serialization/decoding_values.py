@@ -139,5 +139,6 @@ class Values:
 
     def _hint(self, value: SSAValue, id: int) -> None:
         name = self.module.annotations.names.get(id)
-        if name is not None and SSAValue.is_valid_name(name):
+        # The printer would write letters beyond ASCII, which no parser reads.
+        if name is not None and name.isascii() and SSAValue.is_valid_name(name):
             value.name_hint = name

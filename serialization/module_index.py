@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import BytesAttr, StringAttr
 
 from xdsl_spirv.serialization.binary import RawModule
 from xdsl_spirv.serialization.grammar import grammar
@@ -158,6 +158,14 @@ class ModuleIndex:
         if row not in self._files:
             self._files[row] = StringAttr(self.string(self.rows[row], 2))
         return self._files[row]
+
+    def literal(self, text: str) -> StringAttr | BytesAttr:
+        """A string of a carried instruction, in bytes if it is not UTF-8."""
+        data = text.encode("utf-8", "surrogateescape")
+        try:
+            return StringAttr(data.decode())
+        except UnicodeDecodeError:
+            return BytesAttr(data)
 
     def text(self, text: str) -> StringAttr:
         """A string as an attribute; bytes that are no UTF-8 cannot be held."""

@@ -62,7 +62,7 @@ def string_words(text: str) -> list[int]:
     >>> [hex(w) for w in string_words("main")]
     ['0x6e69616d', '0x0']
     """
-    data = text.encode() + b"\0"
+    data = text.encode("utf-8", "surrogateescape") + b"\0"
     data += bytes(-len(data) % 4)
     return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
 

@@ -7,7 +7,7 @@ or attributes of its own, if any, in `ATTRIBUTES`); the dialect is their concate
 
 from xdsl.ir import Attribute, Dialect, Operation
 
-from xdsl_spirv.dialects import dense_literals
+from xdsl_spirv.dialects import dense_literals, string_literals
 from xdsl_spirv.dialects.spirv import (
     abi,
     arithmetic,
@@ -101,5 +101,6 @@ signatures.remember(OPERATIONS)
 
 # A constant in the generic syntax is read by xDSL's own parser.
 dense_literals.install()
+string_literals.install()
 
 SPIRV = Dialect("spirv", OPERATIONS, ATTRIBUTES)

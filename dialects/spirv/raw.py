@@ -17,7 +17,14 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, SymbolRefAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BytesAttr,
+    IntAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
 from xdsl.ir import (
     Attribute,
     Data,
@@ -85,6 +92,9 @@ def _parse_operand(parser: AttrParser) -> Attribute:
     text = parser.parse_optional_str_literal()
     if text is not None:
         return StringAttr(text)
+    data = parser.parse_optional_bytes_literal()
+    if data is not None:
+        return BytesAttr(data)
     symbol = parser.parse_optional_symbol_name()
     if symbol is not None:
         return SymbolRefAttr(symbol)
@@ -108,6 +118,8 @@ def _print_operand(printer: Printer, operand: Attribute) -> None:
             printer.print_string(str(operand.data))
         case StringAttr():
             printer.print_string_literal(operand.data)
+        case BytesAttr():
+            printer.print_bytes_literal(operand.data)
         case ExtendedSetAttr():
             printer.print_string("set(")
             printer.print_string_literal(operand.data)
@@ -125,7 +137,7 @@ def _print_operand(printer: Printer, operand: Attribute) -> None:
 
 
 def _verify_operand(operand: Attribute) -> None:
-    literal = IntAttr | StringAttr | SymbolRefAttr | ExtendedSetAttr | ConstantRefAttr
+    literal = IntAttr | StringAttr | BytesAttr | SymbolRefAttr | ExtendedSetAttr | ConstantRefAttr
     if not isinstance(operand, literal | TypeAttribute):
         raise VerifyException(f"{operand} cannot be an operand of a carried instruction")
 

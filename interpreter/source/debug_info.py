@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import BytesAttr, IntAttr, IntegerAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
@@ -217,6 +217,8 @@ def number_of(operand: Operand | None) -> int:
 
 def text_of(operand: Operand | None) -> str:
     """A literal string; empty if it is none."""
+    if isinstance(operand, BytesAttr):
+        return operand.data.decode("utf-8", "replace")
     return operand.data if isinstance(operand, StringAttr) else ""
 
 

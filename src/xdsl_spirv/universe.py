@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.ir import Dialect
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
-from xdsl_spirv.dialects import dense_literals
+from xdsl_spirv.dialects import dense_literals, string_literals
 
 
 def _lazy(path: str) -> Callable[[], Any]:
@@ -110,5 +110,6 @@ _extend_linalg()
 _extend_scalars("arith")
 _extend_scalars("math")
 
-# Models without any spirv operation hold such literals too, so the correction cannot wait for it.
+# Models without any spirv operation hold such literals too, so corrections cannot wait for it.
 dense_literals.install()
+string_literals.install()

@@ -239,3 +239,26 @@ def test_calls_inlined_into_each_other(compile_source: Compile, optimize: Optimi
             op.properties["layout"] = ArrayAttr(layout)
     depths = [len(list(s.chain())) for s in map(source_of, module.walk()) if s is not None]
     assert 1 < max(depths) <= DEEPEST
+
+
+@pytest.mark.parametrize("option", ["-g", "-gVS"])
+def test_text_beyond_ascii(compile_source: Compile, option: str) -> None:
+    """In UTF-8, and in Latin-1, which no string of the dialect can hold: it is kept as bytes."""
+    shader = """#version 450
+layout(local_size_x = 1) in;
+layout(std430, binding = 0) buffer Output { float y[]; };
+// {comment}
+void main() {{ y[9] = 1.0; /* {comment} */ }}
+"""
+    for comment, shown in (("Größe", "Größe"), ("Gr\udcf6\udcdfe", "Gr��e")):
+        text = shader.replace("{{", "{").replace("}}", "}").replace("{comment}", comment)
+        data = compile_source({"größe.comp": text}, option)
+        module = decode(data)
+        for given in (module, printed_and_parsed(module)):
+            with pytest.raises(InterpreterError) as caught:
+                dispatch(given, "main", (1, 1, 1), {(0, 0): np.zeros(4, np.float32)})
+            assert f"größe.comp:5: void main() {{ y[9] = 1.0; /* {shown} */ }}" in str(caught.value)
+        canonical = encode(module, names=True, lines=True)
+        assert comment.encode("utf-8", "surrogateescape") in canonical
+        again = encode(printed_and_parsed(module), names=True, lines=True)
+        assert again == canonical
