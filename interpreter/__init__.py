@@ -14,11 +14,18 @@ How it runs: a function is compiled once into closures over a list of values; ea
 array over (workgroup, subgroup, lane), of length 1 along an axis on which it is uniform, and one
 instruction is one numpy operation over all invocations of many workgroups. docs/interpreter.md says
 what is exact and which of the choices that SPIR-V leaves open are taken; `Options` selects others.
+
+Names are imported when they are used: who only needs an error or an option needs no machine.
 """
 
-from xdsl_spirv.interpreter.api import dispatch, interpret, reference
-from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.options import MemoryBudget, Options
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.api import dispatch, interpret, reference
+    from xdsl_spirv.interpreter.errors import InterpreterError
+    from xdsl_spirv.interpreter.options import MemoryBudget, Options
 
 __all__ = [
     "InterpreterError",
@@ -28,3 +35,20 @@ __all__ = [
     "interpret",
     "reference",
 ]
+
+_HOMES = {
+    "InterpreterError": "errors",
+    "MemoryBudget": "options",
+    "Options": "options",
+    "dispatch": "api",
+    "interpret": "api",
+    "reference": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"xdsl_spirv.interpreter.{_HOMES[name]}"), name)

@@ -11,7 +11,8 @@ turns quantized weights into floats: integer kernels read them as they are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects import arith, linalg, tensor
@@ -36,11 +37,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.host.machine import Host
-from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.host import host_function
 from xdsl_spirv.runtime.weights import argument_name, constant_array, note_argument, note_names
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.host.machine import Host
 
 GROWTH = 2
 """A folded tensor may have so many times the elements of the largest it is made from."""
@@ -91,13 +93,21 @@ class _Folder:
         self.function = function
         self.values = dict(weights)
         self.ctx = ctx
-        self.machine = Host(module, Options())
+        self.module = module
         self.known: dict[SSAValue, Any] = {}
         self.made: list[Operation] = []
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
             if name in weights:
                 self.known[argument] = weights[name]
+
+    @cached_property
+    def machine(self) -> Host:
+        """The interpreter, which many a module has no constants for."""
+        from xdsl_spirv.interpreter.host.machine import Host
+        from xdsl_spirv.interpreter.options import Options
+
+        return Host(self.module, Options())
 
     def visit(self, op: Operation) -> None:
         """Evaluate an operation on known values, or make what is known of its operands static."""

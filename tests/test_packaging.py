@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = [
     "dialects", "serialization", "interpreter", "targets", "passes", "runtime", "tools",
-    "differential", "frontends",
+    "differential", "frontends", "upstream",
 ]  # fmt: skip
 DATA = {".py", ".json", ".typed"}
 

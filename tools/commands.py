@@ -26,7 +26,7 @@ def compile(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.models import compile as compile_onnx
 
         return compile_onnx(arguments)
-    from xdsl_spirv.tools.models import jobs_of, limits_of
+    from xdsl_spirv.tools.compile_options import jobs_of, limits_of
     from xdsl_spirv.tools.trace import tracing
 
     weights = load_weights(Path(arguments.weights)) if arguments.weights else None

@@ -87,7 +87,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
             raise
         reasons, tried = found
         return refused(path, target, original, reasons, [str(error)], tried)
-    from xdsl_spirv.tools.models import jobs_of, limits_of
+    from xdsl_spirv.tools.compile_options import jobs_of, limits_of
 
     before = model.module.clone()
     try:

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xdsl_spirv.frontends.model import ImportedModel
-from xdsl_spirv.passes.schedule.paths import PATHS, Limits
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import DEVICES
-from xdsl_spirv.runtime.kernel_jobs import Observer, usable_processors
+from xdsl_spirv.runtime.kernel_jobs import Observer
 from xdsl_spirv.runtime.model import (
     Shapes,
     buffers_of,
@@ -34,33 +33,12 @@ from xdsl_spirv.runtime.model_check import (
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.arrays import constants_of, dims_of, read_array, read_inputs, write_results
+from xdsl_spirv.tools.compile_options import jobs_of, limits_of
 from xdsl_spirv.tools.running import INTERPRETER, execute
 from xdsl_spirv.tools.trace import tracing
 
 REFERENCE = "reference"
 """The device that is none: the model as it was imported, on whole arrays."""
-
-
-def limits_of(arguments: argparse.Namespace) -> Limits | None:
-    """`--only PATH=LAYER,...` and `--except PATH=LAYER,...`; None if neither is given."""
-    only = _patterns("--only", arguments.only)
-    excluded = _patterns("--except", arguments.excluded)
-    return Limits(only, excluded) if only or excluded else None
-
-
-def _patterns(option: str, given: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for text in given:
-        path, _, names = text.partition("=")
-        patterns = [name for name in names.split(",") if name]
-        if path not in PATHS or not patterns:
-            raise ProgramError(
-                f"{option} {text} names no layers for a path",
-                f"paths: {', '.join(PATHS)}",
-                f"write {option} {PATHS[0]}=LAYER,LAYER (* stands for anything)",
-            )
-        found.setdefault(path, []).extend(patterns)
-    return found
 
 
 def read_model(
@@ -81,14 +59,6 @@ def read_model(
     nodes = f"{len(model.nodes)} nodes, " if model.nodes else ""
     print(f"imported in {seconds:.2f} s: {nodes}{len(model.weights)} weights of {size:,} bytes")
     return model
-
-
-def jobs_of(arguments: argparse.Namespace) -> int:
-    """`--jobs N`, or the processors there are."""
-    jobs: int | None = arguments.jobs
-    if jobs is not None and jobs < 1:
-        raise ProgramError(f"--jobs {jobs} is no number of processes", "", "give 1 or more")
-    return jobs or usable_processors()
 
 
 def compile_to(

@@ -22,6 +22,10 @@ from xdsl.irdl import IRDLOperation
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.upstream import lazy_formats
+
+lazy_formats.install()
+
 EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std"}
 """The extended instruction set that a prefix of an operation's name stands for."""
 

@@ -12,6 +12,7 @@ from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.plans import PARAMETERS
+from xdsl_spirv.upstream.lazy_formats import LazyFormat
 
 FILECHECK = Path(__file__).parent.parent / "filecheck"
 OPERATIONS = sorted(SPIRV.operations, key=lambda op: op.name)
@@ -102,3 +103,14 @@ def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
     declared = [field for field in ssa if field not in parameters]
     assert wanted == declared, f"{cls.name} declares {list(ssa)}, {name} has {wanted}"
     assert bool(definition.results) == (in_set is not None or instruction.has_result)
+
+
+def test_every_declarative_format_parses():
+    """Formats are parsed when they are first used, so a mistake in one would wait for a user."""
+
+    operations = [op for op in SPIRV.operations if issubclass(op, IRDLOperation)]
+    definitions = [op.get_irdl_definition() for op in operations]
+    texts = [(d.assembly_format, d) for d in definitions if d.assembly_format is not None]
+    assert len(texts) > 200
+    for text, definition in texts:
+        assert LazyFormat(text, definition).program.stmts

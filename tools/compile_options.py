@@ -1,0 +1,41 @@
+"""
+The options that `compile`, `run` and `explain` share, as the compiler takes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from xdsl_spirv.passes.schedule.paths import PATHS, Limits
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.kernel_jobs import usable_processors
+
+
+def limits_of(arguments: argparse.Namespace) -> Limits | None:
+    """`--only PATH=LAYER,...` and `--except PATH=LAYER,...`; None if neither is given."""
+    only = _patterns("--only", arguments.only)
+    excluded = _patterns("--except", arguments.excluded)
+    return Limits(only, excluded) if only or excluded else None
+
+
+def _patterns(option: str, given: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in given:
+        path, _, names = text.partition("=")
+        patterns = [name for name in names.split(",") if name]
+        if path not in PATHS or not patterns:
+            raise ProgramError(
+                f"{option} {text} names no layers for a path",
+                f"paths: {', '.join(PATHS)}",
+                f"write {option} {PATHS[0]}=LAYER,LAYER (* stands for anything)",
+            )
+        found.setdefault(path, []).extend(patterns)
+    return found
+
+
+def jobs_of(arguments: argparse.Namespace) -> int:
+    """`--jobs N`, or the processors there are."""
+    jobs: int | None = arguments.jobs
+    if jobs is not None and jobs < 1:
+        raise ProgramError(f"--jobs {jobs} is no number of processes", "", "give 1 or more")
+    return jobs or usable_processors()
