@@ -7,62 +7,59 @@ it is, and one whose shapes are not known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl_spirv.frontends import (
     onnx_rules_control,
+    onnx_rules_exact,
     onnx_rules_index,
+    onnx_rules_integer,
     onnx_rules_linear,
     onnx_rules_norm,
     onnx_rules_quantized,
+    onnx_rules_recurrent,
     onnx_rules_training,
+    onnx_rules_windows,
 )
-from xdsl_spirv.frontends.onnx_graph import Graph, Rule, attributes_of, rewrite
+from xdsl_spirv.frontends.onnx_graph import Graph, Rule, rewrite
+
+TABLES: tuple[dict[str, Rule], ...] = (
+    onnx_rules_windows.RULES,
+    onnx_rules_recurrent.RULES,
+    onnx_rules_integer.COMPARISONS,
+    onnx_rules_integer.RULES,
+    onnx_rules_exact.RULES,
+    onnx_rules_exact.VECTORS,
+    onnx_rules_exact.BIASES,
+    onnx_rules_exact.PADDINGS,
+    onnx_rules_linear.RULES,
+    onnx_rules_index.RULES,
+    onnx_rules_control.RULES,
+    onnx_rules_norm.RULES,
+    onnx_rules_quantized.RULES,
+    onnx_rules_training.RULES,
+)
+
+
+def _first_of(rules: Sequence[Rule]) -> Rule:
+    """The first rule that applies."""
+
+    def rule(graph: Graph, node: Any, attributes: dict[str, Any]) -> bool:
+        before = len(graph.nodes)
+        for each in rules:
+            if each(graph, node, dict(attributes)):
+                return True
+            del graph.nodes[before:]
+        return False
+
+    return rule
+
 
 RULES: dict[str, Rule] = {
-    **onnx_rules_linear.RULES,
-    **onnx_rules_index.RULES,
-    **onnx_rules_control.RULES,
-    **onnx_rules_norm.RULES,
-    **onnx_rules_quantized.RULES,
-    **onnx_rules_training.RULES,
+    kind: _first_of([table[kind] for table in TABLES if kind in table])
+    for kind in {kind for table in TABLES for kind in table}
 }
-
-
-WRONG = {
-    "Det": "it computes determinants without exchanging rows",
-    "OptionalHasElement": "it makes a scalar of the answer, whatever the model declares",
-    "GridSample": "it rounds halves up, and reads beyond the image",
-}
-"""Operators that torch-mlir lowers to something else than they mean."""
-
-
-def refuse_wrong(model: Any) -> None:
-    """Raises `ValueError`, in the words of torch-mlir's errors, for what it would get wrong."""
-    for node in model.graph.node:
-        why = WRONG.get(node.op_type)
-        if node.op_type == "Resize" and _rounds_scales(Graph(model), node):
-            why = "it aligns corners to sizes that are rounded before"
-        if node.op_type == "LSTM" and len(node.input) > 7 and node.input[7]:
-            why = "it computes peepholes wrongly"
-        if node.op_type == "If":
-            why = (
-                "its sides give no tensors, or some of different shapes, or one cannot be computed "
-                "with these sizes: fix the input that decides, as in --constant NAME=VALUE"
-            )
-        if why is not None:
-            raise ValueError(f'error: "{node.name}": {why} (operator "onnx.{node.op_type}")')
-
-
-def _rounds_scales(graph: Graph, node: Any) -> bool:
-    """Whether corners are aligned by scales that give no whole sizes, as far as shapes tell."""
-    mode = attributes_of(node).get("coordinate_transformation_mode")
-    if mode != "align_corners" or len(node.input) < 3 or not node.input[2]:
-        return False
-    shapes = graph.shape(node.input[0]), graph.shape(node.output[0])
-    if shapes[0] is None or shapes[1] is None:
-        return True
-    return any(b % a for a, b in zip(shapes[0], shapes[1], strict=True) if a)
 
 
 def decompose(model: Any) -> bool:

@@ -3,7 +3,6 @@ Operators that are linear, or sums over windows, in terms of the ones that torch
 
     MatMul(vector, A)         Squeeze(MatMul(Unsqueeze(vector), A))
     ConvTranspose(group = n)  Concat of n of one group
-    LpPool                    Conv(|x|^p, ones)^(1/p)
     CumSum                    ReduceSum(Where(triangle, x, 0))
     DFT                       MatMul with cosines and sines
 """
@@ -152,24 +151,6 @@ def space_to_depth(graph: Graph, node: Any, attributes: Attributes) -> bool:
     return True
 
 
-def lp_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
-    """The p-th root of the windows' sums of p-th powers."""
-    shape = graph.shape(node.input[0])
-    simple = {"p", "kernel_shape", "strides"} >= attributes.keys()
-    if shape is None or simple or attributes.pop("ceil_mode", 0):
-        return False
-    import numpy as np
-
-    power = attributes.pop("p", 2)
-    magnitude = graph.add("Abs", node.input)
-    raised = graph.add("Pow", [magnitude, graph.scalar(power, node.input[0])])
-    dtype = graph.dtype(node.input[0])
-    ones = graph.constant(np.ones((shape[1], 1, *attributes["kernel_shape"]), dtype))
-    sums = graph.add("Conv", [raised, ones], group=shape[1], **attributes)
-    graph.add("Pow", [sums, graph.scalar(1 / power, node.input[0])], node.output[0])
-    return True
-
-
 def cumulative(kind: str) -> Rule:
     """CumSum and CumProd, whose axis is known, or the only one."""
 
@@ -288,7 +269,6 @@ RULES: dict[str, Rule] = {
     "ConvInteger": conv_integer,
     "ConvTranspose": conv_transpose,
     "SpaceToDepth": space_to_depth,
-    "LpPool": lp_pool,
     "CumSum": cumulative("ReduceSum"),
     "CumProd": cumulative("ReduceProd"),
     "DFT": dft,

@@ -126,6 +126,8 @@ class TorchMLIR:
         report = folder / "error.json"
         if report.exists():
             found = json.loads(report.read_text())
+            if "refused" in found:
+                raise FrontendError(**found["refused"])
             raise explain(found["stage"], found["text"] + "\n" + self._said(started))
 
     def _running(self) -> subprocess.Popen[bytes]:

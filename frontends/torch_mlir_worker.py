@@ -19,6 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from xdsl_spirv.frontends.errors import FrontendError
+
 OPSET = 17
 """Older models are converted: torch-mlir has not learnt all of their operators' forms."""
 
@@ -97,6 +99,8 @@ def do_one(job: dict[str, Any], folder: Path) -> None:
     stage = Stage(folder)
     try:
         do(job, folder, stage)
+    except FrontendError as error:
+        (folder / "error.json").write_text(json.dumps({"refused": vars(error)}))
     except Exception as error:
         report = {"stage": stage.name, "text": str(error), "trace": traceback.format_exc()}
         (folder / "error.json").write_text(json.dumps(report))
@@ -136,8 +140,9 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
         stage.enter("rewriting")
         if not branches.has_graphs(model.graph):
             break
+    package("xdsl_spirv.frontends.onnx_refusals").refuse(model)
+    package("xdsl_spirv.frontends.onnx_unsigned").carry_with_sign(model)
     package("xdsl_spirv.frontends.onnx_file").name_nodes(model)
-    rules.refuse_wrong(model)
     stage.enter("shape inference")
     # Without the weights, which it would copy twice; they are of known types.
     weights = lift(model, job["lift"])
@@ -209,6 +214,7 @@ def lift(model: Any, limit: int) -> dict[str, Any]:
         node.attribute[0].t.name = node.output[0]
         graph.initializer.append(node.attribute[0].t)
         graph.node.remove(node)
+    keep_outputs(graph)
     weights: dict[str, Any] = {}
     kept: list[Any] = []
     for tensor in graph.initializer:
@@ -232,6 +238,18 @@ def lift(model: Any, limit: int) -> dict[str, Any]:
     graph.initializer.extend(kept)
     graph.input.extend(given)
     return weights
+
+
+def keep_outputs(graph: Any) -> None:
+    """A constant that is an output is one by way of a node: arguments and results are two."""
+    helper = package("onnx.helper")
+    outputs = {value.name for value in graph.output}
+    for tensor in graph.initializer:
+        if tensor.name in outputs:
+            name, tensor.name = tensor.name, f"{tensor.name}.value"
+            for node in graph.node:
+                node.input[:] = [tensor.name if each == name else each for each in node.input]
+            graph.node.append(helper.make_node("Identity", [tensor.name], [name], name=name))
 
 
 def save(path: Path, weights: dict[str, Any]) -> None:

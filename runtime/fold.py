@@ -39,7 +39,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.host import host_function
-from xdsl_spirv.runtime.weights import argument_name, constant_array, note_argument, note_names
+from xdsl_spirv.runtime.weights import (
+    argument_name,
+    constant_array,
+    note_argument,
+    note_names,
+    result_name,
+)
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.host.machine import Host
@@ -226,7 +232,10 @@ class _Folder:
             (argument_name(v, i) for i, v in enumerate(block.args) if v in op.operands), "folded"
         )
         name, number = f"{base}.folded", 1
-        while name in self.values:
+        outputs = range(len(self.function.function_type.outputs))
+        taken = {argument_name(v, i) for i, v in enumerate(block.args)}
+        taken |= {result_name(self.function, i) for i in outputs}
+        while name in taken:
             number += 1
             name = f"{base}.folded{number}"
         self.values[name] = np.asarray(array, order="C")

@@ -9,7 +9,7 @@ is the same buffer under another shape; a constant that a kernel reads is a weig
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, bufferization, func, gpu, memref, tensor
@@ -172,6 +172,7 @@ class _HostReader:
         self.names: dict[SSAValue, str] = {}
         self.arguments: list[str] = []
         self.results = _results(function)
+        self.reserved = {name for name, _, _ in self.results.values()}
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
             kind: BufferKind = "weight" if name in weights else "input"
@@ -235,7 +236,7 @@ class _HostReader:
         """A constant that somebody reads is a weight."""
         if op.result in self.names:
             return
-        name = next(n for n in _numbered("constant", len(self.constants)) if n not in self.buffers)
+        name = self._unused("constant", len(self.constants))
         self._buffer(name, "weight", op.result)
         self.constants[name] = op
 
@@ -245,8 +246,12 @@ class _HostReader:
             self._buffer(name, "output", op.memref, element, shaped)
             return
         count = sum(b.kind == "temporary" for b in self.buffers.values())
-        name = next(n for n in _numbered("temporary", count) if n not in self.buffers)
-        self._buffer(name, "temporary", op.memref)
+        self._buffer(self._unused("temporary", count), "temporary", op.memref)
+
+    def _unused(self, name: str, number: int) -> str:
+        """`name` with the first number from this one on that makes no other buffer's name."""
+        numbered = (f"{name}{n}" for n in itertools.count(number))
+        return next(n for n in numbered if n not in self.buffers and n not in self.reserved)
 
     def _launch(self, op: gpu.LaunchFuncOp) -> None:
         for operand in op.kernelOperands:
@@ -292,11 +297,6 @@ class _HostReader:
             raise ProgramError("the size of a launch's workgroups is not a constant", place(op))
         x, y, z = map(int, sizes)
         return x, y, z
-
-
-def _numbered(name: str, number: int) -> Iterator[str]:
-    """`name` with this number, the next, ..."""
-    return (f"{name}{n}" for n in itertools.count(number))
 
 
 Result = tuple[str, Attribute, str]

@@ -178,12 +178,13 @@ def _is_read_through(value: SSAValue, found: Contraction) -> bool:
     """
     What a contraction's kernel makes by itself: also a constant around an operand.
 
-    An operand whose elements are all equal is memory like any other.
+    A padding whose elements are computed on before they are multiplied is none: what surrounds the
+    operand then is no constant that the kernel could read. An operand whose elements are all equal
+    is memory like any other.
     """
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
-        around = padding_of(owner)
-        return around == 0 or (around is not None and value in (found.a, found.b))
+        return padding_of(owner) is not None and value in (found.a, found.b)
     return value not in (storage(found.a)[0], storage(found.b)[0]) and is_cheap(value)
 
 

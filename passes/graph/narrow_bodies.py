@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, f64, i32, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
@@ -277,9 +278,15 @@ def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
             low = (value.data + (1 << 31)) % (1 << 32) - (1 << 31)
             return arith.ConstantOp(IntegerAttr(low, i32))
         case FloatAttr(value=value):
-            return arith.ConstantOp(FloatAttr(value.data, f32))
+            return arith.ConstantOp(FloatAttr(_single(value.data), f32))
         case _:
             raise AssertionError(f"{op.value} is no number")
+
+
+def _single(value: float) -> float:
+    """The number in binary32: what is beyond its range, as the least f64 is, becomes infinite."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def tensor_of(type: Attribute) -> TensorType[Attribute]:

@@ -217,7 +217,7 @@ def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constan
     onnx: Any, worker: TorchMLIR
 ):
     x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
-    with pytest.raises(FrontendError, match=r"different shapes.*--constant.*operator If"):
+    with pytest.raises(FrontendError, match=r"different shapes.*operator If.*--constant"):
         import_onnx(branching(onnx, 2), worker=worker)
     for condition, expected in ((True, np.exp(x)), (False, -x[0])):
         constants = {"c": np.array(condition)}
