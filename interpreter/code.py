@@ -228,8 +228,18 @@ class Compiler:
 
         return counted
 
+    def leave_out(self, op: Operation) -> None:
+        """An operation that does nothing has no slots that could be released."""
+        self._escaping.update(op.results)
+
+    def slot_if_any(self, value: SSAValue) -> int | None:
+        """The slot of a value, None if it has none yet."""
+        return self._slots.get(value)
+
     def release(self, values: Sequence[SSAValue]) -> None:
-        """Give the slots of dead values to later ones."""
+        """Give the slots of dead values to later ones, unless a debugger may look at them."""
+        if self.unit.debug is not None:
+            return
         for value in values:
             if not self.escapes(value):
                 self._free.append(self._slots[value])
@@ -289,6 +299,9 @@ class Compiler:
                 steps.add(step, op, may_return=_may_return(op))
             return
         function = stage(op, self.unit)
+        if function is None:
+            self.leave_out(op)
+            return
         arguments = self.slots(op.operands)
         results = tuple(self.define(result, self.escapes(result)) for result in op.results)
         if kind == "action":

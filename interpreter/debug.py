@@ -8,9 +8,9 @@ Looking into a running kernel: breakpoints, printed values, a trace.
     dispatch(module, "main", grid, buffers, options=Options(debug=Debug([Break("%sum", look)])))
 
 A breakpoint names an instruction by its result (`%sum`), by its number in its function (`#17`, as
-findings do) or by its source line, and calls a function after the instruction has run for all
-invocations of a chunk. Only the steps that are looked at are wrapped: without `Options.debug`
-nothing of this runs.
+findings do), by its line (`18`, `reduce.comp:18`), or all that assign a variable of the source
+(`sum`), and calls a function after the instruction has run for all invocations of a chunk. Only the
+steps that are looked at are wrapped: without `Options.debug` nothing of this runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -28,10 +28,20 @@ from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Form, Plain
 from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.source import source_of
+from xdsl_spirv.interpreter.source.locals import Local, assigned_by, locals_at
+from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.unit import Unit
+
+
+class Begins(NamedTuple):
+    """Whether an operation is the first of a line of the module's text, and of the source."""
+
+    line: bool
+    source_line: bool
 
 
 @dataclass(frozen=True)
@@ -39,21 +49,40 @@ class Break:
     """
     Call `action` after an instruction; where `condition` is given, only if it holds.
 
-    `at` is `%name` or `#number`, or a source line as an int or a string of digits.
+    `at` is `%name` or `#number`; a line, as a number or `FILE:NUMBER`, whose first instruction is
+    meant; or a variable of the source, for all that assign it.
     """
 
     at: str | int
     action: Callable[[Stop], None]
     condition: Callable[[Stop], bool] | None = None
 
-    def names(self, op: Operation, line: int) -> bool:
-        """Whether it is at an operation."""
+    def names(self, op: Operation, begins: Begins) -> bool:
+        """Whether it is at an operation, which begins some lines."""
         at = str(self.at)
+        file, _, number = at.rpartition(":")
         if at.startswith("#"):
             return at == f"#{places.number_of(op)}"
-        if at.isdecimal():
-            return int(at) == line
-        return any(f"%{result.name_hint}" == at for result in op.results)
+        if at.startswith("%"):
+            return any(f"%{result.name_hint}" == at for result in op.results)
+        if not number.isdecimal():
+            return assigned_by(op) == at
+        source = source_of(op)
+        if not file:
+            return begins.line and places.line_of(op) == int(number)
+        there = source is not None and source.line == int(number) and source.is_in(file)
+        return begins.source_line and there
+
+    @property
+    def variable(self) -> str:
+        """The variable of the source that it is at; empty if it is at something else."""
+        at = str(self.at)
+        return "" if self.is_line or at.startswith(("#", "%")) else at
+
+    @property
+    def is_line(self) -> bool:
+        """Whether it is at a line."""
+        return str(self.at).rpartition(":")[2].isdecimal()
 
 
 @dataclass
@@ -72,22 +101,27 @@ class Debug:
     reached: set[str | int] = field(default_factory=set[str | int], init=False)
     following: list[tuple[int, Break]] = field(default_factory=list[tuple[int, Break]], init=False)
     """Breakpoints that also stop up to a step."""
+    _last: list[Any] = field(default_factory=lambda: [None, None], init=False)
+    """Block and line of the operation before, in the module's text and in the source."""
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
         """The step of `op`, followed by what is asked for."""
-        line = places.line_of(op)
-        breaks = [b for b in self.breaks if b.names(op, line)]
+        begins = self._begins(op)
+        breaks = [b for b in self.breaks if b.names(op, begins)]
         self.reached |= {b.at for b in breaks}
         if not breaks and self.trace is None and not self.stepping:
             return step
         slots = {value: compiler.slot(value) for value in (*op.operands, *op.results)}
+        variables = locals_at(op) if breaks or self.stepping else []
+        held = [(v, slot) for v in variables if (slot := compiler.slot_if_any(v.value)) is not None]
 
         def debugged(env: Env) -> None:
             # An operand's slot may be the result's: its value is read before.
             before = {value: env[slot] for value, slot in slots.items()}
             step(env)
             before.update((result, env[slots[result]]) for result in op.results)
-            stop = Stop(op, line, env[WAVE], before, compiler.unit)
+            stop = Stop(op, env[WAVE], before, compiler.unit)
+            stop.held = [(variable, env[slot]) for variable, slot in held]
             self.steps += 1
             if self.trace is not None:
                 self.trace.write(json.dumps(stop.record(self.steps)) + "\n")
@@ -99,6 +133,17 @@ class Debug:
 
         return debugged
 
+    def _begins(self, op: Operation) -> Begins:
+        """Which lines an operation is the first of, asked in the order of its block."""
+        place, line = source_of(op), places.line_of(op)
+        now = (line, None if place is None else (place.file, place.line))
+        begun: list[bool] = []
+        for number, key in enumerate(now):
+            begun.append(bool(key) and self._last[number] != (op.parent, key))
+            if key:
+                self._last[number] = op.parent, key
+        return Begins(*begun)
+
     def check_reached(self) -> None:
         """Refuse breakpoints that no instruction answers to."""
         for b in self.breaks:
@@ -106,25 +151,27 @@ class Debug:
                 raise InterpreterError(
                     f"no instruction is called {b.at}",
                     "Options.debug",
-                    "name a result (%x), a number (#17) or a line with an instruction that runs",
+                    "name a result (%x), a number (#17), a line with an instruction that runs "
+                    "(17, kernel.comp:17), or a variable of the source that is assigned",
                 )
 
 
 class Stop:
     """
-    A moment after an instruction: `op`, its `line` (0 if unknown), the wave, and the values of its
-    operands and results.
+    A moment after an instruction: `op`, its `line` (0 if unknown), its `source` (None if unknown),
+    the wave, and the values of its operands and results.
     """
 
-    def __init__(
-        self, op: Operation, line: int, wave: Wave, values: Mapping[SSAValue, Any], unit: Unit
-    ):
+    def __init__(self, op: Operation, wave: Wave, values: Mapping[SSAValue, Any], unit: Unit):
         self.op = op
-        self.line = line
+        self.line = places.line_of(op)
+        self.source = source_of(op)
         self.wave = wave
         self.mask = wave.active()
         self.values = values
         self.hit: tuple[Debug, Break] | None = None
+        self.held: Sequence[tuple[Local, Any]] = ()
+        """The variables of the source, with their values or pointers."""
         self._unit = unit
 
     def step(self, count: int = 1) -> None:
@@ -141,8 +188,10 @@ class Stop:
         debug.following.append((debug.steps + count, b))
 
     def __str__(self) -> str:
-        line = f", line {self.line}" if self.line else ""
-        return f"{places.text_of(self.op)}{line}"
+        text = places.text_of(self.op)
+        if self.source is not None:
+            return f"{self.source}   {text}"
+        return text + (f", line {self.line}" if self.line else "")
 
     def names(self) -> dict[str, SSAValue]:
         """The operands and results by name, the first result also as `result`."""
@@ -158,11 +207,30 @@ class Stop:
 
         (workgroups, invocations of a workgroup, ...), or (workgroups, subgroups, rows, columns) of
         a cooperative matrix, one subgroup for Workgroup scope. Raises `KeyError` for a name that
-        `names` does not have.
+        neither `names` nor `variables` has.
         """
-        value = self.names()[name]
-        form = self._unit.form(value.type)
-        return spread_out(self.values[value], form, self.wave)
+        value, form = self._find(name)
+        return spread_out(value, form, self.wave)
+
+    def _find(self, name: str) -> tuple[Any, Form]:
+        """What a name stands for, and its form."""
+        value = self.names().get(name)
+        if value is not None:
+            return self.values[value], self._unit.form(value.type)
+        return self._variables()[name]
+
+    def variables(self) -> dict[str, Any]:
+        """The values of the source's variables, as `value` gives them."""
+        return {name: self.value(name) for name in self._variables()}
+
+    def _variables(self) -> dict[str, tuple[Any, Form]]:
+        found: dict[str, tuple[Any, Form]] = {}
+        for variable, value in self.held:
+            if isinstance(value, VariablePointer) and variable.is_pointer and not value.path:
+                found[variable.name] = value.variable.value, value.variable.form
+            elif value is not None and not variable.is_pointer:
+                found[variable.name] = value, self._unit.form(variable.value.type)
+        return found
 
     def active(self) -> Any:
         """(workgroups, invocations): who executes the instruction."""
@@ -173,13 +241,30 @@ class Stop:
     def at(self, workgroup: int, invocation: int, name: str = "result") -> Any:
         """A value in one invocation; `workgroup` is its linear index in the grid."""
         row = workgroup - self.wave.first
-        form = self._unit.form(self.names()[name].type)
+        _, form = self._find(name)
         found = self.value(name)
         if not isinstance(found, np.ndarray):
             return found
         if isinstance(form, CooperativeMatrix):
             return found[row, min(invocation // self.wave.lanes, found.shape[1] - 1)]
         return found[row, invocation]
+
+    def shown(self, workgroup: int | None = None, invocation: int = 0) -> dict[str, Any]:
+        """
+        What the breakpoint is there to show, in all invocations or one: the variable that it is at,
+        all variables at a line of the source, the `result` at an instruction.
+        """
+        at = None if self.hit is None else self.hit[1]
+        if at is not None and at.variable:
+            names = [at.variable] if at.variable in self._variables() else []
+        elif at is not None and at.is_line and self.source is not None:
+            names = list(self._variables())
+        else:
+            names = []
+        names = names or ["result"] * bool(self.op.results)
+        if workgroup is None:
+            return {name: self.value(name) for name in names}
+        return {name: self.at(workgroup, invocation, name) for name in names}
 
     def holds(self, workgroup: int) -> bool:
         """Whether a workgroup is in this chunk."""
@@ -193,6 +278,7 @@ class Stop:
             "number": places.number_of(self.op),
             "op": self.op.name,
             "line": self.line,
+            "source": None if self.source is None else self.source.position,
             "function": places.function_of(self.op),
             "workgroups": [self.wave.first, self.wave.first + self.wave.workgroups],
             "active": int(active.sum()),

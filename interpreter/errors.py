@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from xdsl_spirv.interpreter.source import SourceLocation, source_of
+from xdsl_spirv.interpreter.source import SourceLocation, hint_of, in_source, source_of
 from xdsl_spirv.interpreter.source.location import inlined, quoted
 
 
@@ -34,6 +34,7 @@ class InterpreterError(Exception):
     def __init__(self, cause: str, place: Operation | str | None = None, remedy: str = ""):
         self.cause = cause
         self.source: SourceLocation | None = None
+        self.hint = ""
         self.place: str | None = None
         if isinstance(place, Operation):
             self.at(place)
@@ -46,13 +47,14 @@ class InterpreterError(Exception):
         """This error, placed at `op` if it has no place yet."""
         if self.place is None:
             self.place, self.source = place_of(op), source_of(op)
+            self.cause, self.hint = in_source(op, self.cause), hint_of(op)
         return self
 
     @property
     def where(self) -> str:
         """The place as messages write it: in the source, if that is known."""
         if self.source is None:
-            return self.place or ""
+            return f"{self.place} ({self.hint})" if self.hint else self.place or ""
         return "\n  ".join([quoted(self.source, self.place or ""), *inlined(self.source)])
 
     def __str__(self) -> str:

@@ -131,7 +131,7 @@ def constant(*ops: type[Operation]) -> Callable[[StageT], StageT]:
 
 
 def action(*ops: type[Operation]) -> Callable[[StageT], StageT]:
-    """Register a function of the wave and the operands."""
+    """Register a function of the wave and the operands; None does nothing."""
 
     def decorate(stage: StageT) -> StageT:
         _register("action", ops, stage)

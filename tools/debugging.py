@@ -107,7 +107,7 @@ def _allowed(text: str) -> Allowed:
 
 def _break(at: str, invocation: str | None, act: Callable[[Stop, Any], None]) -> Break:
     if invocation is None:
-        return Break(at, lambda stop: act(stop, stop.value() if stop.op.results else None))
+        return Break(at, lambda stop: act(stop, stop.shown()))
     first, _, second = invocation.partition(":")
     if not first.isdecimal() or not second.isdecimal():
         raise ProgramError(
@@ -122,40 +122,40 @@ def _break(at: str, invocation: str | None, act: Callable[[Stop, Any], None]) ->
 
     def one(stop: Stop) -> None:
         if stop.holds(workgroup):
-            act(stop, stop.at(workgroup, lane) if stop.op.results else None)
+            act(stop, stop.shown(workgroup, lane))
 
     return Break(at, one, here)
 
 
-def _print(stop: Stop, value: Any) -> None:
+def _print(stop: Stop, values: dict[str, Any]) -> None:
     print(stop)
-    if value is not None:
-        with np.printoptions(threshold=sys.maxsize, linewidth=100):
-            print(value)
+    with np.printoptions(threshold=sys.maxsize, linewidth=100):
+        for name, value in values.items():
+            print(value if name == "result" else f"  {name} = {value}")
 
 
 def _stepping(count: int) -> Callable[[Stop, Any], None]:
     """Stop at a breakpoint, and after each of the `count` instructions that follow it."""
     last = 0
 
-    def act(stop: Stop, value: Any) -> None:
+    def act(stop: Stop, values: dict[str, Any]) -> None:
         nonlocal last
         assert stop.hit is not None
         debug, _ = stop.hit
         if count and debug.steps > last:
             last = debug.steps + count
             stop.step(count)
-        _stop(stop, value)
+        _stop(stop, values)
 
     return act
 
 
-def _stop(stop: Stop, value: Any) -> None:
+def _stop(stop: Stop, values: dict[str, Any]) -> None:
     """
-    `stop` and `value` are what there is to look at; `stop.names()` lists more, and after
-    `stop.step()` the next instruction stops, too.
+    `stop` and `values` are what there is to look at; `stop.names()` and `stop.variables()` have
+    more, and after `stop.step()` the next instruction stops, too.
     """
-    _print(stop, value)
+    _print(stop, values)
     import pdb
 
     if sys.stdin.isatty():

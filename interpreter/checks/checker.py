@@ -24,6 +24,7 @@ from xdsl_spirv.interpreter.code import Compiler
 from xdsl_spirv.interpreter.forms import Form, Mask
 from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.source.source_map import in_source, map_of
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave
@@ -137,7 +138,7 @@ class Checker:
         if self.report.seen(check, rule, op):
             return
         wave = self.wave
-        finding = Finding(check, rule, op.name, message, remedy)
+        finding = Finding(check, rule, op.name, in_source(op, message), remedy)
         places.locate(finding, op)
         if where is not None:
             lanes = self.lanes(where)
@@ -179,6 +180,12 @@ class Checker:
         if origin is None:
             return ["it comes from a variable that was never written"]
         return [places.relate("it comes from", origin.op, origin.message), *origin.values]
+
+    def spot(self, memory: Memory, byte: int) -> str:
+        """A byte of a memory, by the source's name of what lies there if that is known."""
+        found = map_of(self.unit.module)
+        name = "" if found is None else found.names.element(memory.label, byte, self.unit.lengths)
+        return f"at `{name}` (byte {byte})" if name else f"at byte {byte}"
 
     # Divergence.
 

@@ -145,6 +145,9 @@ class CheckedCompiler(Compiler):
                 steps.add(self._define(self.slots(op.results)), op)
             return
         function = stage(op, self.unit)
+        if function is None:
+            self.leave_out(op)
+            return
         arguments = self.slots(op.operands)
         check = stage_of(op, kind)(op, self, function)
         results = tuple(self.define(result, self.escapes(result)) for result in op.results)

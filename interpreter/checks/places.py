@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.interpreter.checks.report import Finding, Place, Related
-from xdsl_spirv.interpreter.source import source_of
+from xdsl_spirv.interpreter.source import hint_of, source_of
 from xdsl_spirv.interpreter.source.location import quoted
 from xdsl_spirv.interpreter.wave import Wave
 
@@ -33,6 +33,7 @@ def locate(finding: Finding, op: Operation) -> None:
     """Give a finding the place of its instruction."""
     finding.function, finding.text = function_of(op), text_of(op)
     finding.line, finding.source = line_of(op), source_of(op)
+    finding.hint = hint_of(op)
 
 
 def describe(op: Operation) -> str:

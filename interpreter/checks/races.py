@@ -542,15 +542,17 @@ class Races:
             access.op,
             message,
             where=where,
-            notes=lambda: self._notes(byte, other, code, barrier if rule == "RACE-03" else None),
+            notes=lambda: self._notes(
+                self.checker.spot(memory, byte), other, code, barrier if rule == "RACE-03" else None
+            ),
             remedy=REMEDIES[rule],
         )
 
     def _notes(
-        self, byte: int, other: Operation, code: int, barrier: Operation | None
+        self, spot: str, other: Operation, code: int, barrier: Operation | None
     ) -> list[Related]:
         by = f"by {self._name(code)}"
-        found = [places.relate("the other access", other, by, head=f"at byte {byte}")]
+        found = [places.relate("the other access", other, by, head=spot)]
         if barrier is not None:
             found.append(places.relate("the barrier", barrier))
         return found

@@ -71,9 +71,9 @@ class Finding:
 
     `rule` is a rule's id (docs/rules.md, docs/checks.md); `places` are the first few invocations of
     `count`; `times` is how often the instruction ran and broke it. `source` is the instruction's
-    place in the source, None without debug information; `line` is that of the text which the module
-    was parsed from, or of the source, 0 if unknown. `notes` are printed as they are; of those
-    that speak of another instruction, `related` has the parts.
+    place in the source, None without debug information; `hint` says what would give it. `line` is
+    that of the text which the module was parsed from, or of the source, 0 if unknown. `notes` are
+    printed as they are; of those that speak of another instruction, `related` has the parts.
     """
 
     check: str
@@ -85,6 +85,7 @@ class Finding:
     line: int = 0
     text: str = ""
     source: SourceLocation | None = None
+    hint: str = ""
     places: list[Place] = field(default_factory=list[Place])
     count: int = 0
     values: list[str] = field(default_factory=list[str])
@@ -191,6 +192,7 @@ class Report:
         parts = [str(finding) for finding in self.findings]
         for name, counts in self.counters.items():
             parts.append(f"{name}: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+        parts += dict.fromkeys(finding.hint for finding in self.findings if finding.hint)
         allowed = f", {len(self.allowed)} allowed" if self.allowed else ""
         count = len(self.findings)
         parts.append(f"{count} finding{'s' * (count != 1)}{allowed}")

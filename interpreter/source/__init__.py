@@ -7,6 +7,6 @@ left out of messages: reading it never fails.
 """
 
 from xdsl_spirv.interpreter.source.location import SourceLocation
-from xdsl_spirv.interpreter.source.source_map import source_of
+from xdsl_spirv.interpreter.source.source_map import hint_of, in_source, source_of
 
-__all__ = ["SourceLocation", "source_of"]
+__all__ = ["SourceLocation", "hint_of", "in_source", "source_of"]

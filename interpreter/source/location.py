@@ -37,6 +37,10 @@ class SourceLocation:
     def __str__(self) -> str:
         return f"{self.position}: {self.text}" if self.text else self.position
 
+    def is_in(self, file: str) -> bool:
+        """Whether it is in a file that is given by its name or the end of its path."""
+        return self.file == file or self.file.replace("\\", "/").endswith(f"/{file}")
+
     def chain(self) -> Iterator[SourceLocation]:
         """The places of the calls that were inlined, innermost first."""
         place = self.inlined_at

@@ -20,6 +20,7 @@ from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
 from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleOp
 from xdsl_spirv.interpreter.source.debug_info import DebugInfo, Entry, Operand, entry_of
 from xdsl_spirv.interpreter.source.location import SourceLocation
+from xdsl_spirv.interpreter.source.names import Names
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class SourceMap:
 
     def __init__(self, module: ModuleOp):
         self.info = DebugInfo(module)
+        self.names = Names(module)
         self._places: WeakKeyDictionary[Operation, SourceLocation | None] = WeakKeyDictionary()
 
     def location(self, op: Operation) -> SourceLocation | None:
@@ -68,6 +70,10 @@ class SourceMap:
             if function is not None:
                 self._read(function)
         return self._places.get(op)
+
+    def knows_lines(self) -> bool:
+        """Whether any operation that was read comes from a known line."""
+        return any(place is not None for place in self._places.values())
 
     def _read(self, function: Operation) -> None:
         blocks: list[tuple[Block, State]] = [(b, NOTHING) for b in function.regions[0].blocks]
@@ -137,3 +143,20 @@ def source_of(op: Operation) -> SourceLocation | None:
     if where is None or where.line.data < 1:
         return None
     return SourceLocation(where.filename.data, where.line.data, where.column.data)
+
+
+NO_LINES = "compiled without debug information; with it (glslang -g, slang -g) lines are named"
+
+
+def hint_of(op: Operation) -> str:
+    """What to do where a compiled module does not say which line an operation comes from."""
+    found = map_of(op)
+    if found is None or not found.names.compiled or found.location(op) is not None:
+        return ""
+    return "" if found.knows_lines() else NO_LINES
+
+
+def in_source(op: Operation, text: str) -> str:
+    """A message about an operation with the source's names of variables."""
+    found = map_of(op)
+    return text if found is None else found.names.renamed(text)

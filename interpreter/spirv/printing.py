@@ -42,7 +42,7 @@ def _extended_set(op: raw.Carried) -> str | None:
 
 
 @action(raw.RawOp)
-def carried(op: raw.RawOp, unit: Unit) -> Function:
+def carried(op: raw.RawOp, unit: Unit) -> Function | None:
     """Nothing, but for DebugPrintf; what is not NonSemantic has no meaning here."""
     name = _extended_set(op)
     if name is None or not name.startswith("NonSemantic."):
@@ -52,7 +52,7 @@ def carried(op: raw.RawOp, unit: Unit) -> Function:
             "tests/interpreter/test_coverage.py lists what is not executed, and why",
         )
     if name != DEBUG_PRINTF:
-        return lambda wave, *values: None
+        return None
     pieces = list(_pieces(_format(op, unit), op))
     wanted = sum(not isinstance(piece, str) for piece in pieces)
     if wanted != len(op.arguments):
@@ -77,9 +77,8 @@ def carried(op: raw.RawOp, unit: Unit) -> Function:
 
 
 @action(raw.DecorateOp)
-def decorated(op: raw.DecorateOp, unit: Unit) -> Function:
+def decorated(op: raw.DecorateOp, unit: Unit) -> None:
     """A decoration of a value is a hint."""
-    return lambda wave, target: None
 
 
 def _format(op: raw.RawOp, unit: Unit) -> str:

@@ -31,10 +31,10 @@ from xdsl_spirv.serialization.encoder import encode
 
 REDUCE = """#version 450
 #extension GL_GOOGLE_include_directive : require
-#include "helper.glsl"
 layout(local_size_x = 64) in;
 layout(std430, binding = 0) readonly buffer Input { float x[]; };
 layout(std430, binding = 1) buffer Output { float y[]; } result;
+#include "helper.glsl"
 shared float tile[64];
 
 void main()
@@ -53,10 +53,7 @@ float element(uint k)
     return x[k];
 }
 """
-# The helper reads a buffer, so it is included behind its declaration.
-LINES = REDUCE.split("\n")
-LINES = [*LINES[:2], *LINES[3:6], LINES[2], *LINES[6:]]
-FILES = {"reduce.comp": "\n".join(LINES), "helper.glsl": HELPER}
+FILES = {"reduce.comp": REDUCE, "helper.glsl": HELPER}
 READ, WRITTEN = 13, 12
 """The lines of the race's two accesses."""
 
@@ -262,3 +259,35 @@ void main() {{ y[9] = 1.0; /* {comment} */ }}
         assert comment.encode("utf-8", "surrogateescape") in canonical
         again = encode(printed_and_parsed(module), names=True, lines=True)
         assert again == canonical
+
+
+def test_names_without_lines(compile_source: Compile) -> None:
+    """OpName and OpMemberName are there without -g: variables and what lies in them are named."""
+    shader = """#version 450
+layout(local_size_x = 64) in;
+struct Particle { vec4 position; float mass[2]; };
+layout(std430, binding = 0) buffer Input { uint count; Particle x[]; };
+layout(std430, binding = 1) buffer Output { float y[]; } result;
+shared vec4 tile[64];
+void main()
+{
+    uint i = gl_LocalInvocationIndex;
+    tile[i / 2].y = float(i);
+    x[i / 2].mass[1] = 1.0;
+    result.y[i / 2] = tile[i / 2].x;
+}
+"""
+    module = decode(compile_source({"a.comp": shader}))
+    buffers = {(0, 0): np.zeros(4 + 8 * 64, np.float32), (0, 1): np.zeros(31, np.float32)}
+    checks = Checks.of("races,bounds")
+    dispatch(module, "main", (1, 1, 1), buffers, options=Options(checks=checks))
+    text = str(checks.report)
+    assert "of `tile`" in text
+    assert "at `tile[0].y` (byte 4)" in text
+    assert "of the buffer `Input` (set 0, binding 0)" in text
+    assert "at `Input.x[0].mass[1]` (byte 36)" in text
+    assert "outside the buffer `result` (set 0, binding 1)" in text
+    assert "at `result.y[0]` (byte 0)" in text
+    assert text.count("compiled without debug information") == 1
+    with pytest.raises(InterpreterError, match=r"`result`.*\n.*compiled without debug information"):
+        dispatch(module, "main", (1, 1, 1), buffers)

@@ -1,0 +1,133 @@
+"""
+Names of the source for a module's variables and for the parts of them.
+
+An access is called as the author would: `tile[3]`, `result.y[7]`, `Input.x[1].w`. Names come from
+symbols and OpMemberName. A buffer without a name of its own (GLSL's blocks without an instance) is
+called as its block; a member that has no name, or one that no source can have (`@data`), is left
+out where it is the only one. Messages about modules that no compiler says it made keep the symbols.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import IntAttr, StringAttr, VectorType
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.layout import (
+    array_stride,
+    matrix_stride,
+    member_offsets,
+    scalar_bytes,
+)
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.dialects.spirv.structure import ModuleOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.interpreter.source.debug_info import entry_of
+
+SYMBOL = re.compile(r"@([A-Za-z_$.][\w$.]*)")
+UNNAMED = re.compile(r"variable(_\d+)?|")
+"""Symbols that the decoder makes up for variables."""
+COMPONENTS = "xyzw"
+
+
+class Names:
+    """The names of one module; it holds no operation."""
+
+    def __init__(self, module: ModuleOp):
+        self._members: dict[Attribute, dict[int, str]] = {}
+        self._types: dict[str, Attribute] = {}
+        self.compiled = False
+        """Whether the module says what it was compiled from."""
+        for op in module.body.block.ops:
+            if isinstance(op, ModuleVariable):
+                self._add_variable(op)
+            elif isinstance(op, RawGlobalOp):
+                self._read(op)
+
+    def _add_variable(self, op: ModuleVariable) -> None:
+        pointer = op.properties.get("type")
+        if isinstance(pointer, PointerType):
+            self._types[op.sym_name.data] = pointer.pointee
+
+    def _read(self, op: RawGlobalOp) -> None:
+        name = op.instruction.data
+        self.compiled = self.compiled or name == "OpSource" or entry_of(op) is not None
+        if name != "OpMemberName":
+            return
+        match op.layout.data:
+            case (StructType() as type, IntAttr() as number, StringAttr() as text):
+                self._members.setdefault(type, {})[number.data] = text.data
+            case _:
+                pass
+
+    def variable(self, symbol: str) -> str:
+        """What the source calls a variable of the module."""
+        type = self._types.get(symbol)
+        if UNNAMED.fullmatch(symbol) and isinstance(type, StructType) and type.identifier.data:
+            return type.identifier.data
+        return symbol
+
+    def renamed(self, text: str) -> str:
+        """A message with the names of the source in the place of the variables' symbols."""
+        if not self.compiled:
+            return text
+
+        def name(match: re.Match[str]) -> str:
+            return f"`{self.variable(match[1])}`" if match[1] in self._types else match[0]
+
+        return SYMBOL.sub(name, text)
+
+    def element(self, label: str, byte: int, lengths: Mapping[str, int]) -> str:
+        """The part of a variable, named by a label, that a byte lies in; empty if that is open."""
+        found = SYMBOL.search(label)
+        type = self._types.get(found[1]) if found else None
+        if found is None or type is None or not self.compiled:
+            return ""
+        try:
+            return self.variable(found[1]) + self._path(type, byte, lengths)
+        except (VerifyException, ValueError, ZeroDivisionError):
+            return ""
+
+    def _path(self, type: Attribute, byte: int, lengths: Mapping[str, int]) -> str:
+        """The steps from a value to the part of it at a byte."""
+        path = ""
+        while True:
+            match type:
+                case StructType():
+                    offsets = member_offsets(type, lengths=lengths)
+                    number = max(n for n, offset in enumerate(offsets) if offset <= byte)
+                    byte -= offsets[number]
+                    path += self.member(type, number)
+                    type = type.member_types[number]
+                case ArrayType() | RuntimeArrayType():
+                    number, byte = divmod(byte, array_stride(type, lengths=lengths))
+                    path += f"[{number}]"
+                    type = type.element_type
+                case MatrixType():
+                    number, byte = divmod(byte, matrix_stride(type))
+                    path += f"[{number}]"
+                    type = type.column_type
+                case VectorType():
+                    number = byte // scalar_bytes(type.element_type)
+                    few = number < len(COMPONENTS)
+                    # The first component's byte is the whole vector's as well.
+                    step = f".{COMPONENTS[number]}" if few else f"[{number}]"
+                    return path + step if number else path
+                case _:
+                    return path
+
+    def member(self, type: StructType, number: int) -> str:
+        """The step to a member of a struct."""
+        name = self._members.get(type, {}).get(number, "")
+        if name.isidentifier():
+            return f".{name}"
+        return "" if len(type.member_types) == 1 else f".member{number}"
