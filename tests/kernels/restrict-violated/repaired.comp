@@ -1,0 +1,10 @@
+#version 450
+// y += x
+layout(local_size_x = 32) in;
+layout(std430, binding = 0) buffer VectorX { float x[]; };
+layout(std430, binding = 1) buffer VectorY { float y[]; };
+
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    y[i] += x[i];
+}
