@@ -90,3 +90,21 @@ def test_json(racy: Path, capsys: pytest.CaptureFixture[str]):
     assert problem["rule"] == "RACE-01"
     assert problem["location"]["line"] == 11
     assert problem["location"]["file"].endswith("sum.comp")
+
+
+def test_an_expected_refusal_may_be_of_what_is_missing(
+    saxpy: Path, capsys: pytest.CaptureFixture[str]
+):
+    text = saxpy.read_text().replace("scale = 0.5\n", "")
+    saxpy.write_text(text + '[expect]\nerror = "push-constants.scale is not given"\n')
+    assert main(["test", str(saxpy)]) == 0, capsys.readouterr().out
+    saxpy.write_text(text + '[expect]\nerror = "another cause"\n')
+    assert main(["test", str(saxpy)]) == 2
+
+
+def test_one_of_several_findings_may_be_expected(racy: Path, capsys: pytest.CaptureFixture[str]):
+    text = racy.read_text()
+    racy.write_text(text + '[expect]\nfindings = ["UNDEF-01|RACE-01"]\n')
+    assert main(["test", str(racy)]) == 0, capsys.readouterr().out
+    racy.write_text(text + '[expect]\nfindings = ["UNDEF-01|UNDEF-02", "RACE-01"]\n')
+    assert main(["test", str(racy)]) == 1
