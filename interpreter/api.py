@@ -18,6 +18,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.spirv.module import Compiled, run_entry
+from xdsl_spirv.interpreter.structs import PushConstants
 
 semantics.load()
 
@@ -74,7 +75,7 @@ def dispatch(
     grid: tuple[int, int, int],
     buffers: MutableMapping[tuple[int, int], Array],
     spec_constants: Mapping[int, int | float | bool] | None = None,
-    push_constants: bytes = b"",
+    push_constants: PushConstants = b"",
     subgroup_size: int | None = None,
     *,
     options: Options | None = None,
@@ -84,11 +85,13 @@ def dispatch(
     Run the entry point `entry` of a `spirv.module` on `grid` workgroups.
 
     `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, changed in place;
-    `spec_constants` maps SpecId to the value that replaces the default. `compiled` keeps what is
+    `spec_constants` maps SpecId to the value that replaces the default; `push_constants` are bytes,
+    or the values of all members by name (`structs.pack_struct`). `compiled` keeps what is
     compiled for later launches with equal constants and options, of modules that do not change.
 
-    Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, an
-    operation without semantics, an access outside a buffer.
+    Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, push
+    constants that are missing or too short, an operation without semantics, an access outside a
+    buffer.
     """
     if not isinstance(spirv_module, SPIRVModuleOp):
         raise InterpreterError(

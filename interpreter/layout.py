@@ -8,12 +8,14 @@ has none (Workgroup memory under logical addressing).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import IntAttr, VectorType
 from xdsl.ir import Attribute
 
+from xdsl_spirv.dialects.spirv.enums import Decoration
 from xdsl_spirv.dialects.spirv.layout import (
     array_stride,
     matrix_stride,
@@ -31,11 +33,32 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import Mask, Plain, merger
+from xdsl_spirv.interpreter.forms import Form, Mask, Plain, merger
 from xdsl_spirv.interpreter.memories import physical
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import I64, Array, scalar_dtype
 from xdsl_spirv.interpreter.unit import Unit
+
+
+@dataclass(frozen=True)
+class Strided:
+    """
+    A matrix, an array of matrices or a row-major matrix's column, as a struct's member says it
+    lies: MatrixStride and RowMajor are the member's, not the type's.
+    """
+
+    type: Attribute
+    stride: int
+    row_major: bool
+
+
+Placed: TypeAlias = Attribute | Strided
+"""A type, with what its struct says of its matrices."""
+
+
+def plain_type(type: Placed) -> Attribute:
+    """The type alone."""
+    return type.type if isinstance(type, Strided) else type
 
 
 class Layout:
@@ -44,25 +67,77 @@ class Layout:
     def __init__(self, unit: Unit):
         self.unit = unit
 
-    def size(self, type: Attribute) -> int:
+    def size(self, type: Placed) -> int:
         """The bytes of a value; a runtime array has none of its own."""
+        if isinstance(type, Strided):
+            return self.count(type.type) * self.stride(type)
         return size_in_bytes(type, lengths=self.unit.lengths)
 
-    def element(self, type: Attribute) -> Attribute:
+    def extent(self, type: Attribute) -> int:
+        """The bytes up to the end of a struct's last member, padding behind it left out."""
+        if not isinstance(type, StructType):
+            return self.size(type)
+        members = range(len(type.member_types))
+        return max(self.offset(type, n) + self.size(self.member(type, n)) for n in members)
+
+    def form(self, type: Placed) -> Form:
+        """What values of the type are at run time."""
+        return self.unit.form(plain_type(type))
+
+    def member(self, struct: StructType, number: int) -> Placed:
+        """A member's type; the struct says how its matrices lie."""
+        type = inner = struct.member_types[number]
+        while isinstance(inner, ArrayType | RuntimeArrayType):
+            inner = inner.element_type
+        said = {d.decoration.data: d.value for d in struct.decorations_of(number)}
+        stride = said.get(Decoration.MatrixStride)
+        if not isinstance(inner, MatrixType) or not isinstance(stride, IntAttr):
+            return type
+        return Strided(type, stride.data, Decoration.RowMajor in said)
+
+    def element(self, type: Placed) -> Placed:
         """The type of an array's, vector's or matrix's elements."""
+        if isinstance(type, Strided):
+            element = plain_type(self.element(type.type))
+            if isinstance(type.type, VectorType) or (
+                isinstance(type.type, MatrixType) and not type.row_major
+            ):
+                return element
+            return Strided(element, type.stride, type.row_major)
         if isinstance(type, ArrayType | RuntimeArrayType | VectorType):
             return type.element_type
         if isinstance(type, MatrixType):
             return type.column_type
         raise InterpreterError(f"{type} has no elements")
 
-    def stride(self, type: Attribute) -> int:
+    def count(self, type: Attribute) -> int:
+        """The elements of an array, vector or matrix; a runtime array has none of its own."""
+        match type:
+            case ArrayType():
+                return self.unit.size(type.length)
+            case MatrixType():
+                return type.columns.data
+            case VectorType():
+                return type.get_shape()[0]
+            case RuntimeArrayType():
+                return 0
+            case _:
+                raise InterpreterError(f"{type} has no elements")
+
+    def stride(self, type: Placed) -> int:
         """Bytes from one element of an array, vector or matrix to the next."""
+        if isinstance(type, Strided):
+            inner = type.type
+            if isinstance(inner, ArrayType | RuntimeArrayType):
+                return inner.stride.data or self.size(self.element(type))
+            if isinstance(inner, MatrixType) and type.row_major:
+                return scalar_bytes(inner.column_type.element_type)
+            return type.stride
         if isinstance(type, ArrayType | RuntimeArrayType):
             return array_stride(type, lengths=self.unit.lengths)
         if isinstance(type, MatrixType):
             return matrix_stride(type)
-        return scalar_bytes(self.element(type))
+        return scalar_bytes(plain_type(self.element(type)))
 
     def offset(self, type: StructType, number: int) -> int:
         """Where a member begins."""
@@ -81,7 +156,7 @@ class Chain:
     `types` holds the type that each index selects.
     """
 
-    def __init__(self, layout: Layout, type: Attribute, indexes: Sequence[Index]):
+    def __init__(self, layout: Layout, type: Placed, indexes: Sequence[Index]):
         self.offset = 0
         self.dynamic: list[tuple[int, int]] = []
         for number, index in enumerate(indexes):
@@ -89,7 +164,7 @@ class Chain:
                 if index is None:
                     raise InterpreterError("a struct is indexed by a constant")
                 self.offset += layout.offset(type, index)
-                type = type.member_types[index]
+                type = layout.member(type, index)
                 continue
             stride = layout.stride(type)
             if index is None:
@@ -113,9 +188,9 @@ PlainLoader: TypeAlias = Callable[[Pointer, Plain, Mask], Array]
 PlainStorer: TypeAlias = Callable[[Pointer, Plain, Array, Mask], None]
 
 
-def loader(type: Attribute, layout: Layout, load: PlainLoader = memory.load) -> Loader:
+def loader(type: Placed, layout: Layout, load: PlainLoader = memory.load) -> Loader:
     """How to read a whole value of a type: one gather by `load`, or one for each member."""
-    read, merge = _loader(type, layout, load), merger(layout.unit.form(type))
+    read, merge = _loader(type, layout, load), merger(layout.form(type))
 
     def load_from(pointer: Pointer | Pointers, mask: Mask) -> Any:
         if isinstance(pointer, Pointer):
@@ -129,8 +204,8 @@ def loader(type: Attribute, layout: Layout, load: PlainLoader = memory.load) -> 
     return load_from
 
 
-def _loader(type: Attribute, layout: Layout, load: PlainLoader) -> Loader:
-    form = layout.unit.form(type)
+def _loader(type: Placed, layout: Layout, load: PlainLoader) -> Loader:
+    form = layout.form(type)
     if isinstance(type, PointerType | UntypedPointerType):
         memories = layout.unit.memories
         return lambda pointer, mask: memories.at(load(pointer, Plain(I64), mask), mask)
@@ -145,7 +220,7 @@ def _loader(type: Attribute, layout: Layout, load: PlainLoader) -> Loader:
     return load_parts
 
 
-def storer(type: Attribute, layout: Layout, store: PlainStorer = memory.store) -> Storer:
+def storer(type: Placed, layout: Layout, store: PlainStorer = memory.store) -> Storer:
     """How to write a whole value of a type, by `store`."""
     write = _storer(type, layout, store)
 
@@ -156,8 +231,8 @@ def storer(type: Attribute, layout: Layout, store: PlainStorer = memory.store) -
     return store_to
 
 
-def _storer(type: Attribute, layout: Layout, store: PlainStorer) -> Storer:
-    form = layout.unit.form(type)
+def _storer(type: Placed, layout: Layout, store: PlainStorer) -> Storer:
+    form = layout.form(type)
     if isinstance(type, PointerType | UntypedPointerType):
         return lambda pointer, value, mask: store(pointer, Plain(I64), physical(value), mask)
     if isinstance(form, Plain) and _is_packed(type, layout):
@@ -172,28 +247,23 @@ def _storer(type: Attribute, layout: Layout, store: PlainStorer) -> Storer:
     return store_parts
 
 
-def _is_packed(type: Attribute, layout: Layout) -> bool:
+def _is_packed(type: Placed, layout: Layout) -> bool:
     """Whether the scalars of a plain type lie one after the other."""
-    while scalar_dtype(type) is None:
+    while isinstance(type, Strided) or scalar_dtype(type) is None:
         element = layout.element(type)
-        scalar = scalar_dtype(element)
+        scalar = None if isinstance(element, Strided) else scalar_dtype(element)
         if layout.stride(type) != (layout.size(element) if scalar is None else scalar.itemsize):
             return False
         type = element
     return True
 
 
-def _parts(type: Attribute, layout: Layout) -> list[tuple[int, Attribute]]:
+def _parts(type: Placed, layout: Layout) -> list[tuple[int, Placed]]:
     """The members' offsets and types."""
     if isinstance(type, StructType):
-        return [(layout.offset(type, n), member) for n, member in enumerate(type.member_types)]
-    if isinstance(type, ArrayType):
-        count = layout.unit.size(type.length)
-    elif isinstance(type, MatrixType):
-        count = type.columns.data
-    elif isinstance(type, VectorType):
-        count = type.get_shape()[0]
-    else:
+        numbers = range(len(type.member_types))
+        return [(layout.offset(type, n), layout.member(type, n)) for n in numbers]
+    if isinstance(plain_type(type), RuntimeArrayType):
         raise InterpreterError(f"a value of type {type} cannot be read whole")
-    stride = layout.stride(type)
-    return [(number * stride, layout.element(type)) for number in range(count)]
+    stride, element = layout.stride(type), layout.element(type)
+    return [(number * stride, element) for number in range(layout.count(plain_type(type)))]

@@ -58,7 +58,7 @@ class Memories:
         cases: list[tuple[Pointer, Array]] = []
         rest = np.ones((1, 1, 1), np.bool_) if mask is None else mask
         for memory in self._by_place.values():
-            start, size = memory.address, memory.data.shape[1]
+            start, size = memory.address, memory.size
             inside = (addresses >= start) & (addresses < start + size) & rest
             if inside.any():
                 cases.append((Pointer(memory, addresses - start, 1), inside))

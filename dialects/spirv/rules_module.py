@@ -117,13 +117,21 @@ def _declared(triple: Attribute | None) -> frozenset[Capability]:
 
 
 def specialization_constants(module: Operation) -> Mapping[str, Attribute | None]:
-    """Symbol -> default value of each of the module's specialization constants."""
+    """
+    Symbol -> default value of each of the module's specialization constants.
+
+    Of one that an operation on others gives it is the type: what it is, a launch decides.
+    """
     found: dict[str, Attribute | None] = {}
     # They stand directly in a module.
     for op in module.regions[0].block.ops:
         name = op.properties.get("sym_name")
-        if op.name == "spirv.SpecConstant" and isinstance(name, StringAttr):
+        if not isinstance(name, StringAttr):
+            continue
+        if op.name == "spirv.SpecConstant":
             found[name.data] = op.properties.get("default_value")
+        elif op.name == "spirv.RawGlobal" and "type" in op.properties:
+            found[name.data] = op.properties["type"]
     return found
 
 
@@ -180,18 +188,19 @@ def cooperative_matrices(attribute: Attribute) -> Iterator[CooperativeMatrixType
 
 def _constant(
     rule: str, what: str, symbol: SymbolRefAttr, constants: Mapping[str, Attribute | None]
-) -> int:
-    """The default of the 32-bit integer specialization constant that a symbol names."""
+) -> int | None:
+    """The default of the 32-bit integer constant that a symbol names, None of a derived one."""
     name = symbol.root_reference.data
     value = constants.get(name)
-    if not isinstance(value, IntegerAttr) or value.type != IntegerType(32):
+    type_ = value.type if isinstance(value, IntegerAttr) else value
+    if not isinstance(type_, IntegerType) or type_.width.data != 32:
         found = f"is {value}" if name in constants else "does not exist"
         refuse(
             rule,
             f"{what} must come from a 32-bit integer constant, but @{name} {found}",
             f"declare `spirv.SpecConstant @{name} spec_id(0) = 16 : i32` in the module",
         )
-    return value.value.data
+    return value.value.data if isinstance(value, IntegerAttr) else None
 
 
 def cm_11_layout_constant(
@@ -202,7 +211,7 @@ def cm_11_layout_constant(
         return
     default = _constant("CM-11", "the layout", layout, constants)
     allowed = (CooperativeMatrixLayout.RowMajorKHR, CooperativeMatrixLayout.ColumnMajorKHR)
-    if default not in allowed:
+    if default is not None and default not in allowed:
         refuse(
             "CM-11",
             f"the default of the layout {layout} is {default}, which is no layout",

@@ -87,7 +87,7 @@ class Checker:
     def shadow_of(self, memory: Memory) -> MemoryShadow:
         """What is known of a memory."""
         if memory.shadow is None:
-            undefined = self.checks.undefined and memory.rows != "shared"
+            undefined = self.checks.undefined and not memory.defined
             memory.shadow = MemoryShadow(memory, undefined)
         return memory.shadow
 

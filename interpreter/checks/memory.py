@@ -136,7 +136,7 @@ class CheckedAccess(memory.Access):
                 },
                 remedy="check the index against the number of elements, or make the buffer larger",
             )
-            if limit < 0:
+            if self.memory.view(self.dtype).shape[1] < self.count:
                 return super().settle(items, mask, what)
             items = np.where(outside, 0, items)
         return items

@@ -49,7 +49,7 @@ class Components:
 
     def _inside(self, place: Pointer, form: Plain, mask: Mask) -> Array:
         """Which components are moved; those outside the memory are reported."""
-        length = place.memory.view(raw_dtype(form.dtype)).shape[1]
+        length = place.memory.length(raw_dtype(form.dtype))
         items = place.items(form.dtype.itemsize)
         outside = (items.view(np.uint64) >= length) & mask
         if outside.any() and self.checker.checks.bounds:

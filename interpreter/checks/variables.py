@@ -44,6 +44,7 @@ from xdsl_spirv.interpreter.spirv.memory import (
     copied_types,
     has_bytes,
     load_variable,
+    placed,
     pointer_type,
     store_variable,
 )
@@ -81,7 +82,9 @@ def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask
 class Reader:
     """How a checked instruction reads what a pointer points to, and its shadow."""
 
-    def __init__(self, op: Operation, type: PointerType, compiler: CheckedCompiler):
+    def __init__(
+        self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
+    ):
         self.op = op
         self.unit: Unit = compiler.unit
         self.checker = compiler.checker
@@ -89,8 +92,9 @@ class Reader:
         if self.bytes:
             layout = Layout(self.unit)
             self.plain = PlainAccess(self.checker, op)
-            self.read = loader(type.pointee, layout, self.plain.load)
-            self.assemble = loader(type.pointee, layout, self.plain.loaded)
+            lying = placed(pointer, type.pointee, self.unit)
+            self.read = loader(lying, layout, self.plain.load)
+            self.assemble = loader(lying, layout, self.plain.loaded)
 
     def __call__(self, wave: Wave, pointer: Any) -> tuple[Any, Shadow]:
         if self.bytes:
@@ -134,7 +138,9 @@ def label_of(pointer: Pointer | Pointers) -> str:
 class Writer:
     """How a checked instruction writes where a pointer points, and the shadow."""
 
-    def __init__(self, op: Operation, type: PointerType, compiler: CheckedCompiler):
+    def __init__(
+        self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
+    ):
         self.op = op
         self.unit: Unit = compiler.unit
         self.checker = compiler.checker
@@ -144,8 +150,9 @@ class Writer:
         if self.bytes:
             layout = Layout(self.unit)
             self.plain = PlainAccess(self.checker, op)
-            self.write = storer(type.pointee, layout, self.plain.store)
-            self.collect = storer(type.pointee, layout, self.plain.to_store)
+            lying = placed(pointer, type.pointee, self.unit)
+            self.write = storer(lying, layout, self.plain.store)
+            self.collect = storer(lying, layout, self.plain.to_store)
 
     def __call__(self, wave: Wave, pointer: Any, value: Any, shadow: Shadow) -> None:
         if self.bytes:
@@ -176,7 +183,7 @@ class Writer:
 @checked(ops.LoadOp)
 def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """A load within bounds, aligned, of what was written, not racing."""
-    reader = Reader(op, accessed(op.pointer, op.results[0].type), compiler)
+    reader = Reader(op, op.pointer, accessed(op.pointer, op.results[0].type), compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         address(compiler, op, shadows[0], wave.mask)
@@ -190,7 +197,7 @@ def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Check
 @checked(ops.StoreOp)
 def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """A store within bounds, aligned, of a defined value, not racing."""
-    writer = Writer(op, accessed(op.pointer, op.object.type), compiler)
+    writer = Writer(op, op.pointer, accessed(op.pointer, op.object.type), compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         address(compiler, op, shadows[0], wave.mask)
@@ -206,7 +213,8 @@ def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Che
 def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """A load and a store."""
     target, source = copied_types(op)
-    reader, writer = Reader(op, source, compiler), Writer(op, target, compiler)
+    reader = Reader(op, op.source, source, compiler)
+    writer = Writer(op, op.target, target, compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         for shadow in shadows:

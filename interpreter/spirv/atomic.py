@@ -42,7 +42,7 @@ class Places:
         mask = wave.mask
         if mask is not None:
             items = np.where(mask, items, 0)
-        memory.check_items(target, items, 1, view.shape[1], "an atomic access")
+        memory.check_items(target, items, 1, target.length(view.dtype), "an atomic access")
         if target.rows != "shared":
             items = items + target.row_starts(view.shape[1])
         self.view = view.reshape(-1)

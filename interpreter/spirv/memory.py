@@ -28,7 +28,14 @@ from xdsl_spirv.dialects.spirv.types import (
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import zeros
-from xdsl_spirv.interpreter.layout import Chain, Layout, loader, storer
+from xdsl_spirv.interpreter.layout import (
+    Chain,
+    Layout,
+    Placed,
+    loader,
+    plain_type,
+    storer,
+)
 from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, value
@@ -63,6 +70,37 @@ def accessed(pointer: SSAValue, data: Attribute) -> PointerType:
     return PointerType(data, StorageClass.Workgroup if storage in VALUE_CLASSES else storage)
 
 
+CHAINS = (
+    ops.AccessChainOp,
+    ops.InBoundsAccessChainOp,
+    ops.PtrAccessChainOp,
+    ops.InBoundsPtrAccessChainOp,
+)
+
+
+def placed(pointer: SSAValue, type: Attribute, unit: Unit) -> Placed:
+    """
+    What of `type` a pointer leads to: the struct that a chain began in says how a matrix lies.
+    """
+    owner, found = pointer.owner, type
+    if isinstance(owner, ops.CopyObjectOp):
+        found = placed(owner.operand, type, unit)
+    elif isinstance(owner, (*CHAINS, untyped.UntypedAccessChain, untyped.UntypedPtrAccessChain)):
+        found = Chain(Layout(unit), _chained(owner, unit), _known(owner.indexes)).type
+    return found if plain_type(found) == type else type
+
+
+def _chained(op: Any, unit: Unit) -> Placed:
+    """What the indexes of an access chain lead into."""
+    if isinstance(op, CHAINS):
+        return placed(op.base, pointer_type(op.base).pointee, unit)
+    return op.base_type
+
+
+def _known(indexes: Sequence[SSAValue]) -> list[int | None]:
+    return [constant_integer(index) for index in indexes]
+
+
 def has_bytes(type: PointerType) -> bool:
     """Whether a pointer is into memory that has bytes."""
     if isinstance(type.pointee, TensorArmType):
@@ -93,7 +131,7 @@ def load(op: ops.LoadOp, unit: Unit) -> Function:
     """The value that the pointer points to."""
     type = accessed(op.pointer, op.results[0].type)
     if has_bytes(type):
-        read = loader(type.pointee, Layout(unit))
+        read = loader(placed(op.pointer, type.pointee, unit), Layout(unit))
         return lambda wave, pointer: read(pointer, wave.mask)
     return lambda wave, pointer: load_variable(unit, wave, pointer)
 
@@ -125,7 +163,7 @@ def store(op: ops.StoreOp, unit: Unit) -> Function:
     """Write the object where the pointer points."""
     type = accessed(op.pointer, op.object.type)
     if has_bytes(type):
-        write = storer(type.pointee, Layout(unit))
+        write = storer(placed(op.pointer, type.pointee, unit), Layout(unit))
         return lambda wave, pointer, object: write(pointer, object, wave.mask)
     return lambda wave, pointer, object: store_variable(unit, wave, pointer, object)
 
@@ -142,8 +180,10 @@ def copy_memory(op: ops.CopyMemoryOp, unit: Unit) -> Function:
     """Load from the source, store to the target."""
     target, source = copied_types(op)
     layout = Layout(unit)
-    read = loader(source.pointee, layout) if has_bytes(source) else None
-    write = storer(target.pointee, layout) if has_bytes(target) else None
+    from_type = placed(op.source, source.pointee, unit)
+    to_type = placed(op.target, target.pointee, unit)
+    read = loader(from_type, layout) if has_bytes(source) else None
+    write = storer(to_type, layout) if has_bytes(target) else None
 
     def call(wave: Wave, to: Any, origin: Any) -> None:
         moved = read(origin, wave.mask) if read else load_variable(unit, wave, origin)
@@ -156,14 +196,14 @@ def copy_memory(op: ops.CopyMemoryOp, unit: Unit) -> Function:
 
 
 def _chain(base: PointerType, indexes: Sequence[SSAValue], unit: Unit, op: Operation) -> Function:
-    known = [constant_integer(index) for index in indexes]
+    known = _known(indexes)
     if not has_bytes(base):
         return lambda pointer, *values: VariablePointer(
             pointer.variable,
             pointer.path + tuple(v if k is None else k for k, v in zip(known, values, strict=True)),
         )
     try:
-        chain = Chain(Layout(unit), base.pointee, known)
+        chain = Chain(Layout(unit), _chained(op, unit), known)
     except InterpreterError as error:
         raise error.at(op) from None
     return lambda pointer, *values: chain.follow(pointer, values)
@@ -247,7 +287,7 @@ def _length(struct: Attribute, number: int, unit: Unit) -> Function:
     start, stride = layout.offset(struct, number), layout.stride(array)
 
     def length(pointer: Pointer) -> Array:
-        count = (pointer.memory.data.shape[1] - pointer.base - start) // stride
+        count = (pointer.memory.size - pointer.base - start) // stride
         return np.full((1, 1, 1), count, np.int32)
 
     def call(pointer: Pointer | Pointers) -> Array:

@@ -9,16 +9,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    SymbolRefAttr,
+)
+from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.abi import EntryPointABIAttr
-from xdsl_spirv.dialects.spirv.constants import SpecConstantCompositeOp, SpecConstantOp
-from xdsl_spirv.dialects.spirv.enums import ExecutionMode, StorageClass
-from xdsl_spirv.dialects.spirv.replicated import (
-    SpecConstantCompositeReplicateOp,
-    SpecConstantDataOp,
-)
+from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, ExecutionMode, StorageClass
+from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import (
     EntryPointOp,
     ExecutionModeOp,
@@ -27,19 +30,25 @@ from xdsl_spirv.dialects.spirv.structure import (
     ModuleOp,
     UntypedGlobalVariableOp,
 )
-from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
+from xdsl_spirv.dialects.spirv.types import PointerType, StructType, UntypedPointerType
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
 from xdsl_spirv.interpreter.checks.report import Checks
-from xdsl_spirv.interpreter.constants import constant_value, scalar
+from xdsl_spirv.interpreter.constants import constant_value
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import Form, Plain, zeros
+from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.launch import geometry_of, run
 from xdsl_spirv.interpreter.layout import Layout
-from xdsl_spirv.interpreter.memory import Memory, load, start_of
+from xdsl_spirv.interpreter.memory import Memory, Pointer, load, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import MemoryBudget, Options
-from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
+from xdsl_spirv.interpreter.spirv.specialization import SpecValues, specialize
 from xdsl_spirv.interpreter.spirv.tensor_arm import Tensor
+from xdsl_spirv.interpreter.structs import (
+    PushConstants,
+    member_names,
+    pack_struct,
+    push_constant_block,
+)
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer
 from xdsl_spirv.interpreter.wave import Geometry, Wave
@@ -49,7 +58,6 @@ if TYPE_CHECKING:
 
 Buffers = MutableMapping[tuple[int, int], Array]
 VariableOp: TypeAlias = GlobalVariableOp | UntypedGlobalVariableOp
-SpecValues = Mapping[int, int | float | bool]
 
 
 def find_entry(module: ModuleOp, entry: str) -> FuncOp:
@@ -68,55 +76,20 @@ def find_entry(module: ModuleOp, entry: str) -> FuncOp:
     )
 
 
-def specialize(unit: Unit, values: SpecValues) -> None:
-    """Give every specialization constant its value from the launch or its default."""
-    known: set[int] = set()
-    for op in unit.module.regions[0].block.ops:
-        if isinstance(op, SpecConstantOp):
-            name, default = op.sym_name.data, op.default_value
-            spec_id = op.attributes.get("spec_id")
-            number = spec_id.value.data if isinstance(spec_id, IntegerAttr) else None
-            made = constant_value(default, default.type, unit)  # pyright: ignore
-            if number is not None:
-                known.add(number)
-                if number in values:
-                    made = scalar(values[number], made.dtype).reshape(1, 1, 1)
-            unit.add_specialized(name, made)
-        elif isinstance(op, SpecConstantCompositeOp):
-            parts = tuple(unit.specialize(part) for part in op.constituents)
-            unit.add_specialized(op.sym_name.data, _composite(parts, unit.form(op.type)))
-        elif isinstance(op, SpecConstantCompositeReplicateOp):
-            part = unit.specialize(op.constituent)
-            unit.add_specialized(op.sym_name.data, repeated(part, unit.form(op.type)))
-        elif isinstance(op, SpecConstantDataOp):
-            unit.add_specialized(op.sym_name.data, data_array(op, unit.form(op.type)))
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise InterpreterError(
-            f"the module has no specialization constant with SpecId {unknown[0]}",
-            "spec_constants",
-            f"its SpecIds are: {', '.join(map(str, sorted(known))) or 'none'}",
-        )
-
-
-def _composite(parts: tuple[Any, ...], form: Form) -> Any:
-    if isinstance(form, Plain):
-        return np.stack(parts, axis=3)
-    return parts
-
-
 def workgroup_size(unit: Unit, function: FuncOp) -> tuple[int, int, int]:
     """
-    From the WorkgroupSize built-in, LocalSize, LocalSizeId or the entry point's ABI attribute.
+    From the constant decorated WorkgroupSize, which has precedence, LocalSize or LocalSizeId, or
+    the entry point's ABI attribute.
     """
-    for op in unit.module.regions[0].block.ops:
-        if isinstance(op, SpecConstantCompositeOp) and _is_workgroup_size(op):
-            return _three(unit.specialize(op.sym_name).reshape(-1))
-        if not isinstance(op, ExecutionModeOp) or symbol_name(op.fn) != function.sym_name.data:
-            continue
-        if op.execution_mode.data == ExecutionMode.LocalSize:
-            sizes = [v.value.data for v in op.values if isinstance(v, IntegerAttr)]
-            return _three(sizes)
+    ops = list(unit.module.regions[0].block.ops)
+    for op in ops:
+        size = _workgroup_size_constant(op, unit)
+        if size is not None:
+            return _three(size.reshape(-1))
+    for op in ops:
+        if isinstance(op, ExecutionModeOp) and symbol_name(op.fn) == function.sym_name.data:
+            if op.execution_mode.data in (ExecutionMode.LocalSize, ExecutionMode.LocalSizeId):
+                return _three([_number(value, unit) for value in op.values])
     abi = function.attributes.get("spirv.entry_point_abi")
     if isinstance(abi, EntryPointABIAttr) and isinstance(abi.workgroup_size, DenseArrayBase):
         return _three(list(cast(DenseArrayBase[IntegerType], abi.workgroup_size).get_values()))
@@ -127,9 +100,30 @@ def workgroup_size(unit: Unit, function: FuncOp) -> tuple[int, int, int]:
     )
 
 
-def _is_workgroup_size(op: Operation) -> bool:
-    built_in = op.attributes.get("built_in")
-    return getattr(built_in, "data", None) == "WorkgroupSize"
+def _number(value: Attribute, unit: Unit) -> int:
+    """An integer that an execution mode states or names."""
+    if isinstance(value, SymbolRefAttr):
+        return int(unit.specialize(value).item())
+    if isinstance(value, IntegerAttr):
+        return value.value.data
+    raise InterpreterError(f"{value} is no number of invocations")
+
+
+def _workgroup_size_constant(op: Operation, unit: Unit) -> Array | None:
+    """The constant that an operation says is the workgroup's size."""
+    if isinstance(op, ConstantSymbol):
+        built_in = getattr(op.attributes.get("built_in"), "data", None)
+        if built_in == BuiltIn.WorkgroupSize.name:
+            return unit.specialize(symbol_name(op.properties["sym_name"]))
+    if isinstance(op, RawGlobalOp) and op.instruction.data == "OpDecorate":
+        target, *rest = op.layout.data
+        if isinstance(target, ConstantRefAttr) and rest == list(WORKGROUP_SIZE):
+            return constant_value(target.value, target.type, unit)
+    return None
+
+
+WORKGROUP_SIZE = (IntAttr(Decoration.BuiltIn), IntAttr(BuiltIn.WorkgroupSize))
+"""The decoration of a constant that stands for itself: OpDecorate %c BuiltIn WorkgroupSize."""
 
 
 def _three(numbers: Any) -> tuple[int, int, int]:
@@ -199,7 +193,7 @@ def creator(
     op: VariableOp,
     unit: Unit,
     buffers: Buffers,
-    push_constants: bytes,
+    push_constants: PushConstants,
 ) -> Callable[[Wave], Any] | None:
     """How a wave gets a variable of the module; None for a buffer that was not given."""
     pointee, storage = op.object_type, op.type.storage_class.data
@@ -214,19 +208,15 @@ def creator(
         return lambda wave: VariablePointer(Variable(form, fill(wave).astype(kind, copy=False)))
     match storage:
         case StorageClass.Workgroup:
-            size = Layout(unit).size(pointee)
-            unit.workgroup_bytes += size
-            return lambda wave: start_of(Memory.unwritten(size, "workgroup", wave, f"@{name}"))
+            return _workgroup(op, pointee, unit)
         case StorageClass.Private:
             form = unit.form(pointee)
-            initial = unit.specialized.get(symbol_name(op.initializer)) if op.initializer else None
+            initial = None if op.initializer is None else unit.specialize(op.initializer)
             return lambda wave: VariablePointer(
                 Variable(form, zeros(form) if initial is None else initial)
             )
         case StorageClass.PushConstant:
-            data = np.frombuffer(bytearray(push_constants), np.uint8)
-            memory = Memory.of_array(data, f"the push constants @{name}")
-            return lambda wave: start_of(memory)
+            return _push_constants(op, pointee, unit, push_constants)
         case StorageClass.StorageBuffer | StorageClass.Uniform:
             return _buffer(op, unit, buffers)
         case StorageClass.UniformConstant if isinstance(pointee, TensorArmType):
@@ -235,6 +225,63 @@ def creator(
             raise InterpreterError(
                 f"variables of storage class {storage.name} are not executed", op
             )
+
+
+def _workgroup(op: VariableOp, pointee: Attribute, unit: Unit) -> Callable[[Wave], Any]:
+    """
+    Workgroup memory, unwritten or zero as its initializer says. Blocks with a layout of their own
+    (WorkgroupMemoryExplicitLayoutKHR) all lie at the beginning of one memory.
+    """
+    size, label = Layout(unit).size(pointee), f"@{op.sym_name.data}"
+    if not is_block(pointee):
+        unit.workgroup_bytes += size
+        return lambda wave: start_of(_fresh(size, wave, label, zero=op.initializer is not None))
+    first, before = unit.block_bytes == 0, unit.block_bytes
+    unit.block_bytes = max(before, size)
+    unit.workgroup_bytes += unit.block_bytes - before
+
+    def create(wave: Wave) -> Pointer:
+        # A wave's variables are made in one go, in the order of `unit.creators`.
+        if first:
+            unit.block = _fresh(unit.block_bytes, wave, label, zero=op.initializer is not None)
+        return start_of(unit.block)
+
+    return create
+
+
+def _fresh(size: int, wave: Wave, label: str, *, zero: bool) -> Memory:
+    """A variable of each workgroup; the only initializer that there is for one is null."""
+    made = Memory.unwritten(size, "workgroup", wave, label)
+    if zero:
+        made.data[:] = 0
+        made.defined = True
+    return made
+
+
+def is_block(type: Attribute) -> bool:
+    """Whether a type is a struct decorated as Block."""
+    return isinstance(type, StructType) and type.has_decoration(Decoration.Block)
+
+
+def _push_constants(
+    op: VariableOp, pointee: Attribute, unit: Unit, given: PushConstants
+) -> Callable[[Wave], Any]:
+    """The launch's push constants, refused where they do not fill the block."""
+    layout = Layout(unit)
+    name, needed = op.sym_name.data, layout.extent(pointee)
+    if not isinstance(given, bytes) and isinstance(pointee, StructType) and given:
+        given = pack_struct(unit.module, pointee, given, layout)
+    if not isinstance(given, bytes) or len(given) < needed:
+        members = ", ".join(member_names(unit.module, pointee)) or "it has no names"
+        raise InterpreterError(
+            f"the entry point uses the push constants @{name} of {needed} bytes, but got "
+            f"{len(given) or 'none'}",
+            "push_constants",
+            f"give all members: {members}",
+        )
+    data = np.frombuffer(bytearray(given), np.uint8)
+    memory = Memory.of_array(data, f"the push constants @{name}")
+    return lambda wave: start_of(memory)
 
 
 def _buffer(op: VariableOp, unit: Unit, buffers: Buffers) -> Callable[[Wave], Any] | None:
@@ -297,7 +344,8 @@ class Compiled:
 
     def keep(self, key: Hashable, unit: Unit) -> None:
         """Keep a unit for the next launch, without buffers and variables."""
-        unit.creators, unit.global_slots, unit.workgroup_bytes = [], {}, 0
+        unit.creators, unit.global_slots = [], {}
+        unit.workgroup_bytes = unit.block_bytes = 0
         unit.products = 0
         unit.memories.bind({}, {})
         self._units[key] = unit
@@ -309,7 +357,7 @@ def run_entry(
     grid: tuple[int, int, int],
     buffers: Buffers,
     spec_values: SpecValues,
-    push_constants: bytes,
+    push_constants: PushConstants,
     options: Options,
     compiled: Compiled | None = None,
 ) -> None:
@@ -355,7 +403,7 @@ def run_workgroups(
     grid: tuple[int, int, int],
     buffers: Buffers,
     spec_values: SpecValues,
-    push_constants: bytes,
+    push_constants: PushConstants,
     options: Options,
     workgroups: int | None = None,
     originals: Buffers | None = None,
@@ -389,12 +437,29 @@ def run_workgroups(
                 f"pass one under {_place(op)}",
             )
         unit.add_global(op.sym_name.data, made)
+    if not isinstance(push_constants, bytes) and push_constants:
+        _require_push_constants(unit, function, used, push_constants)
     run(unit, function, kernel_arguments(unit, function, buffers), workgroups)
     if options.debug is not None:
         options.debug.check_reached()
     if compiled is not None and key is not None:
         compiled.keep(key, unit)
     return unit
+
+
+def _require_push_constants(
+    unit: Unit, function: FuncOp, used: set[str], given: Mapping[str, Any]
+) -> None:
+    """Refuse values by name that nothing reads."""
+    for name in used:
+        op = unit.symbols.get(name)
+        if isinstance(op, VariableOp) and op.type.storage_class.data is StorageClass.PushConstant:
+            return
+    raise InterpreterError(
+        f"the entry point @{function.sym_name.data} uses no push constants, but got {list(given)}",
+        "push_constants",
+        "leave them out",
+    )
 
 
 def _key(
@@ -453,3 +518,25 @@ def _used_variables(unit: Unit, function: Operation) -> set[str]:
                     seen.add(callee)
                     pending.append(callee)
     return used
+
+
+def push_constant_bytes(
+    module: ModuleOp, values: Mapping[str, Any], spec_values: SpecValues | None = None
+) -> bytes:
+    """
+    The bytes of a module's push constants whose members have the values, by name.
+
+    Raises `InterpreterError` for a member that is missing, unknown or of another shape.
+    """
+    struct = push_constant_block(module)
+    if struct is None:
+        if values:
+            raise InterpreterError(
+                f"the module has no push constants, but got {', '.join(map(str, values))}",
+                "push_constants",
+                "leave them out",
+            )
+        return b""
+    unit = Unit(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 1))
+    specialize(unit, spec_values or {})
+    return pack_struct(module, struct, values, Layout(unit))

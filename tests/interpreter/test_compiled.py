@@ -118,9 +118,10 @@ def test_buffers_are_not_kept(kernel: Any, parse: Any) -> None:
 def test_a_launch_that_fails_spoils_nothing(kernel: Any, parse: Any) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
     values = np.arange(32, dtype=np.int32)
+    push = np.int32(1).tobytes()
     for _ in range(2):
         with pytest.raises(InterpreterError, match="got no buffer"):
-            dispatch(module, "main", (1, 1, 1), {(0, 0): values}, compiled=compiled)
+            dispatch(module, "main", (1, 1, 1), {(0, 0): values}, {}, push, compiled=compiled)
         assert (launch(module, values, 1, compiled) == 2 * values + 1).all()
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +16,6 @@ from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.serialization import khronos
 
 HERE = Path(__file__).resolve().parent
-GLSLANG = HERE.parents[1] / ".glslang"
 GLSL_OPTIONS = ((), ("-g",), ("-gVS",))
 """Without debug information, with names and lines, with NonSemantic.Shader.DebugInfo."""
 
@@ -74,29 +70,16 @@ def spirv_dis() -> Disassemble:
     return run
 
 
-def _glslang() -> list[str]:
-    if "GLSLANG" in os.environ:
-        return shlex.split(os.environ["GLSLANG"])
-    if (GLSLANG / "run").exists():
-        return [str(GLSLANG / "run"), str(GLSLANG / "bin" / "glslang")]
-    path = shutil.which("glslang") or shutil.which("glslangValidator")
-    if path is None:
-        reason = GLSLANG / "unavailable"
-        pytest.skip(f"no glslang: {reason.read_text() if reason.exists() else 'make glslang'}")
-    return [path]
-
-
 @pytest.fixture(scope="session")
-def glsl_modules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def glsl_modules(glslang: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Name -> binary of every shader in `glsl/` in every form of debug information."""
-    command = _glslang()
     folder = tmp_path_factory.mktemp("glsl")
     modules: dict[str, bytes] = {}
     for source in sorted((HERE / "glsl").glob("*.comp")):
         for options in GLSL_OPTIONS:
             name = source.stem + "".join(options)
             output = folder / f"{name}.spv"
-            line = [*command, "--target-env", "vulkan1.3", *options, str(source), "-o", str(output)]
+            line = [*glslang, "--target-env", "vulkan1.3", *options, str(source), "-o", str(output)]
             result = subprocess.run(line, capture_output=True, text=True, check=False)
             if result.returncode:
                 old = "GL_EXT_float_e4m3" in result.stdout or "not supported" in result.stdout

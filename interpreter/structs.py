@@ -1,0 +1,126 @@
+"""
+Values by member name as the bytes of a struct: push constants, uniform blocks.
+
+Where members lie is what the struct says (interpreter/layout.py); names are the module's
+OpMemberName, or the member's number where it has none. Every member must be given: there is no
+default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import IntAttr, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+from xdsl_spirv.interpreter.constants import scalar
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.layout import Layout, Placed, plain_type
+from xdsl_spirv.interpreter.numbers import scalar_dtype
+
+PushConstants: TypeAlias = bytes | Mapping[str, Any]
+"""A launch's push constants: their bytes, or the members' values by name."""
+
+
+def member_names(module: Operation, struct: Attribute) -> list[str]:
+    """The names of a struct's members in order; a member without a name is its number."""
+    if not isinstance(struct, StructType):
+        return []
+    names = [str(number) for number in range(len(struct.member_types))]
+    for op in module.regions[0].block.ops:
+        if not isinstance(op, RawGlobalOp) or op.instruction.data != "OpMemberName":
+            continue
+        type, number, name = op.layout.data
+        if type == struct and isinstance(number, IntAttr) and isinstance(name, StringAttr):
+            names[number.data] = name.data
+    return names
+
+
+def push_constant_block(module: Operation) -> StructType | None:
+    """The struct of a module's push constants, None if it has none."""
+    for op in module.regions[0].block.ops:
+        if isinstance(op, GlobalVariableOp):
+            pointee = op.type.pointee
+            if op.type.storage_class.data is StorageClass.PushConstant:
+                return pointee if isinstance(pointee, StructType) else None
+    return None
+
+
+def pack_struct(
+    module: Operation, struct: StructType, values: Mapping[str, Any], layout: Layout
+) -> bytes:
+    """
+    The bytes of a struct whose members have the values, up to the end of the last one.
+
+    A vector's value is a list of its components, a matrix's one of its columns, an array's one of
+    its elements (or a numpy array of that shape), a struct's a mapping. Raises `InterpreterError`
+    for a member that is missing, unknown, or of another shape.
+    """
+    data = bytearray(layout.extent(struct))
+    _write_struct(data, 0, module, struct, values, layout, "")
+    return bytes(data)
+
+
+def _write_struct(
+    data: bytearray,
+    start: int,
+    module: Operation,
+    struct: StructType,
+    values: Any,
+    layout: Layout,
+    path: str,
+) -> None:
+    names = member_names(module, struct)
+    if not isinstance(values, Mapping):
+        raise _refused(path, f"is a struct of {', '.join(names)}", "give a mapping of its members")
+    unknown = sorted(set(map(str, values)) - set(names))
+    if unknown:
+        raise _refused(f"{path}{unknown[0]}", "is no member", f"members: {', '.join(names)}")
+    for number, name in enumerate(names):
+        if name not in values:
+            raise _refused(f"{path}{name}", "has no value", f"give all of: {', '.join(names)}")
+        at = start + layout.offset(struct, number)
+        part = layout.member(struct, number)
+        _write(data, at, module, part, values[name], layout, f"{path}{name}")
+
+
+def _write(
+    data: bytearray,
+    at: int,
+    module: Operation,
+    type: Placed,
+    value: Any,
+    layout: Layout,
+    path: str,
+) -> None:
+    plain = plain_type(type)
+    if isinstance(plain, StructType):
+        return _write_struct(data, at, module, plain, value, layout, f"{path}.")
+    dtype = scalar_dtype(plain)
+    if dtype is not None:
+        if isinstance(value, Sequence | Mapping) or np.ndim(value):
+            raise _refused(path, f"is one {plain}, not {value}", "give one number")
+        octets = scalar(value, dtype).tobytes()
+        data[at : at + len(octets)] = octets
+        return None
+    if isinstance(plain, PointerType):
+        data[at : at + 8] = int(value).to_bytes(8, "little")
+        return None
+    count, stride, element = layout.count(plain), layout.stride(type), layout.element(type)
+    if isinstance(value, str | Mapping) or not np.ndim(value) or len(value) != count:
+        raise _refused(path, f"is {plain}", f"give a list of {count}")
+    for number, part in enumerate(value):
+        _write(data, at + number * stride, module, element, part, layout, f"{path}[{number}]")
+    return None
+
+
+def _refused(path: str, cause: str, remedy: str) -> InterpreterError:
+    return InterpreterError(
+        f"the member {path.removesuffix('.')} {cause}", "push_constants", remedy
+    )

@@ -1,0 +1,161 @@
+"""
+What glslang compiles executes, and gives what lavapipe gives.
+
+Every shader of `glsl/` reads 1,024 words, edge values among them, at binding 0 and writes words at
+binding 1. Comments at its head say how it is launched: `// grid: 2,1,2`, `// specialization:
+{SpecId: value}`, `// push: {member: value}`, `// tolerance: 1e-4` where results are floats that
+devices may round otherwise, `// since: vulkan1.2` what it needs. Each is compiled for an old Vulkan
+as it is and for a new one through spirv-opt, decoded, encoded again, and run with all checks, which
+must find nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.differential.jobs import Job, run_jobs
+from xdsl_spirv.interpreter import Options, dispatch
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
+from xdsl_spirv.serialization import khronos
+from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.serialization.encoder import encode
+
+SHADERS = sorted((Path(__file__).parent / "glsl").glob("*.comp"))
+SETTINGS = (("vulkan1.1", False), ("vulkan1.3", True))
+"""Target environment, and whether spirv-opt -O follows."""
+LANES = 8
+WORDS = 1 << 14
+EDGES = (0, 1, 2, 0xFFFFFFFF, 1 << 31, 0x7FFFFFFF, 31, 32, 0xFFFFFFFE, 7, 255, 256, 0xFFFF, 1 << 16)
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Launch:
+    """A compiled shader and what its head says."""
+
+    name: str
+    binary: bytes
+    environment: str
+    head: dict[str, str]
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        x, y, z = map(int, self.head.get("grid", "2,1,1").split(","))
+        return x, y, z
+
+    @property
+    def specialization(self) -> dict[int, Any]:
+        return ast.literal_eval(self.head.get("specialization", "{}"))
+
+    @property
+    def validation(self) -> list[str]:
+        """What spirv-val must be told of the features that the shader needs."""
+        return self.head.get("validation", "").split()
+
+    @property
+    def push(self) -> dict[str, Any]:
+        return ast.literal_eval(self.head.get("push", "{}"))
+
+
+def _buffers() -> dict[tuple[int, int], Array]:
+    words = np.random.default_rng(1).integers(0, 1 << 32, 1024, np.uint32)
+    words[: len(EDGES)] = EDGES
+    words[64:128] &= 0xFF
+    return {(0, 0): words, (0, 1): np.zeros(WORDS, np.uint32)}
+
+
+@pytest.fixture(scope="module")
+def launches(glslang: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Launch]:
+    """Every shader in every setting, from the Vulkan on that its head names."""
+    folder = tmp_path_factory.mktemp("glsl")
+    optimizer = khronos.find("spirv-opt")
+    found: dict[str, Launch] = {}
+    for shader in SHADERS:
+        head = dict(re.findall(r"^// (\w+): (.*)$", shader.read_text(), re.MULTILINE))
+        for environment, optimized in SETTINGS:
+            if environment < head.get("since", ""):
+                environment = head["since"]
+            name = f"{shader.stem}-{environment}{'-O' if optimized else ''}"
+            output = folder / f"{name}.spv"
+            line = [*glslang, "-V", "--target-env", environment, shader, "-o", output]
+            done = subprocess.run(line, capture_output=True, text=True, check=False)
+            if "extension not supported" in done.stdout:
+                continue
+            assert done.returncode == 0, done.stdout
+            if optimized and optimizer is not None:
+                subprocess.run([optimizer, "-O", output, "-o", output], check=True)
+            found[name] = Launch(name, output.read_bytes(), environment, head)
+    return found
+
+
+@pytest.fixture(scope="module")
+def devices_results(launches: dict[str, Launch], lavapipe: Path) -> dict[str, Array]:
+    """What lavapipe writes, without the validation layer: it asks for features to be enabled."""
+    jobs = {
+        name: Job(
+            launch.binary,
+            "main",
+            launch.grid,
+            _buffers(),
+            subgroup_size=LANES,
+            spec_constants=launch.specialization,
+            push_constants=push_constant_bytes(decode(launch.binary), launch.push),
+        )
+        for name, launch in launches.items()
+    }
+    runner = Path(__file__).parents[1] / "vulkan" / "device.py"
+    assert not any(run_jobs(list(jobs.values()), [lavapipe], runner))
+    return {name: one.buffers[0, 1] for name, one in jobs.items()}
+
+
+def _cases() -> list[str]:
+    return [f"{shader.stem}-{number}" for shader in SHADERS for number in range(len(SETTINGS))]
+
+
+def _launch(launches: dict[str, Launch], case: str) -> Launch:
+    stem, _, number = case.rpartition("-")
+    compiled = [one for one in launches.values() if one.name.startswith(f"{stem}-")]
+    if not compiled:
+        pytest.skip(f"this glslang cannot compile {stem}.comp")
+    return compiled[int(number)]
+
+
+@pytest.mark.parametrize("case", _cases())
+def test_it_gives_what_lavapipe_gives(
+    case: str, launches: dict[str, Launch], devices_results: dict[str, Array]
+):
+    launch = _launch(launches, case)
+    module = decode(launch.binary)
+    module.verify()
+    assert "spirv.Raw " not in str(module)
+    buffers, checks = _buffers(), Checks.all()
+    options = Options(subgroup_size=LANES, checks=checks)
+    dispatch(
+        module, "main", launch.grid, buffers, launch.specialization, launch.push, options=options
+    )
+    assert not checks.report.findings, str(checks.report)
+    found, wanted = buffers[0, 1], devices_results[launch.name]
+    assert found.any()
+    if "tolerance" in launch.head:
+        tolerance = float(launch.head["tolerance"])
+        same = np.isclose(found.view("f4"), wanted.view("f4"), tolerance, tolerance, equal_nan=True)
+        assert (same | (found == wanted)).all()
+    else:
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("case", _cases())
+def test_it_is_encoded_again(case: str, launches: dict[str, Launch], spirv_val: str):
+    launch = _launch(launches, case)
+    for binary in (launch.binary, encode(decode(launch.binary))):
+        assert khronos.spirv_val(binary, launch.environment, *launch.validation) == ""
