@@ -8,7 +8,7 @@ pointer into nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,31 @@ from xdsl_spirv.interpreter.numbers import I64, Array
 def nothing() -> Memory:
     """Memory without bytes: where null pointers and wild ones are into."""
     return Memory(np.zeros((1, 0), np.uint8), label="no buffer")
+
+
+def copy_buffers(buffers: Mapping[tuple[int, int], Array]) -> dict[tuple[int, int], Array]:
+    """Copies that share bytes where the arrays do, if those are C-contiguous."""
+    found = {place: array.copy() for place, array in buffers.items()}
+    spans = sorted(
+        (array.ctypes.data, array.ctypes.data + array.nbytes, place)
+        for place, array in buffers.items()
+        if array.flags.c_contiguous and array.nbytes
+    )
+    groups: list[tuple[int, int, list[tuple[int, int]]]] = []
+    for start, end, place in spans:
+        if groups and start < groups[-1][1]:
+            first, last, members = groups[-1]
+            groups[-1] = first, max(last, end), [*members, place]
+        else:
+            groups.append((start, end, [place]))
+    for start, end, places in (group for group in groups if len(group[2]) > 1):
+        octets = np.empty(end - start, np.uint8)
+        for place in places:
+            array = buffers[place]
+            offset = array.ctypes.data - start
+            octets[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+            found[place] = np.ndarray(array.shape, array.dtype, octets, offset)
+    return found
 
 
 class Memories:
@@ -51,7 +76,12 @@ class Memories:
         """A buffer that is bound to a variable."""
         found = self._by_place[place]
         found.label = label
+        found.names.add(label.partition("@")[2].partition(" ")[0])
         return found
+
+    def all(self) -> Iterable[Memory]:
+        """Every buffer that is bound."""
+        return self._by_place.values()
 
     def at(self, addresses: Array, mask: Mask) -> Pointer | Pointers:
         """The pointer to physical addresses (w, s, l)."""

@@ -42,10 +42,10 @@ _LOAD = "a cooperative load"
 
 class Memory:
     """
-    One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages;
-    `shadow` is what the checks know of it, `address` where a program finds it, `shape` that of the
-    array whose bytes they are, `size` how many bytes of a row belong to it, `defined` whether it
-    begins with a value.
+    One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages,
+    `names` are the module's variables that are bound to it; `shadow` is what the checks know of it,
+    `address` where a program finds it, `shape` that of the array whose bytes they are, `size` how
+    many bytes of a row belong to it, `defined` whether it begins with a value.
     """
 
     __slots__ = (
@@ -53,6 +53,7 @@ class Memory:
         "data",
         "defined",
         "label",
+        "names",
         "rows",
         "shadow",
         "shape",
@@ -68,6 +69,7 @@ class Memory:
         self.rows: Rows = rows
         self.wave = wave
         self.label = label
+        self.names: set[str] = {label[1:]} if label.startswith("@") else set()
         self.views: dict[DType, Array] = {}
         self.shadow: Any = None
         self.address: int = data.ctypes.data

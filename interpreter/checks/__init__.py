@@ -24,8 +24,9 @@ is no finding.
 
 Races are found by the order that the Vulkan memory model gives, not by what happened: lanes run in
 lockstep here, but that is no ordering. Each granule of shared memory remembers its last writer and
-readers with a time stamp; a barrier moves its scope's horizon, before which accesses are ordered
-(races.py).
+readers with a time stamp (history.py); a barrier moves its scope's horizon, before which accesses
+are ordered (horizons.py). What atomics order is worked out for the accesses that horizons leave
+open (races.py, knowledge.py).
 
 A finding is recorded once for each (check, instruction). After it the run goes on with the value
 that docs/interpreter.md gives, so that one run finds several bugs. docs/checks.md lists the rules

@@ -4,7 +4,7 @@ Checked atomics: bounds, alignment, defined addresses and operands; the race che
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,14 +14,33 @@ from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, che
 from xdsl_spirv.interpreter.checks.memory import CheckedAccess, PlainAccess, aligned
 from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane, largest
 from xdsl_spirv.interpreter.checks.variables import address
-from xdsl_spirv.interpreter.forms import Plain
+from xdsl_spirv.interpreter.forms import Mask, Plain
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
+from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import TABLE, Function
 from xdsl_spirv.interpreter.spirv.atomic import atomic_type
 from xdsl_spirv.interpreter.spirv.memory import has_bytes
 from xdsl_spirv.interpreter.wave import Wave
 
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks.checker import Checker
+
+WRITES_ONLY = ops.AtomicStoreOp | kernel.AtomicFlagClearOp
 ATOMICS = [op for op in TABLE if issubclass(op, ops.AtomicOperation | kernel.AtomicFlag)]
+
+
+def note_atomic(checker: Checker, op: Any, access: CheckedAccess, mask: Mask, wrote: Array) -> None:
+    """Give an atomic to the race check; a comparison that failed has only read."""
+    if checker.races is None:
+        return
+    changed = wrote if mask is None else wrote & mask
+    if changed.any():
+        access.note(None if mask is None and wrote.all() else changed, write=True, atomic=True)
+    failed = ~wrote if mask is None else ~wrote & mask
+    if failed.any():
+        access.note(mask if not wrote.any() else failed, write=False, atomic=True)
+    names = ("equal_semantics", "unequal_semantics") if hasattr(op, "equal_semantics") else ("", "")
+    checker.races.synchronize(access, mask, wrote, not isinstance(op, WRITES_ONLY), names)
 
 
 @checked(*ATOMICS)
@@ -37,6 +56,12 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     place = list(op.operands).index(op.pointer)
     plain = PlainAccess(checker, op, atomic=True)
     writes = not isinstance(op, ops.AtomicLoadOp)
+    compares = isinstance(op, ops.AtomicCompare)
+
+    def wrote(result: Any, values: list[Any]) -> Array:
+        if not compares:
+            return np.full((1, 1, 1), writes)
+        return np.asarray(result == values[list(op.operands).index(op.comparator)])
 
     def each_memory(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         outer, result, shadow = wave.mask, None, None
@@ -75,7 +100,7 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
         undefined = checker.shadow_of(access.memory).undefined
         shadow = None
         if undefined is not None:
-            if not isinstance(op, ops.AtomicStoreOp | kernel.AtomicFlagClearOp):
+            if not isinstance(op, WRITES_ONLY):
                 plain.shadows.clear()
                 shadow = plain.read_shadow(access, undefined, wave.mask)
                 if shadow is not None and writes:
@@ -84,6 +109,7 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
             if writes:
                 plain.write_shadow(access, undefined, None, wave.mask)
         result = function(wave, *values)
+        note_atomic(checker, op, access, wave.mask, wrote(result, values))
         wave.mask = mask
         return result, shadow
 

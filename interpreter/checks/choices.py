@@ -35,6 +35,7 @@ from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding
 from xdsl_spirv.interpreter.component_maps import MAPPINGS, applies, count
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.interpreter.memories import copy_buffers
 from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Accumulation, Options
 from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
@@ -103,7 +104,7 @@ class Choices:
         """
 
         def outcome(options: Options) -> dict[Place, Array]:
-            copies = {place: array.copy() for place, array in buffers.items()}
+            copies = copy_buffers(buffers)
             unit = run(options, copies)
             if options.accumulation == "magnitudes":
                 self.length = max(1, unit.products)

@@ -198,7 +198,14 @@ class Matrices:
         items = tiles.items(tiles.starts)
         order.note(
             history,
-            races.Access(self.op, items, unit, mask, write=self.store, scope=self.form.scope),
+            races.Access(
+                self.op,
+                items,
+                unit,
+                mask,
+                write=self.store,
+                scope=self.form.scope,
+            ),
         )
 
 

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.checks import races
+from xdsl_spirv.interpreter.checks.history import History
 from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, normal
 from xdsl_spirv.interpreter.forms import Mask, Plain
 from xdsl_spirv.interpreter.memory import Memory, Pointer
@@ -30,21 +31,18 @@ class MemoryShadow:
     def __init__(self, memory: Memory, undefined: bool):
         self.memory = memory
         self.undefined: Memory | None = None
-        self.granules: races.Granules | None = None
+        self.known: History | None = None
         self.tracked: bool | None = None
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
             self.undefined = Memory(data, memory.rows, memory.wave)
 
-    def history(self, order: races.Races, unit: int) -> races.Granules | None:
+    def history(self, order: races.Races, unit: int) -> History | None:
         """Who accessed the memory, None if that cannot matter; made at the first access."""
         if self.tracked is None:
-            self.tracked = self.memory.rows != "lane" and order.tracks(self.memory.label)
-        if not self.tracked:
-            return None
-        if self.granules is None:
-            self.granules = races.Granules(self.memory, unit)
-        return self.granules
+            self.known = order.histories.of(self.memory, unit)
+            self.tracked = self.known is not None
+        return self.known
 
 
 def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: str) -> Pointer:
@@ -141,20 +139,32 @@ class CheckedAccess(memory.Access):
             items = np.where(outside, 0, items)
         return items
 
-    def note(self, mask: Mask, *, write: bool, atomic: bool = False) -> None:
-        """Give the access to the race check."""
+    def note(
+        self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None
+    ) -> tuple[History, races.Access] | None:
+        """Give the access to the race check, with what a store is about to write."""
         order = self.checker.races
         if order is None:
-            return
+            return None
         unit = self.dtype.itemsize
         history = self.checker.shadow_of(self.memory).history(order, unit)
-        if history is not None:
-            if self.outside is not None:
-                mask = ~self.outside if mask is None else mask & ~self.outside
-            order.note(
-                history,
-                races.Access(self.op, self.items, unit, mask, write=write, atomic=atomic),
-            )
+        if history is None:
+            return None
+        if self.outside is not None:
+            mask = ~self.outside if mask is None else mask & ~self.outside
+        access = races.Access(
+            self.op,
+            self.items,
+            unit,
+            mask,
+            write=write,
+            atomic=atomic,
+        )
+        if value is not None:
+            access.new = lambda: self.take(value)
+            access.old = lambda: self.gather(self.memory.view(self.dtype))
+        order.note(history, access)
+        return history, access
 
 
 class PlainAccess:
@@ -226,7 +236,7 @@ class PlainAccess:
         """Write the value in active lanes that are inside; the shadow is `shadows`' first."""
         checker = self.checker
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a store")
-        access.note(mask, write=True, atomic=self.atomic)
+        access.note(mask, write=True, atomic=self.atomic, value=value)
         if access.outside is not None:
             mask = ~access.outside if mask is None else mask & ~access.outside
         access.store(value, mask)

@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.spirv.structure import (
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding, Related
 from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.memories import copy_buffers
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.schedule import Schedule
@@ -88,7 +89,7 @@ class Permuted:
             return
 
         def outcome(options: Options) -> dict[Place, Array]:
-            copies = {place: array.copy() for place, array in buffers.items()}
+            copies = copy_buffers(buffers)
             run(options, copies)
             return copies
 

@@ -2,21 +2,13 @@
 Data races, by the order that the Vulkan memory model gives.
 
 Two accesses to one location by different invocations, one of them a write and not both atomic, race
-unless something orders them: program order within an invocation, or a barrier that both passed.
-That lanes run in lockstep here orders nothing.
+unless they are location-ordered: the first happens before the second, and what was written has been
+made available and visible to whoever reads it. That lanes run in lockstep here orders nothing.
 
-Memory is divided into granules, of the finest step that its accesses take. For each, two words say
-who wrote it last and who read it since: a time stamp, and an invocation, or all of a subgroup or of
-a workgroup where several did. A barrier moves the horizon of its workgroups (or subgroups) to the
-present: what lies before it is ordered for the invocations it joined. There are two horizons, since
-a write is seen by others only if it was made available and visible as well: a barrier with
-AcquireRelease semantics over the memory's storage class orders reads before writes, and in a module
-of the Vulkan memory model it must have MakeAvailable and MakeVisible, and the accesses must be
-NonPrivatePointer, to order writes before others' accesses.
-
-Atomics order workgroups: one that acquires (or stands in a module whose memory barriers do) is
-taken to see all that every workgroup which released at the same location did before. That is
-coarser than the model, and never reports what is ordered.
+The question is asked twice. First for all accesses of an instruction together, by the horizons that
+barriers move (horizons.py): in most launches they order everything. For what they leave open it is
+asked exactly, for each pair: what each access says by itself (memory_model.py), what barriers add,
+and what its invocation knows through atomics (knowledge.py).
 
 Who performs a component's access of a cooperative load or store is not known, so it is the whole
 scope instance; two such accesses with the same matrix type by the same instance are ordered.
@@ -24,34 +16,46 @@ scope instance; two such accesses with the same matrix type by the same instance
 
 from __future__ import annotations
 
-from math import gcd, prod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import barrier as barriers
 from xdsl_spirv.dialects.spirv import kernel
-from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
     CooperativeMatrixStoreOp,
 )
-from xdsl_spirv.dialects.spirv.cooperative_matrix_tensor import CooperativeMatrixStoreTensorOp
-from xdsl_spirv.dialects.spirv.cooperative_vector import (
-    CooperativeVectorOuterProductAccumulateOp,
-    CooperativeVectorReduceSumAccumulateOp,
-    CooperativeVectorStoreOp,
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.checks import horizons as kinds
+from xdsl_spirv.interpreter.checks.accessors import (
+    ATOMIC,
+    IDENTITY,
+    KIND,
+    LANE,
+    PRIVATE,
+    SAME_DEVICE,
+    SAME_SUBGROUP,
+    SAME_WORKGROUP,
+    WHO,
+    Accessors,
 )
-from xdsl_spirv.dialects.spirv.enums import MemoryAccess, MemorySemantics, Scope
-from xdsl_spirv.dialects.spirv.pointer import CopyMemorySizedOp
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleOp
-from xdsl_spirv.dialects.spirv.tensor_arm import TensorWriteOp
-from xdsl_spirv.dialects.spirv.types import UntypedPointerType
-from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixStoreNVOp
-from xdsl_spirv.interpreter.checks import places
-from xdsl_spirv.interpreter.checks.report import Related
+from xdsl_spirv.interpreter.checks.history import Histories, History, Region
+from xdsl_spirv.interpreter.checks.horizons import Horizons
+from xdsl_spirv.interpreter.checks.knowledge import Atomic, Barrier, Knowledge
+from xdsl_spirv.interpreter.checks.knowledge_tables import LEVELS, ROWS, row
+from xdsl_spirv.interpreter.checks.memory_model import (
+    BUFFERS,
+    WORKGROUPS,
+    Facts,
+    MemoryModel,
+    level_of,
+    weakest_store,
+)
+from xdsl_spirv.interpreter.checks.writes import is_write, written_variables
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
@@ -60,114 +64,15 @@ from xdsl_spirv.interpreter.wave import Wave
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks.checker import Checker
 
-LANE, SUBGROUP, WORKGROUP, SEVERAL = (kind << 30 for kind in range(4))
-KIND = 3 << 30
-ATOMIC, PRIVATE = 1 << 29, 1 << 28
-ID = PRIVATE - 1
-WHO = (1 << 32) - 1
+CONTROL = barriers.ControlBarrierOp | kernel.SplitBarrier
+"""Barriers that hold invocations up."""
 
-STORES = memory_ops.StoreOp | CooperativeMatrixStoreOp | AtomicOperation
-OTHER_STORES = (
-    CopyMemorySizedOp
-    | kernel.SubgroupBlockWriteOp
-    | kernel.AtomicFlag
-    | CooperativeMatrixStoreTensorOp
-    | CooperativeMatrixStoreNVOp
-    | CooperativeVectorStoreOp
-    | CooperativeVectorReduceSumAccumulateOp
-    | CooperativeVectorOuterProductAccumulateOp
-)
-"""Extensions' instructions that write through one pointer."""
-SYNCHRONIZING = (
-    MemorySemantics.Acquire
-    | MemorySemantics.Release
-    | MemorySemantics.AcquireRelease
-    | MemorySemantics.SequentiallyConsistent
-)
-TRANSPARENT = (
-    memory_ops.AccessChainOp,
-    memory_ops.InBoundsAccessChainOp,
-    memory_ops.PtrAccessChainOp,
-    memory_ops.InBoundsPtrAccessChainOp,
-    memory_ops.CopyObjectOp,
-)
+ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
+"""Verdicts: not ordered; ordered but not available or visible; private; atomics too narrow."""
 
 
-MESSAGES = {
-    "RACE-01": "a {} and an earlier {} of {} are not ordered",
-    "RACE-02": "a {} and an earlier {} of {} are ordered, but one of them is private",
-    "RACE-03": "a {} and an earlier {} of {} are not ordered by the barrier between them",
-    "together": "several invocations write one place of {2} at once",
-}
-
-REMEDIES = {
-    "RACE-01": "put a barrier between them, or use atomics",
-    "RACE-02": "access what invocations share with NonPrivatePointer",
-    "RACE-03": "give the barrier a scope that holds both, and AcquireRelease with the memory's "
-    "class, MakeAvailable and MakeVisible",
-}
-
-
-def root_of(pointer: SSAValue) -> str | None:
-    """The module's variable that a pointer is into, None if that is not obvious."""
-    owner = pointer.owner
-    while isinstance(owner, TRANSPARENT):
-        owner = owner.operands[0].owner
-    return owner.variable.string_value() if isinstance(owner, AddressOfOp) else None
-
-
-def written_variables(module: Operation) -> set[str] | None:
-    """The variables that anything may write, None if that may be any."""
-    found: set[str] = set()
-    for op in module.walk():
-        if isinstance(op, STORES):
-            root = root_of(op.pointer)  # pyright: ignore
-        elif isinstance(op, memory_ops.CopyMemoryOp):
-            root = root_of(op.target)
-        elif isinstance(op, OTHER_STORES):
-            root = root_of(op.operands[0])
-            if root is None:
-                return None
-        elif isinstance(op, TensorWriteOp):
-            return None
-        else:
-            continue
-        if root is not None:
-            found.add(root)
-        elif isinstance(op, AtomicOperation) or _may_alias(op):
-            return None
-    return found
-
-
-def _may_alias(op: Operation) -> bool:
-    from xdsl_spirv.interpreter.spirv.memory import has_bytes, pointer_type
-
-    pointer = op.target if isinstance(op, memory_ops.CopyMemoryOp) else op.operands[0]
-    return isinstance(pointer.type, UntypedPointerType) or has_bytes(pointer_type(pointer))
-
-
-class Granules:
-    """Who wrote and who read each granule of a memory last; see the module's docstring."""
-
-    def __init__(self, memory: Memory, unit: int):
-        self.memory = memory
-        self.unit = unit
-        self.length = -(-memory.data.shape[1] // unit)
-        self.writes = np.zeros(memory.data.shape[0] * self.length, np.int64)
-        self.reads = np.zeros_like(self.writes)
-
-    def refine(self, unit: int) -> None:
-        """Divide the granules so that steps of `unit` bytes are whole ones."""
-        finer = gcd(self.unit, unit)
-        if finer == self.unit:
-            return
-        factor = self.unit // finer
-        rows = self.memory.data.shape[0]
-        length = -(-self.memory.data.shape[1] // finer)
-        for name in ("writes", "reads"):
-            old = getattr(self, name).reshape(rows, self.length)
-            setattr(self, name, np.repeat(old, factor, axis=1)[:, :length].reshape(-1).copy())
-        self.unit, self.length = finer, length
+Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
+"""How an instruction's granules lay over (w, s, l): the shape, the active ones, further axes."""
 
 
 class Access:
@@ -191,59 +96,109 @@ class Access:
         self.write = write
         self.atomic = atomic
         self.scope = scope
+        self.memory: Memory = None  # pyright: ignore
+        self.offset = 0
+        """Where the memory begins in its region."""
+        self.new: Callable[[], Array] | None = None
+        """What a store is about to write to the elements, and what they hold."""
+        self.old: Callable[[], Array] | None = None
+        self.layout: Layout = (), None, ()
+
+
+class Conflicts:
+    """Accesses of one instruction that meet earlier ones: positions, and both sides' codes."""
+
+    def __init__(self, which: str, where: Array, index: Array, who: Array, earlier: Array):
+        self.which = which
+        self.where = where
+        chosen = np.nonzero(where)
+        self.index = np.broadcast_to(index, where.shape)[chosen]
+        self.who = np.broadcast_to(who, where.shape)[chosen]
+        self.earlier = np.broadcast_to(earlier, where.shape)[chosen]
+
+    def pick(self, chosen: Array) -> Conflicts:
+        """Some of them."""
+        found = object.__new__(Conflicts)
+        found.which = self.which
+        found.where = self.where.copy()
+        found.where[self.where] = chosen
+        found.index, found.who = self.index[chosen], self.who[chosen]
+        found.earlier = self.earlier[chosen]
+        return found
 
 
 class Races:
     """The order of a launch's accesses."""
 
     def __init__(self, checker: Checker):
+        from xdsl_spirv.interpreter.checks.race_reports import RaceReports
+
         self.checker = checker
         module = checker.unit.module
-        self.vulkan = isinstance(module, ModuleOp) and "Vulkan" in str(
-            module.properties.get("memory_model", "")
-        )
-        self.written = written_variables(module)
-        self.fences = any(isinstance(op, barriers.MemoryBarrierOp) for op in module.walk())
+        self.model = MemoryModel(checker.unit)
+        self.histories = Histories(written_variables(module))
+        ops = list(module.walk())
         self.near_barriers = any(
-            isinstance(op, barriers.ControlBarrierOp | kernel.SplitBarrier)
-            and Scope.Subgroup in (op.execution_scope.data, op.memory_scope.data)
-            for op in module.walk()
+            Scope.Subgroup in (op.execution_scope.data, op.memory_scope.data)
+            for op in ops
+            if isinstance(op, CONTROL)
         )
+        self.knowledge = Knowledge(self._needs_knowledge(ops))
+        self.reports = RaceReports(self)
         self.stamp = self.arrived = 1
         self.log: list[Operation | None] = [None, None]
+        self.facts: list[Facts | None] = [None, None]
+        self.available = np.zeros(1024, np.int8)
         self.passed: list[tuple[int, Operation]] = []
-        self.known: Array | None = None
-        self.released: dict[tuple[int, int], dict[int, int]] = {}
+        self.started = False
+
+    def _needs_knowledge(self, ops: list[Operation]) -> bool:
+        """Whether a module has what releases and what acquires beside whole control barriers."""
+        model = self.model
+        atomics = [op for op in ops if isinstance(op, AtomicOperation | kernel.AtomicFlag)]
+        fences = [op for op in ops if self._is_fence(op)]
+        words = [model.semantics(op) for op in (*atomics, *fences)]
+        words += [model.semantics(op, "unequal_semantics") for op in atomics]
+        bare = any(isinstance(op, CONTROL) and not model.semantics(op).is_both() for op in ops)
+        both = any(each.release for each in words) and any(each.acquire for each in words)
+        return both and bool(atomics or bare)
+
+    def _is_fence(self, op: Operation) -> bool:
+        """Whether a barrier releases to invocations that do not come to it."""
+        if isinstance(op, CONTROL):
+            return self.model.semantics(op).scope > level_of(op.execution_scope.data)
+        return isinstance(op, barriers.MemoryBarrierOp)
 
     def start(self, wave: Wave) -> None:
         """A chunk of workgroups: nothing is ordered yet."""
-        shape = wave.shape
-        each = wave.subgroups * wave.lanes
         self.wave = wave
-        self.each = each
-        first = wave.first * each
-        self.lane_codes = first + np.arange(prod(shape), dtype=np.int64).reshape(shape)
-        self.subgroup_codes = SUBGROUP | (self.lane_codes[:, :, :1] // wave.lanes)
-        self.group_codes = WORKGROUP | (self.lane_codes[:, :1, :1] // each)
-        # By storage (Workgroup memory or buffers) and by what is ordered (execution, or all).
-        start = self.stamp
-        self.horizon = np.full((2, 2, shape[0]), start, np.int64)
-        self.low = np.full((2, 2), start, np.int64)
-        self.near = np.full((2, 2, shape[0], shape[1]), start, np.int64)
+        self.accessors = Accessors(wave)
+        self.horizons = Horizons(self.accessors, self.stamp)
+        if not self.started:
+            self.started = True
+            self.histories.bind(self.checker.unit.memories.all())
+            self.weakest = [weakest_store(self.model, is_write, s) for s in (WORKGROUPS, BUFFERS)]
+            self.narrow = [self._has_narrow_atomics(storage) for storage in (WORKGROUPS, BUFFERS)]
+        self.knowledge.start(self.accessors)
 
-    def tracks(self, label: str) -> bool:
-        """Whether anything writes the variable that a memory's label names."""
-        if self.written is None:
-            return True
-        name = label.partition("@")[2].partition(" ")[0]
-        return name in self.written
+    def _has_narrow_atomics(self, storage: int) -> bool:
+        """Whether some atomics may be for less than all who reach the storage."""
+        wanted = SAME_WORKGROUP if storage == WORKGROUPS else SAME_DEVICE
+        atomics = (op for op in self.checker.unit.module.walk() if isinstance(op, AtomicOperation))
+        return any(level_of(op.memory_scope.data) < wanted for op in atomics)
 
     # Order.
 
-    def tick(self, op: Operation) -> int:
+    def tick(self, op: Operation, facts: Facts | None = None) -> int:
         """The next time stamp."""
         self.stamp += 1
         self.log.append(op)
+        self.facts.append(facts)
+        if facts is not None and facts.available:
+            if self.stamp >= self.available.size:
+                self.available = np.resize(self.available, 2 * self.stamp)
+                self.available[self.stamp :] = 0
+            self.available[self.stamp] = facts.available
         return self.stamp
 
     def barrier(self, op: Any, mask: Mask, since: int | None = None) -> None:
@@ -251,341 +206,378 @@ class Races:
         The invocations of a scope wait for each other; of a barrier in two halves, `since` is when
         they came to the first.
         """
-        self.passed.append((self.tick(op), op))
-        semantics = op.memory_semantics.data
-        if not semantics & SYNCHRONIZING:
-            return
-        flags = MemorySemantics
-        shown = flags.MakeAvailable | flags.MakeVisible
-        full = not self.vulkan or (semantics & shown) == shown
-        spaces = ((0, flags.WorkgroupMemory), (1, flags.UniformMemory))
-        scope, memory_scope = op.execution_scope.data, op.memory_scope.data
-        for space, flag in spaces:
-            if not semantics & flag:
-                continue
-            for level in (0, 1) if full else (0,):
-                now = self.stamp if since is None else since
-                self._move(space, level, scope, memory_scope, mask, now)
+        now = self.tick(op)
+        self.passed.append((now, op))
+        semantics, level = self.model.semantics(op), level_of(op.execution_scope.data)
+        if self.knowledge.active:
+            self._log_barrier(op, mask, level, self._is_fence(op))
+        self.horizons.barrier(semantics, level, mask, now if since is None else since)
 
-    def _move(
-        self, space: int, level: int, scope: Scope, memory_scope: Scope, mask: Mask, now: int
+    def fence(self, op: Operation, mask: Mask) -> None:
+        """A memory barrier: it says with what atomics and barriers around it synchronize."""
+        self.tick(op)
+        if self.knowledge.active:
+            self._log_barrier(op, mask, 0, True)
+
+    def _log_barrier(self, op: Operation, mask: Mask, level: int, fences: bool) -> None:
+        lanes = self.accessors.lanes
+        lanes = lanes.reshape(-1) if mask is None else lanes[np.broadcast_to(mask, lanes.shape)]
+        semantics, local = self.model.semantics(op), self.horizons.snapshot()
+        self.knowledge.add(Barrier(op, self.stamp, semantics, lanes, local, level, fences))
+
+    def synchronize(
+        self, access: Any, mask: Mask, wrote: Array, reads: bool, semantics: tuple[str, str]
     ) -> None:
-        near = self.near[space, level]
-        if mask is None:
-            near[:] = now
-        else:
-            near[np.broadcast_to(mask.any(axis=2), near.shape)] = now
-        if scope == Scope.Subgroup or memory_scope == Scope.Subgroup:
+        """An atomic that was executed; `wrote` says which invocations (w, s, l) changed memory."""
+        history = self.checker.shadow_of(access.memory).known
+        if not self.knowledge.active or history is None:
             return
-        horizon = self.horizon[space, level]
-        if mask is None:
-            horizon[:] = now
-        else:
-            horizon[np.broadcast_to(mask.any(axis=(1, 2)), horizon.shape)] = now
-        self.low[space, level] = horizon.min()
-
-    def synchronize(self, op: Any, location: Array, groups: Array) -> None:
-        """An atomic: workgroups see what was released at the same locations before."""
-        semantics = getattr(op, "semantics", None) or getattr(op, "equal_semantics", None)
-        if not self.fences and (semantics is None or not semantics.data & SYNCHRONIZING):
-            return
-        count = self.wave.geometry.workgroups
-        if self.known is None:
-            self.known = np.zeros((count, count) if count <= 2048 else (1, 1), np.int64)
-        if self.known.shape[0] != count:
-            self.known[:] = self.stamp
-            return
-        for place, group in sorted(set(zip(location.tolist(), groups.tolist(), strict=True))):
-            released = self.released.setdefault((id(op.pointer.type), place), {})
-            released[group] = self.stamp
-            for other, stamp in released.items():
-                self.known[group, other] = max(self.known[group, other], stamp)
+        shape = self.wave.shape
+        bytes_at = access.items * access.dtype.itemsize + history.offset
+        if history.region.rows == "workgroup":
+            bytes_at = bytes_at + np.arange(shape[0])[:, None, None] * history.region.size
+        active = np.ones(shape, np.bool_) if mask is None else np.broadcast_to(mask, shape)
+        model, op = self.model, access.op
+        self.knowledge.add(
+            Atomic(
+                op,
+                self.stamp,
+                model.facts(op, True).scope,
+                reads,
+                id(history.region),
+                np.broadcast_to(bytes_at, shape)[active],
+                self.accessors.lanes[active],
+                np.broadcast_to(wrote, shape)[active],
+                (model.semantics(op, semantics[0]), model.semantics(op, semantics[1])),
+                self.horizons.snapshot(),
+            )
+        )
 
     # Accesses.
 
-    def note(self, granules: Granules, access: Access) -> None:
+    def note(self, history: History, access: Access) -> None:
         """Record accesses, and report those that nothing orders."""
-        granules.refine(access.unit)
-        index, who = self._flatten(granules, access)
+        region = history.region
+        region.refine(access.unit)
+        access.memory, access.offset = history.memory, history.offset
+        index, who = self._flatten(history, access)
         if not index.size:
             return
+        facts = self.model.facts(access.op, access.write)
+        flags = ATOMIC if access.atomic else PRIVATE if facts.private else 0
+        if flags:
+            who = who | flags
+        stamp = self.tick(access.op, facts)
+        now = stamp << 32 | who
+        storage = WORKGROUPS if region.rows == "workgroup" else BUFFERS
+        writes = region.words["writes"][index]
+        self._compare(region, "writes", index, who, writes, storage, access, facts)
+        if not access.write:
+            self._read(region, index, now, who, storage, access.layout)
+            return
+        reads = region.words["reads"][index]
+        self._compare(region, "reads", index, who, reads, storage, access, facts)
         if access.atomic:
-            who = who | ATOMIC
-        private = self.vulkan and not access.atomic and not _non_private(access.op)
-        if private:
-            who = who | PRIVATE
-        now = self.tick(access.op) << 32 | who
-        space = 0 if granules.memory.rows == "workgroup" else 1
-        self._compare(granules, "writes", index, who, space, access, private)
-        if access.write:
-            self._compare(granules, "reads", index, who, space, access, private)
-            granules.writes[index] = now
-            if not access.atomic:
-                self._same_time(granules, index, now, access)
-        else:
-            self._read(granules, index, now, who, space)
-        if access.atomic:
-            self.synchronize(access.op, index.reshape(-1), self._group_of(who).reshape(-1))
+            self._change(region, index, now, writes)
+            return
+        region.words["writes"][index] = now
+        back = region.words["writes"][index]
+        clash = back != now
+        if clash.any():
+            conflicts = Conflicts("writes", clash, index, who, back)
+            self.reports.together(region, access, conflicts, index)
 
-    def _flatten(self, granules: Granules, access: Access) -> tuple[Array, Array]:
-        """Granules (n, ...) and who touches them (n, 1, ...)."""
-        items, mask = access.items, access.mask
-        factor = access.unit // granules.unit
+    def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
+        """Granules (n, ...) and who touches them (n, 1, ...); sets the access's layout."""
+        region, items, mask = history.region, access.items, access.mask
+        factor = access.unit // region.unit
         if factor > 1:
             items = items[..., None] * factor + np.arange(factor)
+        if history.offset:
+            items = items + history.offset // region.unit
+        accessors = self.accessors
         if access.scope is not None:
-            who = self.subgroup_codes if access.scope == Scope.Subgroup else self.group_codes
+            near = access.scope == Scope.Subgroup
+            who = accessors.subgroups if near else accessors.workgroups
             if mask is not None:
-                mask = mask.any(axis=2 if access.scope == Scope.Subgroup else (1, 2), keepdims=True)
+                mask = mask.any(axis=2 if near else (1, 2), keepdims=True)
         elif not access.write and mask is None and items.shape[2] == 1 and self.wave.lanes > 1:
-            who = self.subgroup_codes
+            who = accessors.subgroups
         else:
-            who = self.lane_codes
+            who = accessors.lanes
         tail = items.shape[3:]
         lead = np.broadcast_shapes(items.shape[:3], who.shape)
-        if granules.memory.rows == "workgroup":
-            rows = np.arange(lead[0]) * granules.length
+        if region.rows == "workgroup":
+            rows = np.arange(lead[0]) * region.length
             items = items + rows.reshape(-1, *(1,) * (items.ndim - 1))
         items = np.broadcast_to(items, lead + tail)
-        self.layout = lead, None if mask is None else np.broadcast_to(mask, lead), tail
+        who = np.broadcast_to(who, lead)
         if mask is None:
-            return items.reshape(-1, *tail), _column(np.broadcast_to(who, lead).reshape(-1), tail)
+            access.layout = lead, None, tail
+            return items.reshape(-1, *tail), _column(who.reshape(-1), tail)
         chosen = np.broadcast_to(mask, lead)
-        return items[chosen], _column(np.broadcast_to(who, lead)[chosen], tail)
+        access.layout = lead, chosen, tail
+        return items[chosen], _column(who[chosen], tail)
+
+    # The first question.
 
     def _compare(
         self,
-        granules: Granules,
-        which: str,
-        index: Array,
-        who: Array,
-        space: int,
-        access: Access,
-        private: bool,
-    ) -> None:
-        earlier = getattr(granules, which)[index]
-        level = 1 if which == "writes" else 0
-        if space == 0 and not private:
-            if not (earlier >= int(self.low[0, level]) << 32).any():
-                return
-        elif not earlier.any():
-            return
-        conflict, private_conflict = self._conflicts(earlier, who, space, level)
-        if conflict.any():
-            self._report(granules, access, which, index, who, earlier, conflict, "RACE-01")
-        elif which == "writes" and private_conflict.any():
-            self._report(granules, access, which, index, who, earlier, private_conflict, "RACE-02")
-
-    def _group_of(self, who: Array) -> Array:
-        """The workgroup of a code; -1 for several."""
-        kind, number = who & KIND, who & ID
-        group = np.where(kind == LANE, number // self.each, number)
-        group = np.where(kind == SUBGROUP, number // self.wave.subgroups, group)
-        return np.where(kind == SEVERAL, -1, group)
-
-    def _subgroup_of(self, who: Array) -> Array:
-        """The subgroup of a code; -1 for several."""
-        kind, number = who & KIND, who & ID
-        return np.where(
-            kind == LANE, number // self.wave.lanes, np.where(kind == SUBGROUP, number, -1)
-        )
-
-    def _conflicts(self, earlier: Array, who: Array, space: int, level: int) -> tuple[Array, Array]:
-        """Where an earlier access is not ordered, and where it is, but one of them is private."""
-        stamp, before = earlier >> 32, earlier & WHO
-        shared = (earlier != 0) & ~(
-            ((before & KIND) == LANE) & ((who & KIND) == LANE) & ((before & ID) == (who & ID))
-        )
-        atomic = (before & ATOMIC != 0) & (who & ATOMIC != 0)
-        group, old_group = self._group_of(who), self._group_of(before)
-        local = group - self.wave.first
-        if space == 0:
-            same_group = np.ones(earlier.shape, np.bool_)
-        else:
-            same_group = group == old_group
-        ordered = same_group & (stamp < self.horizon[space, level][local])
-        ordered |= self._near(earlier, who, space, level)
-        if self.known is not None and self.known.shape[0] > 1:
-            ordered |= (old_group >= 0) & (stamp <= self.known[group, old_group])
-        elif self.known is not None:
-            ordered[:] = True
-        private = ((before | who) & PRIVATE) != 0
-        return shared & ~atomic & ~ordered, shared & ~atomic & ordered & private
-
-    def _near(self, earlier: Array, who: Array, space: int, level: int) -> Array:
-        """Where an earlier access was of the same subgroup, and a barrier of it lies between."""
-        stamp, subgroup = earlier >> 32, self._subgroup_of(who)
-        near = self.near[space, level].reshape(-1)
-        own = np.clip(subgroup - self.wave.first * self.wave.subgroups, 0, near.size - 1)
-        same = (subgroup >= 0) & (subgroup == self._subgroup_of(earlier & WHO))
-        return same & (stamp < near[own])
-
-    def _read(self, granules: Granules, index: Array, now: Array, who: Array, space: int) -> None:
-        """Keep who read: one invocation, or the smallest group that holds all readers."""
-        earlier = granules.reads[index]
-        low = int(self.low[0, 0])
-        fresh = earlier >= low << 32 if space == 0 else earlier != 0
-        coarse = space == 0 and not self.near_barriers and low == int(self.horizon[0, 0].max())
-        if coarse:
-            self._read_coarsely(granules, index, now, earlier, fresh)
-            return
-        if fresh.any():
-            group = self._group_of(who)
-            same = (group == self._group_of(earlier & WHO)) | (space == 0)
-            local = group - self.wave.first
-            fresh = fresh & ~(same & (earlier >> 32 < self.horizon[space, 0][local]))
-            if self.near_barriers:
-                # What is ordered before this read is ordered before whatever this one is.
-                fresh = fresh & ~self._near(earlier, who, space, 0)
-            now = np.where(fresh, self._join(earlier, now), now)
-        granules.reads[index] = now
-        back = granules.reads[index]
-        clash = back != now
-        if clash.any():
-            joined = self._join(np.broadcast_to(back, clash.shape)[clash], _full(now, clash)[clash])
-            granules.reads[np.broadcast_to(index, clash.shape)[clash]] = joined
-            # Of three groups one may have lost its part: whoever still differs is joined again.
-            again = granules.reads[index]
-            wider = self._join(again, np.broadcast_to(now, again.shape))
-            granules.reads[index] = np.maximum(again, wider)
-
-    def _read_coarsely(
-        self, granules: Granules, index: Array, now: Array, earlier: Array, fresh: Array
-    ) -> None:
-        """As `_read` where nothing but barriers of whole workgroups orders accesses."""
-        lead, chosen, tail = self.layout
-        codes = np.broadcast_to(self.group_codes, lead)
-        codes = _column(codes.reshape(-1) if chosen is None else codes[chosen], tail)
-        flags = now & PRIVATE
-        shared = now & ~np.int64(WHO) | codes | flags
-        several = fresh & ((earlier ^ now) & (KIND | ID) != 0)
-        new = np.where(several, shared, now) if several.any() else now
-        granules.reads[index] = new
-        back = granules.reads[index]
-        clash = back != new
-        if clash.any():
-            places = np.broadcast_to(index, clash.shape)[clash]
-            granules.reads[places] = np.broadcast_to(shared, clash.shape)[clash]
-
-    def _join(self, a: Array, b: Array) -> Array:
-        """The code of all readers that two codes stand for, at the time of the later."""
-        first, second = a & WHO, b & WHO
-        flags = first & second & ATOMIC | (first | second) & PRIVATE
-        groups = self._group_of(first), self._group_of(second)
-        subgroups = self._subgroup_of(first), self._subgroup_of(second)
-        same_lane = (first & (KIND | ID)) == (second & (KIND | ID))
-        in_subgroup = (subgroups[0] == subgroups[1]) & (subgroups[0] >= 0)
-        in_group = (groups[0] == groups[1]) & (groups[0] >= 0)
-        who = np.where(
-            same_lane,
-            first & (KIND | ID),
-            np.where(
-                in_subgroup,
-                SUBGROUP | subgroups[0],
-                np.where(in_group, WORKGROUP | groups[0], SEVERAL),
-            ),
-        )
-        return np.maximum(a >> 32, b >> 32) << 32 | who | flags
-
-    def _same_time(self, granules: Granules, index: Array, now: Array, access: Access) -> None:
-        """Several invocations that write one location in one instruction."""
-        back = granules.writes[index]
-        clash = back != now
-        if clash.any():
-            full = _full(now, clash)
-            self._report(
-                granules, access, "writes", index, full & WHO, back, clash, "RACE-01", together=True
-            )
-
-    # Findings.
-
-    def _report(
-        self,
-        granules: Granules,
-        access: Access,
+        region: Region,
         which: str,
         index: Array,
         who: Array,
         earlier: Array,
-        conflict: Array,
-        rule: str,
-        together: bool = False,
+        storage: int,
+        access: Access,
+        facts: Facts,
     ) -> None:
-        index, who = np.broadcast_to(index, conflict.shape), np.broadcast_to(who, conflict.shape)
-        hits = np.argwhere(conflict)
-        first = next(
-            (h for h in map(tuple, hits[:64]) if not self._allowed(access, who[h], earlier[h])),
-            None,
-        )
-        if first is None:
+        kind = self._horizon(which, storage, access.write, facts)
+        several = len(region.names) > 1
+        if storage == WORKGROUPS and not facts.private and not several:
+            if int(earlier.max()) < int(self.horizons.low[storage, kind]) << 32:
+                return
+        elif not earlier.any():
             return
-        code, stamp = int(earlier[first]) & WHO, int(earlier[first]) >> 32
-        other = self.log[stamp]
-        assert other is not None
-        memory = granules.memory
-        barrier = next((op for t, op in self.passed if t > stamp), None)
-        if barrier is not None and rule == "RACE-01" and self._same_group(int(who[first]), code):
-            rule = "RACE-03"
-        kinds = ("write" if access.write else "read", "write" if which == "writes" else "read")
-        message = MESSAGES["together" if together else rule].format(*kinds, memory.label)
-        byte = int(index[first]) % granules.length * granules.unit
-        lanes = np.unique(who[conflict] & ID)
+        if several:
+            self.reports.aliases(region, access, facts, which, index, who, earlier)
+        where = self._is_open(earlier, who, storage, kind)
+        if not where.any():
+            return
+        conflicts = Conflicts(which, where, index, who, earlier)
+        if not self.reports.repeats(access.op):
+            verdicts = self._judge(region, conflicts, storage, access, facts)
+            self.reports.conflicts(region, access, facts, conflicts, verdicts)
 
-        where = np.isin(self.lane_codes & ID, lanes)
-        if (int(who[first]) & KIND) == SUBGROUP:
-            where = np.isin(self.subgroup_codes & ID, lanes)
-        elif (int(who[first]) & KIND) == WORKGROUP:
-            where = np.isin(self.group_codes & ID, lanes)
-        self.checker.find(
-            "races",
-            rule,
-            access.op,
-            message,
-            where=where,
-            notes=lambda: self._notes(
-                self.checker.spot(memory, byte), other, code, barrier if rule == "RACE-03" else None
-            ),
-            remedy=REMEDIES[rule],
+    def _horizon(self, which: str, storage: int, write: bool, facts: Facts) -> int:
+        """The horizon behind which everything is ordered, whatever the earlier access was."""
+        if which == "reads":
+            return kinds.EXECUTION
+        available = self.weakest[storage] >= SAME_WORKGROUP
+        if write or facts.visible >= SAME_WORKGROUP:
+            return kinds.EXECUTION if available else kinds.AVAILABLE
+        return kinds.VISIBLE if available else kinds.SEEN
+
+    def _is_open(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
+        """Where horizons alone do not order an earlier access, or one of them is private."""
+        stamp, before = earlier >> 32, earlier & WHO
+        accessors = self.accessors
+        group = accessors.group_of(who)
+        horizon = self.horizons.groups[storage, kind][group - accessors.first]
+        ordered = stamp < horizon
+        if storage == BUFFERS:
+            ordered &= group == accessors.group_of(before)
+        if self.near_barriers:
+            ordered |= self._is_near(earlier, who, storage, kind)
+        ordered &= ((before | who) & PRIVATE) == 0
+        alone = accessors.are_one_invocation(before, who)
+        if not self.narrow[storage]:
+            alone |= (before & who & ATOMIC) != 0
+        return (earlier != 0) & ~ordered & ~alone
+
+    def _is_near(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
+        """Where an earlier access was of the same subgroup, and a barrier of it lies between."""
+        stamp, subgroup = earlier >> 32, self.accessors.subgroup_of(who)
+        near = self.horizons.near[storage, kind].reshape(-1)
+        start = self.accessors.first * self.accessors.subgroups_each
+        own = np.clip(subgroup - start, 0, near.size - 1)
+        same = (subgroup >= 0) & (subgroup == self.accessors.subgroup_of(earlier & WHO))
+        return same & (stamp < near[own])
+
+    # The second question.
+
+    def _judge(
+        self, region: Region, conflicts: Conflicts, storage: int, access: Access, facts: Facts
+    ) -> Array:
+        """A verdict for each conflict."""
+        verdicts = self._judge_singles(region, conflicts, storage, access.write, facts)
+        if conflicts.which == "writes" and not access.write:
+            # Who has read it by an access that makes it visible sees it from then on.
+            reads = region.words["reads"][conflicts.index]
+            again = self.accessors.are_one_invocation(reads, conflicts.who)
+            again &= reads >> 32 > conflicts.earlier >> 32
+            for number in np.flatnonzero(again & (verdicts == HIDDEN)):
+                seen = self.facts[int(reads[number]) >> 32]
+                if seen is not None and seen.visible:
+                    verdicts[number] = ORDERED
+        return verdicts
+
+    def _judge_singles(
+        self, region: Region, conflicts: Conflicts, storage: int, write: bool, facts: Facts
+    ) -> Array:
+        """A verdict for each conflict; where a word stands for several, all must be ordered."""
+        words, who = conflicts.earlier, conflicts.who
+        joined = (words & KIND) != LANE
+        if not self.knowledge.active or not joined.any():
+            return self._verdicts(words, who, conflicts.which, storage, write, facts)
+        where, singles = region.singles_at(conflicts.which, conflicts.index[joined], words[joined])
+        places = np.concatenate([np.flatnonzero(~joined), np.flatnonzero(joined)[where]])
+        found = np.concatenate([words[~joined], singles])
+        each = self._verdicts(found, who[places], conflicts.which, storage, write, facts)
+        verdicts = np.zeros(words.size, np.int64)
+        # The one of several that is least ordered decides, and stands for all in the message.
+        worst = np.lexsort((each == OPEN, each != ORDERED))
+        verdicts[places[worst]] = each[worst]
+        conflicts.earlier[places[worst]] = found[worst]
+        return verdicts
+
+    def _verdicts(
+        self, words: Array, who: Array, which: str, storage: int, write: bool, facts: Facts
+    ) -> Array:
+        stamps, before = words >> 32, words & WHO
+        accessors = self.accessors
+        distance = accessors.distance(before & IDENTITY, who & IDENTITY)
+        made = np.where(stamps < self.available.size, stamps, 0)
+        available = self.available[made]
+        times = self._times(words, who, storage)
+        happens = stamps[:, None] <= times
+        before_now = happens[:, 0]
+        if which == "reads":
+            reached = before_now
+        else:
+            by_itself = available >= distance
+            reached = before_now & by_itself
+            if not write:
+                reached &= facts.visible >= distance
+            reached |= self._is_shown(happens, available, SAME_DEVICE if write else facts.visible)
+        atomic = (before & who & ATOMIC) != 0
+        private = ((before | who) & PRIVATE) != 0
+        verdicts = np.where(reached, ORDERED, np.where(before_now, HIDDEN, OPEN))
+        verdicts = np.where((before_now | reached) & private, KEPT_PRIVATE, verdicts)
+        if atomic.any():
+            # Atomics of one location are ordered among each other if both scopes hold both.
+            scopes = np.array([self._atomic_scope(int(stamp)) for stamp in stamps])
+            holds = np.minimum(scopes, facts.scope) >= distance
+            verdicts = np.where(atomic & holds, ORDERED, verdicts)
+            verdicts = np.where(atomic & (verdicts != ORDERED), NARROW, verdicts)
+        return np.where(accessors.are_one_invocation(before, who), ORDERED, verdicts)
+
+    def _atomic_scope(self, stamp: int) -> int:
+        facts = self.facts[stamp]
+        return SAME_DEVICE if facts is None else facts.scope
+
+    @staticmethod
+    def _is_shown(happens: Array, available: Array, visible: int) -> Array:
+        """Where an earlier write is available within `visible`, or was made visible before."""
+        shown = np.zeros(available.shape, np.bool_)
+        for m in range(LEVELS):
+            here = np.zeros_like(shown)
+            for k in range(visible + 1):
+                here |= happens[:, row(m, k)]
+            shown |= here & (available >= m)
+        return shown
+
+    def _times(self, words: Array, who: Array, storage: int) -> Array:
+        """(n, ROWS): up to when each access knows of earlier ones by those who did them."""
+        times = np.zeros((words.size, ROWS), np.int64)
+        accessors, before = self.accessors, words & IDENTITY
+        group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)
+        near = self.horizons.near[storage].reshape(4, -1)
+        start = accessors.first * accessors.subgroups_each
+        own = np.clip(subgroup - start, 0, near.shape[1] - 1)
+        same_group = group == accessors.group_of(before)
+        if storage == WORKGROUPS:
+            same_group[:] = True
+        same_subgroup = (subgroup >= 0) & (subgroup == accessors.subgroup_of(before))
+        local = (
+            (SAME_WORKGROUP, same_group, self.horizons.groups[storage][:, group - accessors.first]),
+            (SAME_SUBGROUP, same_subgroup, near[:, own]),
         )
+        for level, holds, ends in local:
+            # A horizon is the first time that is not ordered.
+            ends = np.where(holds, ends - 1, 0)
+            pairs = [(0, kinds.EXECUTION), (row(0, 0), kinds.SEEN), (row(level, 0), kinds.VISIBLE)]
+            pairs += [(row(0, k), kinds.AVAILABLE) for k in range(SAME_SUBGROUP, level + 1)]
+            for number, kind in pairs:
+                times[:, number] = np.maximum(times[:, number], ends[kind])
+        if self.knowledge.active:
+            self.knowledge.replay()
+            lanes = accessors.lane_of(who & IDENTITY)
+            times = np.maximum(times, self.knowledge.rows(lanes, before, storage))
+        return times
 
-    def _notes(
-        self, spot: str, other: Operation, code: int, barrier: Operation | None
-    ) -> list[Related]:
-        by = f"by {self._name(code)}"
-        found = [places.relate("the other access", other, by, head=spot)]
-        if barrier is not None:
-            found.append(places.relate("the barrier", barrier))
-        return found
+    # Keeping who read.
 
-    def _same_group(self, who: int, other: int) -> bool:
-        groups = self._group_of(np.array([who, other]))
-        return bool(groups[0] == groups[1])
+    def _read(
+        self,
+        region: Region,
+        index: Array,
+        now: Array,
+        who: Array,
+        storage: int,
+        layout: Layout,
+    ) -> None:
+        """Keep who read: one invocation, or the smallest group that holds all readers."""
+        earlier = region.words["reads"][index]
+        low = int(self.horizons.low[storage, kinds.EXECUTION])
+        fresh = earlier >= low << 32 if storage == WORKGROUPS else earlier != 0
+        groups = self.horizons.groups[storage, kinds.EXECUTION]
+        exact = self.near_barriers or self.knowledge.active
+        if storage == WORKGROUPS and not exact and low == int(groups.max()):
+            self._read_coarsely(region, index, now, earlier, fresh, layout)
+            return
+        if fresh.any():
+            fresh = fresh & self._is_open(earlier, who, storage, kinds.EXECUTION)
+        self._join(region, "reads", index, now, earlier, fresh)
 
-    def _allowed(self, access: Access, who: Any, earlier: Any) -> bool:
-        """Whether two matrix accesses by one scope instance are of one type, hence in order."""
-        other = self.log[int(earlier) >> 32]
-        matrix = other is not None and _matrix_type(other)
-        same = (int(earlier) ^ int(who)) & (KIND | ID) == 0
-        return bool(matrix) and matrix == _matrix_type(access.op) and same
+    def _change(self, region: Region, index: Array, now: Array, earlier: Array) -> None:
+        """Keep who changed a place by atomics, all that have since it was written otherwise."""
+        fresh = (earlier & ATOMIC) != 0
+        self._join(region, "writes", index, now, earlier, fresh)
 
-    def _name(self, code: int) -> str:
-        kind, number = code & KIND, code & ID
-        if kind == LANE:
-            workgroup, lane = divmod(number, self.each)
-            return f"invocation {lane} of workgroup {self._workgroup(workgroup)}"
-        if kind == SUBGROUP:
-            workgroup, subgroup = divmod(number, self.wave.subgroups)
-            return f"subgroup {subgroup} of workgroup {self._workgroup(workgroup)}"
-        if kind == WORKGROUP:
-            return f"several invocations of workgroup {self._workgroup(number)}"
-        return "several workgroups"
+    def _join(
+        self, region: Region, which: str, index: Array, now: Array, earlier: Array, fresh: Array
+    ) -> None:
+        """Enter `now`, joined with the earlier words where those are `fresh`."""
+        words = region.words[which]
+        new = np.where(fresh, self.accessors.join(earlier, now), now) if fresh.any() else now
+        words[index] = new
+        back = words[index]
+        clash = back != new
+        several = fresh | clash
+        if self.knowledge.active and several.any():
+            places = np.broadcast_to(index, several.shape)[several]
+            for side in (earlier, now):
+                kept = np.broadcast_to(side, several.shape)[several]
+                one = (kept != 0) & ((kept & KIND) == LANE) | (side is now)
+                region.keep(which, places[one], kept[one])
+        if not clash.any():
+            return
+        join = self.accessors.join
+        own = np.broadcast_to(now, clash.shape)[clash]
+        words[np.broadcast_to(index, clash.shape)[clash]] = join(
+            np.broadcast_to(back, clash.shape)[clash], own
+        )
+        # Of three groups one may have lost its part: whoever still differs is joined again.
+        again = words[index]
+        words[index] = np.maximum(again, join(again, np.broadcast_to(now, again.shape)))
 
-    def _workgroup(self, number: int) -> tuple[int, int, int]:
-        x, y, _ = self.wave.geometry.grid
-        return number % x, number // x % y, number // (x * y)
+    def _read_coarsely(
+        self,
+        region: Region,
+        index: Array,
+        now: Array,
+        earlier: Array,
+        fresh: Array,
+        layout: Layout,
+    ) -> None:
+        """As `_read` where nothing but barriers of whole workgroups orders accesses."""
+        lead, chosen, tail = layout
+        codes = np.broadcast_to(self.accessors.workgroups, lead)
+        codes = _column(codes.reshape(-1) if chosen is None else codes[chosen], tail)
+        shared = now & ~np.int64(WHO) | codes | now & PRIVATE
+        several = fresh & ((earlier ^ now) & IDENTITY != 0)
+        new = np.where(several, shared, now) if several.any() else now
+        words = region.words["reads"]
+        words[index] = new
+        clash = words[index] != new
+        if clash.any():
+            places = np.broadcast_to(index, clash.shape)[clash]
+            words[places] = np.broadcast_to(shared, clash.shape)[clash]
 
 
-def _matrix_type(op: Operation) -> Any:
+def matrix_type(op: Operation) -> Any:
+    """The type of the matrix that an instruction loads or stores."""
     if isinstance(op, CooperativeMatrixLoadOp):
         return op.result.type
     return op.object.type if isinstance(op, CooperativeMatrixStoreOp) else None
@@ -593,14 +585,3 @@ def _matrix_type(op: Operation) -> Any:
 
 def _column(who: Array, tail: tuple[int, ...]) -> Array:
     return who.reshape(-1, *(1,) * len(tail))
-
-
-def _full(now: Array, like: Array) -> Array:
-    return np.broadcast_to(now, like.shape)
-
-
-def _non_private(op: Operation) -> bool:
-    """Whether an access may be ordered with other invocations' under the Vulkan memory model."""
-    names = ("memory_access", "memory_operand", "source_memory_access")
-    flags = [op.properties.get(name) for name in names]
-    return any(getattr(flag, "data", 0) & MemoryAccess.NonPrivatePointer for flag in flags if flag)

@@ -54,3 +54,18 @@ def arrive(
         return None, None
 
     return call
+
+
+@checked(ops.MemoryBarrierOp)
+def memory_barrier(
+    op: ops.MemoryBarrierOp, compiler: CheckedCompiler, function: Function
+) -> Checked:
+    """It orders what atomics and control barriers around it pass on."""
+    checker = compiler.checker
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if checker.races is not None:
+            checker.races.fence(op, wave.mask)
+        return None, None
+
+    return call

@@ -84,7 +84,14 @@ class Components:
         lanes = some if outer is None else some & outer
         order.note(
             history,
-            races.Access(self.op, items, size, lanes, write=self.writes, scope=self.form.scope),
+            races.Access(
+                self.op,
+                items,
+                size,
+                lanes,
+                write=self.writes,
+                scope=self.form.scope,
+            ),
         )
 
     def load(self, place: Pointer, form: Plain, mask: Mask) -> Array:

@@ -38,6 +38,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.launch import geometry_of, run
 from xdsl_spirv.interpreter.layout import Layout
+from xdsl_spirv.interpreter.memories import copy_buffers
 from xdsl_spirv.interpreter.memory import Memory, Pointer, load, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import MemoryBudget, Options
@@ -383,7 +384,7 @@ def run_entry(
     again = choices is not None and choices.any
     permuted = Permuted(module, options) if checks.permute else None
     wanted = again or permuted is not None
-    before = {place: array.copy() for place, array in buffers.items()} if wanted else {}
+    before = copy_buffers(buffers) if wanted else {}
     run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
 
     def sample(chosen: Options, copies: Buffers) -> Unit:

@@ -1,0 +1,130 @@
+"""
+Who accessed a place in memory: one invocation, or all of a subgroup, a workgroup or several.
+
+A history keeps one code for each place, so whoever reads it together with others is joined to the
+smallest group that holds them all. A code is a kind, an absolute number of that kind in the launch,
+and two flags that the access had: that it was an atomic, and that it was private.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.wave import Wave
+
+LANE, SUBGROUP, WORKGROUP, SEVERAL = (kind << 30 for kind in range(4))
+KIND = 3 << 30
+ATOMIC, PRIVATE = 1 << 29, 1 << 28
+NUMBER = PRIVATE - 1
+IDENTITY = KIND | NUMBER
+WHO = (1 << 32) - 1
+"""The code in a history's word, below its time stamp."""
+
+Triple: TypeAlias = tuple[int, int, int]
+
+SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP, SAME_DEVICE = range(4)
+"""The smallest scope that holds two accessors; a scope of this level or above reaches both."""
+
+
+class Accessors:
+    """The codes of one chunk's invocations, and what codes of the launch have in common."""
+
+    def __init__(self, wave: Wave):
+        shape = wave.shape
+        self.grid = wave.geometry.grid
+        self.lanes_each, self.subgroups_each = wave.lanes, wave.subgroups
+        self.each = wave.subgroups * wave.lanes
+        self.invocations, self.count = wave.geometry.invocations, wave.geometry.workgroups
+        self.first = wave.first
+        first = wave.first * self.each
+        self.lanes = first + np.arange(prod(shape), dtype=np.int64).reshape(shape)
+        self.subgroups = SUBGROUP | (self.lanes[:, :, :1] // wave.lanes)
+        self.workgroups = WORKGROUP | (self.lanes[:, :1, :1] // self.each)
+
+    def group_of(self, codes: Array) -> Array:
+        """The workgroup of each code; -1 for several."""
+        kind, number = codes & KIND, codes & NUMBER
+        group = np.where(kind == LANE, number // self.each, number)
+        group = np.where(kind == SUBGROUP, number // self.subgroups_each, group)
+        return np.where(kind == SEVERAL, -1, group)
+
+    def subgroup_of(self, codes: Array) -> Array:
+        """The subgroup of each code; -1 for several."""
+        kind, number = codes & KIND, codes & NUMBER
+        own = np.where(kind == SUBGROUP, number, -1)
+        return np.where(kind == LANE, number // self.lanes_each, own)
+
+    def lane_of(self, codes: Array) -> Array:
+        """An invocation for each code: the first of a group."""
+        kind, number = codes & KIND, codes & NUMBER
+        lane = np.where(kind == SUBGROUP, number * self.lanes_each, number)
+        lane = np.where(kind == WORKGROUP, number * self.each, lane)
+        return np.where(kind == SEVERAL, -1, lane)
+
+    def members(self, code: int) -> list[int]:
+        """The codes of the next smaller kind that one stands for; none of an invocation."""
+        kind, number = code & KIND, code & NUMBER
+        if kind == SUBGROUP:
+            start = number * self.lanes_each
+            lanes = range(start, start + self.lanes_each)
+            return [lane for lane in lanes if lane % self.each < self.invocations]
+        if kind == WORKGROUP:
+            start = number * self.subgroups_each
+            return [SUBGROUP | n for n in range(start, start + self.subgroups_each)]
+        return [WORKGROUP | n for n in range(self.count)] if kind == SEVERAL else []
+
+    def distance(self, a: Array, b: Array) -> Array:
+        """The smallest scope that holds everyone whom two codes stand for."""
+        a, b = np.broadcast_arrays(a, b)
+        groups, others = self.group_of(a), self.group_of(b)
+        near, far = self.subgroup_of(a), self.subgroup_of(b)
+        same = np.where((groups == others) & (groups >= 0), SAME_WORKGROUP, SAME_DEVICE)
+        same = np.where((near == far) & (near >= 0), SAME_SUBGROUP, same)
+        return np.where(self.are_one_invocation(a, b), SAME_INVOCATION, same)
+
+    @staticmethod
+    def are_one_invocation(a: Array, b: Array) -> Array:
+        """Where two codes are of the same single invocation."""
+        return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
+
+    def join(self, a: Array, b: Array) -> Array:
+        """The word of everyone whom two words stand for, at the time of the later."""
+        first, second = a & WHO, b & WHO
+        flags = first & second & ATOMIC | (first | second) & PRIVATE
+        groups = self.group_of(first), self.group_of(second)
+        subgroups = self.subgroup_of(first), self.subgroup_of(second)
+        in_subgroup = (subgroups[0] == subgroups[1]) & (subgroups[0] >= 0)
+        in_group = (groups[0] == groups[1]) & (groups[0] >= 0)
+        who = np.where(in_group, WORKGROUP | groups[0], SEVERAL)
+        who = np.where(in_subgroup, SUBGROUP | subgroups[0], who)
+        who = np.where((first ^ second) & IDENTITY == 0, first & IDENTITY, who)
+        return np.maximum(a >> 32, b >> 32) << 32 | who | flags
+
+    def are_in(self, codes: Array) -> Array:
+        """Which of the chunk's invocations (w, s, l) some codes of one kind stand for."""
+        numbers = np.unique(codes & NUMBER)
+        kind = int(codes.reshape(-1)[0]) & KIND
+        own = {LANE: self.lanes, SUBGROUP: self.subgroups}.get(kind, self.workgroups)
+        return np.isin(own & NUMBER, numbers)
+
+    def name(self, code: int) -> str:
+        """A code in words."""
+        kind, number = code & KIND, code & NUMBER
+        if kind == LANE:
+            workgroup, lane = divmod(number, self.each)
+            return f"invocation {lane} of workgroup {self.workgroup(workgroup)}"
+        if kind == SUBGROUP:
+            workgroup, subgroup = divmod(number, self.subgroups_each)
+            return f"subgroup {subgroup} of workgroup {self.workgroup(workgroup)}"
+        if kind == WORKGROUP:
+            return f"several invocations of workgroup {self.workgroup(number)}"
+        return "several workgroups"
+
+    def workgroup(self, number: int) -> Triple:
+        """A workgroup's place in the grid."""
+        x, y, _ = self.grid
+        return number % x, number // x % y, number // (x * y)

@@ -1,0 +1,171 @@
+"""
+Who wrote and who read each place of memory last.
+
+Memory is divided into granules, of the finest step that its accesses take. For each, two words
+keep the last write and the reads since: a time stamp and a code (accessors.py). Where several read
+a granule, or several atomics change it, the code is of a group that holds them all; if atomics can
+order invocations, the single accesses are kept beside it.
+
+Buffers that share bytes, as one array bound twice does, have one history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from math import gcd
+from typing import TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.interpreter.memory import Memory, Rows
+from xdsl_spirv.interpreter.numbers import Array
+
+KEPT = 1 << 24
+"""How many single accesses of a region are kept; of more only the groups are known."""
+
+Single: TypeAlias = tuple[Array, Array]
+"""Granules, and the words of single accesses to them."""
+
+
+class Region:
+    """The granules of bytes that one or more memories share."""
+
+    def __init__(
+        self, rows: Rows, count: int, size: int, unit: int, names: AbstractSet[str] = frozenset()
+    ):
+        self.rows: Rows = rows
+        self.count, self.size, self.unit = count, size, unit
+        self.length = -(-size // unit)
+        self.names = names
+        self.words = {
+            "writes": np.zeros(count * self.length, np.int64),
+            "reads": np.zeros(count * self.length, np.int64),
+        }
+        self.singles: dict[str, list[Single]] = {"writes": [], "reads": []}
+        self._kept = 0
+
+    def refine(self, unit: int) -> None:
+        """Divide the granules so that steps of `unit` bytes are whole ones."""
+        finer = gcd(self.unit, unit)
+        if finer == self.unit:
+            return
+        factor = self.unit // finer
+        length = -(-self.size // finer)
+        for which, words in self.words.items():
+            old = words.reshape(self.count, self.length)
+            new = np.repeat(old, factor, axis=1)[:, :length]
+            self.words[which] = new.reshape(-1).copy()
+        parts = np.arange(factor)
+        for which, singles in self.singles.items():
+            self.singles[which] = [
+                (self._split(index, factor, length, parts), np.repeat(words, factor))
+                for index, words in singles
+            ]
+        self.unit, self.length = finer, length
+
+    def _split(self, index: Array, factor: int, length: int, parts: Array) -> Array:
+        row, place = index // self.length, index % self.length
+        fine = place[:, None] * factor + parts
+        return (row[:, None] * length + np.minimum(fine, length - 1)).reshape(-1)
+
+    def keep(self, which: str, index: Array, words: Array) -> None:
+        """Keep single accesses that a word will stand for together."""
+        if self._kept < KEPT:
+            self._kept += index.size
+            self.singles[which].append((index, words))
+
+    def singles_at(self, which: str, index: Array, words: Array) -> tuple[Array, Array]:
+        """
+        Positions in `index` and the words of single accesses there, where some are kept that are
+        no later than its own word; each position's own word where none are.
+        """
+        positions, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        order = np.argsort(index, kind="stable")
+        ordered = index[order]
+        bare = np.ones(index.size, np.bool_)
+        for places, kept in self.singles[which] if self._kept < KEPT else ():
+            starts = np.searchsorted(ordered, places)
+            ends = np.searchsorted(ordered, places, side="right")
+            hits = np.flatnonzero(ends > starts)
+            for hit in hits.tolist():
+                mine = order[starts[hit] : ends[hit]]
+                mine = mine[words[mine] >> 32 >= kept[hit] >> 32]
+                positions.append(mine)
+                found.append(np.full(mine.size, kept[hit]))
+                bare[mine] = False
+        positions.append(np.flatnonzero(bare))
+        found.append(words[bare])
+        return np.concatenate(positions), np.concatenate(found)
+
+
+@dataclass
+class History:
+    """A memory's part of a region, which begins `offset` bytes into it."""
+
+    memory: Memory
+    region: Region
+    offset: int = 0
+
+
+@dataclass
+class Bytes:
+    """Addresses from `start` to `end` that buffers of some names share; their region, once used."""
+
+    start: int
+    end: int
+    names: set[str]
+    region: Region | None = None
+
+    def part(self, memory: Memory, offset: int, unit: int) -> History:
+        """A buffer's history."""
+        unit = gcd(unit, offset)
+        if self.region is None:
+            self.region = Region("shared", 1, self.end - self.start, unit, self.names)
+        self.region.refine(unit)
+        return History(memory, self.region, offset)
+
+
+@dataclass
+class Histories:
+    """The histories of a launch's memories; None for those that nothing writes."""
+
+    written: AbstractSet[str] | None
+    """The variables that something writes, None if it may be any."""
+    buffers: list[Bytes] = field(default_factory=list)
+
+    def bind(self, memories: Iterable[Memory]) -> None:
+        """Find out which buffers of a launch share bytes."""
+        spans = sorted((*_span(memory), memory.names) for memory in memories)
+        groups: list[tuple[int, int, set[str]]] = []
+        for start, end, names in spans:
+            if groups and start < groups[-1][1]:
+                first, last, both = groups[-1]
+                groups[-1] = first, max(last, end), both | names
+            else:
+                groups.append((start, end, set(names)))
+        self.buffers = [Bytes(*group) for group in groups if self._is_written(group[2])]
+
+    def of(self, memory: Memory, unit: int) -> History | None:
+        """The history of a memory, None if nothing writes it or nobody shares it."""
+        if memory.rows == "lane":
+            return None
+        if memory.rows == "workgroup":
+            if not self._is_written(memory.names):
+                return None
+            count, size = memory.data.shape
+            return History(memory, Region(memory.rows, count, size, unit, memory.names))
+        start, end = _span(memory)
+        for shared in self.buffers:
+            if shared.start <= start and end <= shared.end:
+                return shared.part(memory, start - shared.start, unit)
+        return None
+
+    def _is_written(self, names: AbstractSet[str]) -> bool:
+        return self.written is None or not self.written.isdisjoint(names)
+
+
+def _span(memory: Memory) -> tuple[int, int]:
+    start = memory.data.ctypes.data
+    return start, start + memory.data.shape[1]

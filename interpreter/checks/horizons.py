@@ -1,0 +1,85 @@
+"""
+What barriers order: for each workgroup and subgroup, the time before which all is ordered.
+
+A control barrier moves a horizon to the present. There are four, since a write must not only happen
+before another invocation's read, but have been made available before it and be made visible to it,
+and either may be done by the accesses themselves or by barriers:
+
+- EXECUTION: what lies before it happens before what comes now;
+- AVAILABLE: a barrier has made it available;
+- VISIBLE: a barrier has made visible what was available by itself;
+- SEEN: a barrier has made it available and one has made it visible since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdsl_spirv.interpreter.checks.accessors import SAME_SUBGROUP, SAME_WORKGROUP, Accessors
+from xdsl_spirv.interpreter.checks.memory_model import Semantics
+from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.numbers import Array
+
+EXECUTION, AVAILABLE, VISIBLE, SEEN = range(4)
+STORAGES = 2
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The horizons of a chunk at one time, by storage and kind; later ones are other arrays."""
+
+    first: int
+    groups: Array
+    near: Array
+
+
+class Horizons:
+    """
+    The horizons of one chunk: `groups` (storage, kind, w) and `near` (storage, kind, w, s), and
+    `low`, the least of a storage's and kind's.
+    """
+
+    def __init__(self, accessors: Accessors, start: int):
+        workgroups, subgroups, _ = accessors.lanes.shape
+        self.first = accessors.first
+        self.subgroups_each = accessors.subgroups_each
+        self.groups = np.full((STORAGES, 4, workgroups), start, np.int64)
+        self.near = np.full((STORAGES, 4, workgroups, subgroups), start, np.int64)
+        self.low = np.full((STORAGES, 4), start, np.int64)
+
+    def snapshot(self) -> Snapshot:
+        """What is ordered now."""
+        return Snapshot(self.first, self.groups, self.near)
+
+    def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:
+        """A control barrier over subgroups or workgroups; `now` is when they came to it."""
+        level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
+        self.groups, self.near = self.groups.copy(), self.near.copy()
+        groups, near = _touched(mask, self.near.shape[2:])
+        for storage in range(STORAGES):
+            bit = 1 << storage
+            released = semantics.release & bit and semantics.acquire & bit
+            if released and level >= SAME_SUBGROUP:
+                _move(self.near[storage], near, now, semantics, SAME_SUBGROUP)
+            if released and level >= SAME_WORKGROUP:
+                _move(self.groups[storage], groups, now, semantics, SAME_WORKGROUP)
+        self.low = self.groups.min(axis=2)
+
+
+def _touched(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """The workgroups and subgroups that have active invocations."""
+    if mask is None:
+        return np.ones(shape[:1], np.bool_), np.ones(shape, np.bool_)
+    near = np.broadcast_to(mask.any(axis=2), shape)
+    return near.any(axis=1), near
+
+
+def _move(kinds: Array, where: Array, now: int, semantics: Semantics, level: int) -> None:
+    kinds[EXECUTION][where] = now
+    if semantics.available >= level:
+        kinds[AVAILABLE][where] = now
+    if semantics.visible >= level:
+        kinds[VISIBLE][where] = now
+        kinds[SEEN][where] = np.maximum(kinds[SEEN], kinds[AVAILABLE])[where]

@@ -1,0 +1,314 @@
+"""
+What atomics order: which accesses of others each invocation knows to lie behind it.
+
+A release makes a record of all that its invocation knows; the record stays with the location that
+the atomic writes, joined by those of later read-modify-writes (the release sequence), until a store
+without a release begins anew. Who acquires there takes over what the records hold, if the scopes of
+both sides hold both invocations, for the storage that both sides name. A memory barrier releases
+with the atomic writes behind it, and acquires with the atomic reads before it.
+
+Nothing of this is computed while a launch runs: atomics and barriers are only logged. The log is
+read when an access is found that no barrier orders, which does not happen in most launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter.checks.accessors import (
+    SAME_DEVICE,
+    SAME_INVOCATION,
+    SAME_SUBGROUP,
+    Accessors,
+)
+from xdsl_spirv.interpreter.checks.horizons import STORAGES, Snapshot
+from xdsl_spirv.interpreter.checks.knowledge_tables import (
+    LEVELS,
+    ROWS,
+    Acquire,
+    Chain,
+    Join,
+    Node,
+    Release,
+    Tables,
+)
+from xdsl_spirv.interpreter.checks.memory_model import Semantics
+from xdsl_spirv.interpreter.numbers import Array
+
+LOGGED = 1 << 23
+"""After so many logged atomic accesses the log is read, so that it can be forgotten."""
+
+
+@dataclass
+class Barrier:
+    """A logged barrier: its parties by subgroup or workgroup, or one that holds nobody up."""
+
+    op: Operation
+    stamp: int
+    semantics: Semantics
+    lanes: Array
+    local: Snapshot
+    level: int = SAME_INVOCATION
+    """The execution scope's level; of a memory barrier none."""
+    fences: bool = True
+
+
+@dataclass
+class Atomic:
+    """A logged atomic: where in which memory, by whom, in their order, and what each did."""
+
+    op: Operation
+    stamp: int
+    scope: int
+    reads: bool
+    memory: int
+    places: Array
+    lanes: Array
+    wrote: Array
+    semantics: tuple[Semantics, Semantics]
+    """For those that wrote, and for those that only read."""
+    local: Snapshot
+
+
+@dataclass
+class Failure:
+    """Two atomics that met and did not synchronize, and why."""
+
+    release: Operation
+    acquire: Operation
+    why: str
+
+
+@dataclass
+class Knowledge:
+    """What the invocations of a launch know; `active` says whether atomics can order anything."""
+
+    active: bool
+    tables: Tables = None  # pyright: ignore
+    log: list[Barrier | Atomic] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.logged = 0
+        self.nodes: dict[int, Node] = {}
+        self.chains: dict[tuple[int, int], Chain] = {}
+        self.fences: dict[tuple[int, int, int], Release] = {}
+        self.pending: dict[int, dict[tuple[int, int], tuple[Chain, int]]] = {}
+
+    def start(self, accessors: Accessors) -> None:
+        """A launch begins, or a further chunk of it."""
+        if not self.active:
+            return
+        if self.tables is None:  # pyright: ignore
+            self.tables = Tables(accessors)
+
+    def add(self, event: Barrier | Atomic) -> None:
+        """Log a barrier or an atomic."""
+        self.log.append(event)
+        self.logged += len(event.lanes)
+        if self.logged > LOGGED:
+            self.replay()
+
+    # Reading the log.
+
+    def replay(self) -> None:
+        """Bring the nodes up to date."""
+        log, self.log, self.logged = self.log, [], 0
+        for event in log:
+            if isinstance(event, Atomic):
+                self._atomic(event)
+                continue
+            if event.fences:
+                self._release_fence(event)
+            if event.level:
+                self._join(event)
+            if event.fences:
+                self._acquire_fence(event)
+
+    def _atomic(self, event: Atomic) -> None:
+        columns = event.places.tolist(), event.lanes.tolist(), event.wrote.tolist()
+        for number, lane, wrote in zip(*columns, strict=True):
+            place = event.memory, number
+            semantics = event.semantics[0 if wrote else 1]
+            chain = self.chains.get(place)
+            if event.reads and chain is not None:
+                self._read(event, lane, place, chain, semantics)
+            if not wrote:
+                continue
+            if not event.reads:
+                chain = None
+            before = chain
+            if semantics.release:
+                chain = Chain(
+                    chain,
+                    Release(
+                        lane,
+                        event.stamp,
+                        semantics,
+                        self.nodes.get(lane),
+                        event.local,
+                        event.op,
+                    ),
+                )
+            for release in self._fences_of(lane, event.scope):
+                chain = Chain(chain, release)
+            if chain is None:
+                self.chains.pop(place, None)
+            elif chain is not before:
+                self.chains[place] = chain
+
+    def _read(
+        self, event: Atomic, lane: int, place: tuple[int, int], chain: Chain, semantics: Semantics
+    ) -> None:
+        if semantics.acquire:
+            self._acquire(event.op, lane, chain, semantics, event.local)
+        self.pending.setdefault(lane, {})[place] = chain, event.scope
+
+    def _acquire(
+        self, op: Operation, lane: int, chain: Chain, semantics: Semantics, local: Snapshot
+    ) -> None:
+        before = self.nodes.get(lane)
+        if (
+            isinstance(before, Acquire)
+            and before.chain is chain
+            and before.semantics == semantics
+            and before.local.groups is local.groups
+        ):
+            return
+        self._explain(op, lane, chain, semantics)
+        self.nodes[lane] = Acquire(lane, semantics, before, chain, local)
+
+    def _explain(self, op: Operation, lane: int, chain: Chain, semantics: Semantics) -> None:
+        """Keep why the latest release does not synchronize, for messages."""
+        release = chain.release
+        level = self.tables.distance(release.lane, lane)
+        why = ""
+        if not release.semantics.release & semantics.acquire:
+            why = "they name no storage in common"
+        elif min(release.semantics.scope, semantics.scope) < level:
+            why = "their scopes do not hold both invocations"
+        known = any(f.release is release.op and f.acquire is op for f in self.failures)
+        if why and not known:
+            self.failures.append(Failure(release.op, op, why))
+
+    def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
+        """The memory barriers that the atomic writes of an invocation release with."""
+        found: dict[int, Release] = {}
+        for storage in range(STORAGES):
+            for level in range(SAME_SUBGROUP, LEVELS):
+                fence = self.fences.get((lane, storage, level))
+                if fence is not None:
+                    found[id(fence)] = fence
+        for fence in found.values():
+            if scope >= fence.semantics.scope:
+                yield fence
+            else:
+                yield Release(
+                    lane,
+                    fence.stamp,
+                    fence.semantics.within(scope),
+                    fence.before,
+                    fence.local,
+                    fence.op,
+                )
+
+    def _release_fence(self, event: Barrier) -> None:
+        semantics = event.semantics
+        if not semantics.release:
+            return
+        for lane in event.lanes.tolist():
+            release = Release(
+                lane, event.stamp, semantics, self.nodes.get(lane), event.local, event.op
+            )
+            for storage in range(STORAGES):
+                if semantics.release & 1 << storage:
+                    self.fences[lane, storage, semantics.scope] = release
+
+    def _acquire_fence(self, event: Barrier) -> None:
+        semantics = event.semantics
+        if not semantics.acquire or not self.pending:
+            return
+        for lane in event.lanes.tolist():
+            waiting = self.pending.get(lane, {})
+            for place, (chain, scope) in list(waiting.items()):
+                self._acquire(event.op, lane, chain, semantics.within(scope), event.local)
+                if not chain.release.semantics.release & ~semantics.acquire:
+                    del waiting[place]
+
+    def _join(self, event: Barrier) -> None:
+        """Who passes a control barrier learns what the others of its scope know."""
+        semantics = event.semantics
+        if not semantics.is_both():
+            self._meet(event)
+            return
+        level = min(event.level, semantics.scope)
+        if not self.nodes or not level:
+            return
+        accessors = self.tables.accessors
+        parties = accessors.subgroup_of if level == SAME_SUBGROUP else accessors.group_of
+        lanes = event.lanes
+        teams = parties(lanes)
+        known = np.array(sorted(self.nodes), np.int64)
+        for team in np.unique(parties(known)).tolist():
+            members = lanes[teams == team].tolist()
+            others: dict[int, tuple[int, Node]] = {}
+            for lane in members:
+                node = self.nodes.get(lane)
+                if node is not None:
+                    others.setdefault(id(node), (lane, node))
+            if others:
+                self._pass(members, semantics, list(others.values()), level)
+
+    def _meet(self, event: Barrier) -> None:
+        """A control barrier that does not order memory itself carries what fences release."""
+        accessors, lanes = self.tables.accessors, event.lanes
+        near = event.level == SAME_SUBGROUP
+        teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
+        for team in np.unique(teams).tolist():
+            chain: Chain | None = None
+            members = lanes[teams == team].tolist()
+            for lane in members:
+                for release in self._fences_of(lane, SAME_DEVICE):
+                    chain = Chain(chain, release)
+            if chain is None:
+                continue
+            for lane in members:
+                self.pending.setdefault(lane, {})[-1, event.stamp] = chain, SAME_DEVICE
+
+    def _pass(
+        self, members: list[int], semantics: Semantics, others: list[tuple[int, Node]], level: int
+    ) -> None:
+        joined: dict[int, Node] = {}
+        if len(others) == 1:
+            node = others[0][1]
+            if isinstance(node, Join) and node.semantics == semantics and node.level >= level:
+                if all(self.nodes.get(lane) is node for lane in members):
+                    return
+        for lane in members:
+            before = self.nodes.get(lane)
+            key = id(before)
+            if key not in joined:
+                joined[key] = Join(lane, semantics, before, others, level)
+            self.nodes[lane] = joined[key]
+
+    # Questions.
+
+    def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
+        """(n, ROWS): the times up to which each invocation knows of the accesses of a code."""
+        found = np.zeros((codes.size, ROWS), np.int64)
+        nodes: dict[Node, list[int]] = {}
+        for lane in np.unique(lanes).tolist():
+            node = self.nodes.get(lane)
+            if node is not None:
+                nodes.setdefault(node, []).append(lane)
+        for node, own in nodes.items():
+            table = self.tables.table(node)[storage]
+            here = np.isin(lanes, own)
+            unique, inverse = np.unique(codes[here], return_inverse=True)
+            rows = np.stack([self.tables.row_of(table, int(code)) for code in unique])
+            found[here] = rows[inverse.reshape(-1)]
+        return found

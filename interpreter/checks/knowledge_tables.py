@@ -1,0 +1,315 @@
+"""
+What invocations know of each other's accesses, as tables.
+
+A table says for each storage and each party that ever released (an invocation, and the subgroup and
+workgroup whose barriers it passed) times before which its accesses are known. Row EXECUTION says
+that they happen before; the others that they were made available for the level `k` around who knows
+(0: visible to it), and hold for writes that by themselves were made available for the level `m` at
+least. Tables are computed from those of the nodes before, when someone asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter.checks import horizons
+from xdsl_spirv.interpreter.checks.accessors import (
+    KIND,
+    LANE,
+    SAME_DEVICE,
+    SAME_INVOCATION,
+    SAME_SUBGROUP,
+    SAME_WORKGROUP,
+    SUBGROUP,
+    WORKGROUP,
+    Accessors,
+)
+from xdsl_spirv.interpreter.checks.horizons import STORAGES, Snapshot
+from xdsl_spirv.interpreter.checks.memory_model import Semantics
+from xdsl_spirv.interpreter.numbers import Array
+
+LEVELS = 4
+ROWS = 1 + LEVELS * LEVELS
+EXECUTION = 0
+PARTIES = 4096
+"""After so many releasing invocations further ones count for their whole workgroup."""
+TABLES = 1 << 25
+"""How many numbers tables may have altogether before older ones are forgotten."""
+
+
+def row(m: int, k: int) -> int:
+    """The row for writes available for `m` by themselves and now for `k`."""
+    return 1 + m * LEVELS + k
+
+
+@dataclass(eq=False)
+class Release:
+    """What an invocation knew when it released, and what it released."""
+
+    lane: int
+    stamp: int
+    semantics: Semantics
+    before: Node | None
+    local: Snapshot
+    op: Operation
+
+
+@dataclass(eq=False)
+class Chain:
+    """The releases that a read of a location synchronizes with."""
+
+    before: Chain | None
+    release: Release
+
+
+@dataclass(eq=False)
+class Acquire:
+    """An invocation takes over what releases hold."""
+
+    lane: int
+    semantics: Semantics
+    before: Node | None
+    chain: Chain
+    local: Snapshot
+
+
+@dataclass(eq=False)
+class Join:
+    """What an invocation knew before a control barrier, and what came through the barrier."""
+
+    lane: int
+    semantics: Semantics
+    before: Node | None
+    others: Sequence[tuple[int, Node]]
+    level: int
+
+
+Node = Release | Acquire | Join
+
+
+class Tables:
+    """The tables of a launch's nodes, and the parties that are their columns."""
+
+    def __init__(self, accessors: Accessors):
+        self.accessors = accessors
+        self.columns: dict[int, int] = {}
+        self.codes: list[int] = []
+        self.states: dict[Node, Array] = {}
+
+    def column(self, code: int) -> int:
+        """The column of a party, made for it if there is none."""
+        found = self.columns.get(code)
+        if found is None:
+            if len(self.codes) >= PARTIES and code & KIND == LANE:
+                return self.column(WORKGROUP | code // self.accessors.each)
+            found = self.columns[code] = len(self.codes)
+            self.codes.append(code)
+        return found
+
+    def empty(self) -> Array:
+        """A table that says nothing."""
+        return np.zeros((STORAGES, ROWS, len(self.codes)), np.int64)
+
+    def widen(self, table: Array) -> Array:
+        """A table made when there were fewer parties."""
+        missing = len(self.codes) - table.shape[2]
+        return np.pad(table, ((0, 0), (0, 0), (0, missing))) if missing else table
+
+    def levels(self, lane: int) -> Array:
+        """How far each party is from an invocation."""
+        return self.accessors.distance(np.array(self.codes, np.int64), np.int64(lane))
+
+    def columns_of(self, code: int) -> list[int]:
+        """The columns that say something of a party, wider groups last."""
+        accessors, kind = self.accessors, code & KIND
+        codes = [code]
+        one = np.array([code])
+        if kind == LANE:
+            codes.append(SUBGROUP | int(accessors.subgroup_of(one)[0]))
+        if kind in (LANE, SUBGROUP):
+            codes.append(WORKGROUP | int(accessors.group_of(one)[0]))
+        return [self.columns[c] for c in codes if c in self.columns]
+
+    def distance(self, a: int, b: int) -> int:
+        """How far two invocations are apart."""
+        return int(self.accessors.distance(np.int64(a), np.int64(b)))
+
+    def table(self, node: Node) -> Array:
+        """What is known at a node; computed from those before it."""
+        waiting: list[Node] = [node]
+        while waiting:
+            top = waiting[-1]
+            if top in self.states:
+                waiting.pop()
+                continue
+            missing = [n for n in _before(top) if n not in self.states]
+            if missing:
+                waiting += missing
+                continue
+            self.states[top] = self._compute(top)
+            waiting.pop()
+        found = self.widen(self.states[node])
+        if len(self.states) * found.size > TABLES:
+            self.states = {node: found}
+        return found
+
+    def _compute(self, node: Node) -> Array:
+        lane = node.lane
+        own = self.column(lane) if isinstance(node, Release) else 0
+        local = () if isinstance(node, Join) else self._local(lane, node.local)
+        table = self.empty()
+        if node.before is not None:
+            table = self.widen(self.states[node.before]).copy()
+        for column, level, times in local:
+            _add_local(table[:, :, column], level, times)
+        if isinstance(node, Release):
+            table[:, EXECUTION, own] = node.stamp
+            for storage in range(STORAGES):
+                if node.semantics.release & 1 << storage:
+                    for k in range(SAME_SUBGROUP, node.semantics.available + 1):
+                        table[storage, row(0, k), own] = node.stamp
+            push(table, self.levels(lane), node.semantics)
+            return table
+        if isinstance(node, Join):
+            for other, source in node.others:
+                self._through(table, lane, other, self.states[source], node)
+        else:
+            self._take_over(table, node)
+        pull(table, self.levels(lane), node.semantics)
+        return table
+
+    def _take_over(self, table: Array, node: Acquire) -> None:
+        """What the releases hold that a read synchronizes with."""
+        for release, before in _synchronizing(node.chain):
+            level = self.distance(release.lane, node.lane)
+            if level > min(release.semantics.scope, node.semantics.scope):
+                continue
+            storages = release.semantics.release & node.semantics.acquire
+            source = self.widen(self.states[release])
+            pass_over(table, source, storages, level)
+            if _covers(release, before, storages):
+                return
+
+    def _through(self, table: Array, lane: int, other: int, source: Array, node: Join) -> None:
+        """One of those who come to a barrier makes available what it can, and passes it on."""
+        source = self.widen(source).copy()
+        push(source, self.levels(other), node.semantics)
+        storages = node.semantics.release & node.semantics.acquire
+        level = self.distance(other, lane)
+        # One node stands for several invocations, so only what is known to all of a scope counts.
+        pass_over(table, source, storages, max(level, min(node.level, SAME_WORKGROUP)))
+
+    def _local(self, lane: int, local: Snapshot) -> list[tuple[int, int, Array]]:
+        """What barriers have ordered for an invocation: columns, their levels, and times."""
+        accessors, code = self.accessors, np.array([lane])
+        group, subgroup = int(accessors.group_of(code)[0]), int(accessors.subgroup_of(code)[0])
+        w, s = group - local.first, subgroup % accessors.subgroups_each
+        wide, near = self.column(WORKGROUP | group), self.column(SUBGROUP | subgroup)
+        return [
+            (wide, SAME_WORKGROUP, local.groups[:, :, w]),
+            (near, SAME_SUBGROUP, local.near[:, :, w, s]),
+        ]
+
+    def row_of(self, table: Array, code: int) -> Array:
+        """What a table says of one party: of a group at least what it says of all members."""
+        columns = [c for c in self.columns_of(code) if c < table.shape[1]]
+        best = table[:, columns].max(axis=1) if columns else np.zeros(ROWS, np.int64)
+        members = self.accessors.members(code)
+        if members:
+            least = np.min([self.row_of(table, member) for member in members], axis=0)
+            best = np.maximum(best, least)
+        return best
+
+
+def push(table: Array, levels: Array, semantics: Semantics) -> None:
+    """An availability operation: what is available nearby becomes so for a wider scope."""
+    for storage in range(STORAGES):
+        if not semantics.release & 1 << storage:
+            continue
+        rows = table[storage]
+        top = semantics.available
+        for level in range(SAME_SUBGROUP, top + 1):
+            near = levels == level
+            for k in range(level, top + 1):
+                own = rows[row(level, k)]
+                own[near] = np.maximum(own, rows[EXECUTION])[near]
+        for m in range(LEVELS):
+            for k in range(SAME_WORKGROUP, top + 1):
+                np.maximum(rows[row(m, k)], rows[row(m, k - 1)], out=rows[row(m, k)])
+
+
+def pull(table: Array, levels: Array, semantics: Semantics) -> None:
+    """A visibility operation: what is available for a scope becomes visible."""
+    for storage in range(STORAGES):
+        if not semantics.acquire & 1 << storage:
+            continue
+        rows = table[storage]
+        top = semantics.visible
+        for level in range(SAME_SUBGROUP, top + 1):
+            near = levels == level
+            for k in range(level + 1):
+                own = rows[row(level, k)]
+                own[near] = np.maximum(own, rows[EXECUTION])[near]
+        for m in range(LEVELS):
+            for k in range(top - 1, -1, -1):
+                np.maximum(rows[row(m, k)], rows[row(m, k + 1)], out=rows[row(m, k)])
+
+
+def pass_over(table: Array, source: Array, storages: int, level: int) -> None:
+    """An invocation learns what another one, so far away, knew."""
+    if not storages:
+        return
+    for storage in range(STORAGES):
+        if storages & 1 << storage:
+            np.maximum(table[storage, 0], source[storage, 0], out=table[storage, 0])
+    for m in range(LEVELS):
+        here = slice(row(m, level), row(m, SAME_DEVICE) + 1)
+        np.maximum(table[:, here], source[:, here], out=table[:, here])
+
+
+def _add_local(column: Array, level: int, times: Array) -> None:
+    """Put what a party's barriers have ordered into its column (storage, row)."""
+    pairs = [
+        (EXECUTION, horizons.EXECUTION),
+        (row(0, SAME_INVOCATION), horizons.SEEN),
+        (row(level, SAME_INVOCATION), horizons.VISIBLE),
+    ]
+    pairs += [(row(0, k), horizons.AVAILABLE) for k in range(SAME_SUBGROUP, level + 1)]
+    for number, kind in pairs:
+        column[:, number] = np.maximum(column[:, number], times[:, kind])
+
+
+def _synchronizing(chain: Chain) -> Iterable[tuple[Release, Chain | None]]:
+    """The releases of a chain, the latest first, each with the chain before it."""
+    rest: Chain | None = chain
+    while rest is not None:
+        yield rest.release, rest.before
+        rest = rest.before
+
+
+def _covers(release: Release, before: Chain | None, storages: int) -> bool:
+    """Whether who released had acquired all earlier releases, so that they come with it."""
+    own = release.before
+    return (
+        isinstance(own, Acquire)
+        and own.chain is before
+        and own.semantics.scope == SAME_DEVICE == release.semantics.scope
+        and not storages & ~own.semantics.acquire
+        and release.semantics.available in (SAME_INVOCATION, SAME_DEVICE)
+    )
+
+
+def _before(node: Node) -> list[Node]:
+    found: list[Node] = [] if node.before is None else [node.before]
+    if isinstance(node, Acquire):
+        for release, before in _synchronizing(node.chain):
+            found.append(release)
+            if _covers(release, before, release.semantics.release & node.semantics.acquire):
+                break
+    if isinstance(node, Join):
+        found += [source for _, source in node.others]
+    return found

@@ -1,0 +1,325 @@
+"""
+What instructions say about memory order, for the memory model that a module declares.
+
+Under the Vulkan memory model each access says whether it is non-private, and for which scope it
+makes what it writes available or makes visible what it reads; barriers and atomics may do so for
+all that lies before or behind them. GLSL450 has no such words, so it is read as the SPIR-V
+upgrade pass of SPIRV-Tools reads it: Workgroup memory and what is Coherent or Volatile is made
+available and visible by each access. Buffers without those decorations are kept by a barrier for
+its workgroup, and for nobody else. OpenCL's memory is coherent throughout.
+
+Device and QueueFamily are one scope here: a launch is in one queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xdsl.dialects.builtin import SymbolRefAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv import memory as memory_ops
+from xdsl_spirv.dialects.spirv import pointer as pointer_ops
+from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.enums import (
+    Decoration,
+    MemoryAccess,
+    MemorySemantics,
+    Scope,
+    StorageClass,
+)
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.types import PointerType, RuntimeArrayType, StructType
+from xdsl_spirv.interpreter.checks.accessors import (
+    SAME_DEVICE,
+    SAME_INVOCATION,
+    SAME_SUBGROUP,
+    SAME_WORKGROUP,
+)
+from xdsl_spirv.interpreter.unit import Unit
+
+WORKGROUPS, BUFFERS = 0, 1
+"""The two kinds of storage that invocations share."""
+
+LEVELS = {
+    Scope.Invocation: SAME_INVOCATION,
+    Scope.Subgroup: SAME_SUBGROUP,
+    Scope.Workgroup: SAME_WORKGROUP,
+}
+"""Scopes below a whole launch."""
+
+CHAINS = (
+    memory_ops.AccessChainOp,
+    memory_ops.InBoundsAccessChainOp,
+    memory_ops.PtrAccessChainOp,
+    memory_ops.InBoundsPtrAccessChainOp,
+    memory_ops.CopyObjectOp,
+)
+"""Instructions whose first operand is the pointer that their result is part of."""
+
+
+def level_of(scope: Scope) -> int:
+    """How far apart two invocations may be for a scope to hold both."""
+    return LEVELS.get(scope, SAME_DEVICE)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """
+    What one side of an instruction says of its access: the levels for which the write is made
+    available and the read visible, an atomic's scope, and the variable it goes through.
+    """
+
+    private: bool = False
+    available: int = SAME_INVOCATION
+    visible: int = SAME_INVOCATION
+    scope: int = SAME_INVOCATION
+    plain: bool = False
+    """Whether it is an access of GLSL450 to a buffer that is not coherent."""
+    variable: str | None = None
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """
+    What a barrier or an atomic orders: the storage (a bit for each kind) that it releases and
+    acquires, the levels for which it makes that available and visible, and its scope's level.
+    """
+
+    release: int = 0
+    acquire: int = 0
+    available: int = SAME_INVOCATION
+    visible: int = SAME_INVOCATION
+    scope: int = SAME_INVOCATION
+
+    def is_both(self) -> bool:
+        """Whether it releases and acquires."""
+        return bool(self.release and self.acquire)
+
+    def within(self, level: int) -> Semantics:
+        """The same for a scope that another one bounds."""
+        return self if level >= self.scope else replace(self, scope=level)
+
+
+NOTHING = Semantics()
+_RELEASING = (
+    MemorySemantics.Release
+    | MemorySemantics.AcquireRelease
+    | MemorySemantics.SequentiallyConsistent
+)
+_ACQUIRING = (
+    MemorySemantics.Acquire
+    | MemorySemantics.AcquireRelease
+    | MemorySemantics.SequentiallyConsistent
+)
+_STORAGE = (
+    (1 << WORKGROUPS, MemorySemantics.WorkgroupMemory),
+    (1 << BUFFERS, MemorySemantics.UniformMemory | MemorySemantics.CrossWorkgroupMemory),
+)
+
+
+def root_of(pointer: SSAValue) -> str | None:
+    """The module's variable that a pointer is into, None if that is not obvious."""
+    owner = pointer.owner
+    while isinstance(owner, CHAINS):
+        owner = owner.operands[0].owner
+    return owner.variable.string_value() if isinstance(owner, AddressOfOp) else None
+
+
+class MemoryModel:
+    """The words of one module."""
+
+    def __init__(self, unit: Unit):
+        self.unit = unit
+        module = unit.module
+        model = str(module.properties.get("memory_model", "")) if _is_module(module) else ""
+        self.vulkan = "Vulkan" in model
+        self.glsl = "GLSL450" in model or "Simple" in model
+        self._facts: dict[tuple[Operation, bool], Facts] = {}
+        self._semantics: dict[tuple[Operation, str], Semantics] = {}
+
+    # Accesses.
+
+    def facts(self, op: Operation, write: bool) -> Facts:
+        """What an instruction says of its reads or its writes."""
+        found = self._facts.get((op, write))
+        if found is None:
+            found = self._facts[op, write] = self._read_facts(op, write)
+        return found
+
+    def _read_facts(self, op: Operation, write: bool) -> Facts:
+        pointer = accessed_pointer(op, write)
+        variable = None if pointer is None else root_of(pointer)
+        if isinstance(op, AtomicOperation):
+            level = level_of(op.memory_scope.data)
+            return Facts(False, level, level, level, variable=variable)
+        if not self.vulkan:
+            return self._older_facts(pointer, variable, op)
+        flags, scope = self._operand(op, write)
+        level = level_of(scope) if scope is not None else SAME_INVOCATION
+        return Facts(
+            private=not flags & MemoryAccess.NonPrivatePointer,
+            available=level if flags & MemoryAccess.MakePointerAvailable else SAME_INVOCATION,
+            visible=level if flags & MemoryAccess.MakePointerVisible else SAME_INVOCATION,
+            variable=variable,
+        )
+
+    def _operand(self, op: Operation, write: bool) -> tuple[MemoryAccess, Scope | None]:
+        """The memory operand of one side: of a copy's two, the second is the source's."""
+        names = ["memory_access", "memory_operand"]
+        prefix = ""
+        if not write and op.properties.get("source_memory_access") is not None:
+            names, prefix = ["source_memory_access"], "source_"
+        flags: Any = next((op.properties[name] for name in names if op.properties.get(name)), None)
+        scope = op.properties.get(f"{prefix}memory_scope")
+        return (flags.data if flags is not None else MemoryAccess.None_), self._scope(scope)
+
+    def _scope(self, scope: Attribute | None) -> Scope | None:
+        if isinstance(scope, SymbolRefAttr):
+            value = self.unit.specialize(scope)
+            return Scope(int(value.reshape(-1)[0]))
+        return scope.data if isinstance(scope, ScopeAttr) else None
+
+    def _older_facts(self, pointer: SSAValue | None, variable: str | None, op: Operation) -> Facts:
+        """GLSL450 and OpenCL: by storage class and decorations."""
+        storage = storage_of(pointer)
+        if storage == StorageClass.Workgroup:
+            return Facts(False, SAME_WORKGROUP, SAME_WORKGROUP, variable=variable)
+        flags, _ = self._operand(op, True)
+        coherent = (
+            not self.glsl
+            or variable is None
+            or pointer is None
+            or bool(flags & MemoryAccess.Volatile)
+            or self._is_coherent(pointer, variable)
+        )
+        level = SAME_DEVICE if coherent else SAME_INVOCATION
+        return Facts(False, level, level, plain=not coherent, variable=variable)
+
+    def _is_coherent(self, pointer: SSAValue, variable: str) -> bool:
+        """Whether the variable, or a member on the way, is Coherent or Volatile."""
+        declared = self.unit.symbols.get(variable)
+        if declared is None or not {"coherent", "volatile"}.isdisjoint(declared.attributes):
+            return True
+        chain: list[Operation] = []
+        owner = pointer.owner
+        while isinstance(owner, CHAINS):
+            chain.append(owner)
+            owner = owner.operands[0].owner
+        assert isinstance(declared, ModuleVariable)
+        type = declared.object_type
+        for link in reversed(chain):
+            for index in () if isinstance(link, memory_ops.CopyObjectOp) else link.operands[1:]:
+                if isinstance(type, StructType):
+                    number = _constant(index)
+                    if number is None or _has_coherent_member(type, number):
+                        return True
+                    type = type.member_types[number]
+                else:
+                    type = _element(type)
+        return isinstance(type, StructType) and any(
+            _has_coherent_member(type, number) for number in range(len(type.member_types))
+        )
+
+    def is_aliased(self, variable: str) -> bool:
+        """Whether a variable may reach memory that another one reaches."""
+        declared = self.unit.symbols.get(variable)
+        return declared is not None and "aliased" in declared.attributes
+
+    def is_restricted(self, variable: str) -> bool:
+        """Whether a variable promises to be the only way to its memory."""
+        declared = self.unit.symbols.get(variable)
+        return declared is not None and "restrict" in declared.attributes
+
+    # Barriers and atomics.
+
+    def semantics(self, op: Operation, name: str = "") -> Semantics:
+        """What a barrier orders, or an atomic by its property `name`."""
+        found = self._semantics.get((op, name))
+        if found is None:
+            found = self._semantics[op, name] = self._read_semantics(op, name)
+        return found
+
+    def _read_semantics(self, op: Operation, name: str) -> Semantics:
+        names = (name,) if name else ("memory_semantics", "semantics", "equal_semantics")
+        attribute: Any = next((op.properties[n] for n in names if op.properties.get(n)), None)
+        scope: Any = op.properties.get("memory_scope")
+        if attribute is None or scope is None:
+            return NOTHING
+        flags, level = attribute.data, level_of(scope.data)
+        storage = sum(bit for bit, mask in _STORAGE if flags & mask)
+        available, visible = level, level
+        if self.vulkan:
+            available *= bool(flags & MemorySemantics.MakeAvailable)
+            visible *= bool(flags & MemorySemantics.MakeVisible)
+        elif self.glsl:
+            available = visible = min(level, SAME_WORKGROUP)
+        return Semantics(
+            release=storage if flags & _RELEASING else 0,
+            acquire=storage if flags & _ACQUIRING else 0,
+            available=available if flags & _RELEASING else SAME_INVOCATION,
+            visible=visible if flags & _ACQUIRING else SAME_INVOCATION,
+            scope=level,
+        )
+
+
+def accessed_pointer(op: Operation, write: bool) -> SSAValue | None:
+    """The pointer that an instruction reads or writes through."""
+    if isinstance(op, memory_ops.CopyMemoryOp | pointer_ops.CopyMemorySizedOp):
+        return op.operands[0 if write else 1]
+    if isinstance(op, AtomicOperation):
+        return op.pointer  # pyright: ignore
+    return next((o for o in op.operands if storage_of(o) is not None), None)
+
+
+def storage_of(pointer: SSAValue | None) -> StorageClass | None:
+    """The storage class of a pointer, None of anything else."""
+    storage = getattr(getattr(pointer, "type", None), "storage_class", None)
+    return None if storage is None else storage.data
+
+
+def weakest_store(model: MemoryModel, writes: Callable[[Operation], bool], storage: int) -> int:
+    """The level for which every store of a module to some storage makes available what it wrote."""
+    weakest = SAME_DEVICE
+    for op in model.unit.module.walk():
+        if not writes(op):
+            continue
+        pointer = accessed_pointer(op, True)
+        own = storage_of(pointer)
+        if own == StorageClass.Generic or (own == StorageClass.Workgroup) == (
+            storage == WORKGROUPS
+        ):
+            weakest = min(weakest, model.facts(op, True).available)
+    return weakest
+
+
+def _is_module(module: Operation) -> bool:
+    return isinstance(module, ModuleOp)
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if not isinstance(owner, ConstantOp):
+        return None
+    number: Any = getattr(owner.value, "value", None)
+    return None if number is None else int(number.data)
+
+
+def _has_coherent_member(type: StructType, number: int) -> bool:
+    return any(
+        each.member.data == number
+        and each.decoration.data in (Decoration.Coherent, Decoration.Volatile)
+        for each in type.member_decorations
+    )
+
+
+def _element(type: Attribute | None) -> Attribute | None:
+    if isinstance(type, PointerType):
+        return type.pointee
+    if isinstance(type, RuntimeArrayType):
+        return type.element_type
+    return getattr(type, "element_type", None)

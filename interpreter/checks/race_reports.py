@@ -1,0 +1,278 @@
+"""
+What a race's finding says: which rule, who met whom, and what would order them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter.checks.accessors import IDENTITY, WHO
+from xdsl_spirv.interpreter.checks.history import Region
+from xdsl_spirv.interpreter.checks.memory_model import Facts
+from xdsl_spirv.interpreter.checks.places import relate
+from xdsl_spirv.interpreter.checks.races import (
+    HIDDEN,
+    KEPT_PRIVATE,
+    NARROW,
+    OPEN,
+    ORDERED,
+    Access,
+    Conflicts,
+    matrix_type,
+)
+from xdsl_spirv.interpreter.checks.report import Related
+from xdsl_spirv.interpreter.numbers import Array
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks.races import Races
+
+BARRIER_REMEDY = (
+    "give the barrier a scope that holds both, and AcquireRelease with the memory's "
+    "class, MakeAvailable and MakeVisible"
+)
+KINDS = {
+    "open": (
+        "RACE-01",
+        "a {} and an earlier {} of {} are not ordered",
+        "put a barrier between them, or use atomics",
+    ),
+    "past": (
+        "RACE-03",
+        "a {} and an earlier {} of {} are not ordered by the barrier between them",
+        BARRIER_REMEDY,
+    ),
+    "hidden": (
+        "RACE-03",
+        "a {} and an earlier {} of {} are ordered, but what was written is not made available to "
+        "and visible for both",
+        "let the write make it available and the read visible for a scope that holds both, or the "
+        "barriers or atomics between them (MakeAvailable and MakeVisible)",
+    ),
+    "private": (
+        "RACE-02",
+        "a {} and an earlier {} of {} are ordered, but one of them is private",
+        "access what invocations share with NonPrivatePointer (in GLSL: declare it coherent)",
+    ),
+    "plain": (
+        "RACE-02",
+        "a {} and an earlier {} of {} are ordered, but the buffer is not coherent",
+        "declare the buffer coherent",
+    ),
+    "narrow": (
+        "RACE-03",
+        "a {} and an earlier {} of {} are atomic, but for a scope that does not hold both",
+        "give the atomics a scope that holds all who use the place",
+    ),
+    "together": (
+        "RACE-01",
+        "several invocations write one place of {2} at once",
+        "put a barrier between them, or use atomics",
+    ),
+}
+"""Rule, message and remedy of each kind of race."""
+NAMES = {OPEN: "open", HIDDEN: "hidden", KEPT_PRIVATE: "private", NARROW: "narrow"}
+
+
+class RaceReports:
+    """Makes findings of conflicts."""
+
+    def __init__(self, races: Races):
+        self.races = races
+        self.checker = races.checker
+        self._known: dict[Operation, str] = {}
+
+    def repeats(self, op: Operation) -> bool:
+        """Whether an instruction has a finding already: it is counted again."""
+        rule = self._known.get(op)
+        return rule is not None and self.checker.report.seen("races", rule, op)
+
+    def together(self, region: Region, access: Access, conflicts: Conflicts, index: Array) -> None:
+        """Several invocations that write one place in one instruction."""
+        if self.repeats(access.op):
+            return
+        self._find(region, access, conflicts, "together", _is_one_value(access, index))
+
+    def conflicts(
+        self, region: Region, access: Access, facts: Facts, conflicts: Conflicts, verdicts: Array
+    ) -> None:
+        """Pairs of accesses that are not location-ordered."""
+        kept = verdicts != ORDERED
+        if not kept.any():
+            return
+        for verdict in (OPEN, NARROW, HIDDEN, KEPT_PRIVATE):
+            chosen = conflicts.pick(verdicts == verdict)
+            first = self._first(access, chosen)
+            if first is None:
+                continue
+            name = {HIDDEN: "hidden", KEPT_PRIVATE: "private", NARROW: "narrow"}.get(
+                verdict, "open"
+            )
+            earlier = self.races.facts[int(chosen.earlier[first]) >> 32]
+            if verdict == HIDDEN and (facts.plain or (earlier is not None and earlier.plain)):
+                name = "plain"
+            same = conflicts.which == "writes" and _is_held(access, chosen.where)
+            self._find(region, access, chosen, name, same)
+            return
+
+    def aliases(
+        self,
+        region: Region,
+        access: Access,
+        facts: Facts,
+        which: str,
+        index: Array,
+        who: Array,
+        earlier: Array,
+    ) -> None:
+        """RACE-04: memory that is reached through variables which may not alias."""
+        if self.repeats(access.op) or facts.variable is None:
+            return
+        stamps = earlier >> 32
+        for stamp in np.unique(stamps):
+            if not stamp:
+                continue
+            other = self.races.facts[int(stamp)]
+            if other is not None and self._may_not_alias(facts.variable, other.variable, which):
+                conflicts = Conflicts(which, stamps == stamp, index, who, earlier)
+                self._find_alias(region, access, conflicts, facts.variable, other.variable or "")
+                return
+
+    def _may_not_alias(self, variable: str, other: str | None, which: str) -> bool:
+        if other is None or other == variable:
+            return False
+        model = self.races.model
+        if which == "reads":
+            return model.is_restricted(variable) or model.is_restricted(other)
+        return not (model.is_aliased(variable) and model.is_aliased(other))
+
+    def _find_alias(
+        self, region: Region, access: Access, conflicts: Conflicts, variable: str, other: str
+    ) -> None:
+        self._known[access.op] = "RACE-04"
+        kinds = self._kinds(access, conflicts)
+        restricted = [
+            f"@{name}" for name in (variable, other) if self.races.model.is_restricted(name)
+        ]
+        why = (
+            f"{' and '.join(restricted)} is declared restrict"
+            if restricted
+            else "neither is declared to alias"
+        )
+        first = tuple(int(n) for n in np.argwhere(conflicts.earlier != 0)[0])
+        self.checker.find(
+            "races",
+            "RACE-04",
+            access.op,
+            f"a {kinds[0]} through @{variable} meets an earlier {kinds[1]} of the same memory "
+            f"through @{other}, and {why}",
+            where=self._where(conflicts),
+            notes=lambda: self._notes(access, region, conflicts, first[0], None),
+            remedy="bind different memory, use one variable, or decorate both with Aliased",
+        )
+
+    def _kinds(self, access: Access, conflicts: Conflicts) -> tuple[str, str]:
+        return (
+            "write" if access.write else "read",
+            "write" if conflicts.which == "writes" else "read",
+        )
+
+    def _where(self, conflicts: Conflicts) -> Array:
+        return self.races.accessors.are_in(conflicts.who & IDENTITY)
+
+    def _find(
+        self, region: Region, access: Access, conflicts: Conflicts, name: str, same: bool
+    ) -> None:
+        first = self._first(access, conflicts)
+        if first is None:
+            return
+        barrier = self._barrier(conflicts, first) if name in ("open", "hidden") else None
+        past = name == "open" and barrier is not None
+        rule, text, remedy = KINDS["past" if past else name]
+        self._known[access.op] = rule
+        label = access.memory.label
+        message = text.format(*self._kinds(access, conflicts), label)
+        if same:
+            message += (
+                ", all the same value" if name == "together" else "; both write the same value"
+            )
+        self.checker.find(
+            "races",
+            rule,
+            access.op,
+            message,
+            where=self._where(conflicts),
+            notes=lambda: self._notes(access, region, conflicts, first, barrier),
+            remedy=remedy,
+        )
+
+    def _first(self, access: Access, conflicts: Conflicts) -> int | None:
+        """The first conflict that is none of one matrix's components."""
+        for number in range(min(conflicts.earlier.size, 64)):
+            if not self._is_one_matrix(access, conflicts, number):
+                return number
+        return None
+
+    def _is_one_matrix(self, access: Access, conflicts: Conflicts, number: int) -> bool:
+        """Whether two matrix accesses by one scope instance are of one type, hence in order."""
+        earlier, who = int(conflicts.earlier[number]), int(conflicts.who[number])
+        other = self.races.log[earlier >> 32]
+        matrix = other is not None and matrix_type(other)
+        same = (earlier ^ who) & IDENTITY == 0
+        return bool(matrix) and matrix == matrix_type(access.op) and same
+
+    def _barrier(self, conflicts: Conflicts, first: int) -> Operation | None:
+        """A barrier that both sides passed, between the two accesses."""
+        stamp = int(conflicts.earlier[first]) >> 32
+        codes = np.array([int(conflicts.who[first]), int(conflicts.earlier[first]) & WHO])
+        groups = self.races.accessors.group_of(codes)
+        if groups[0] != groups[1]:
+            return None
+        return next((op for t, op in self.races.passed if t > stamp), None)
+
+    def _notes(
+        self, access: Access, region: Region, conflicts: Conflicts, first: int, barrier: Any
+    ) -> list[Related]:
+        races = self.races
+        word = int(conflicts.earlier[first])
+        other = races.log[word >> 32]
+        assert other is not None
+        byte = int(conflicts.index[first]) % region.length * region.unit
+        spot = self.checker.spot(access.memory, byte - access.offset)
+        by = races.accessors.name(word & WHO)
+        found = [relate("the other access", other, f"by {by}", head=spot)]
+        if barrier is not None:
+            found.append(relate("the barrier", barrier))
+        for failure in races.knowledge.failures[:1]:
+            found.append(relate("what does not synchronize", failure.release, failure.why))
+            found.append(relate("with", failure.acquire))
+        return found
+
+
+def _octets(access: Access, raw: Array) -> Array:
+    """(n, bytes): the active elements of a store."""
+    lead, chosen, _ = access.layout
+    full = np.broadcast_to(raw, lead + raw.shape[3:])
+    flat = full.reshape(-1, *raw.shape[3:]) if chosen is None else full[chosen]
+    return np.ascontiguousarray(flat).reshape(flat.shape[0], -1).view(np.uint8)
+
+
+def _is_held(access: Access, where: Array) -> bool:
+    """Whether memory already holds what some elements of a store write."""
+    if access.new is None or access.old is None:
+        return False
+    rows = where.reshape(where.shape[0], -1).any(axis=1)
+    new, old = _octets(access, access.new()), _octets(access, access.old())
+    return bool((new[rows] == old[rows]).all())
+
+
+def _is_one_value(access: Access, index: Array) -> bool:
+    """Whether all invocations that write one place write the same there."""
+    if access.new is None or index.ndim > 1:
+        return False
+    order = np.argsort(index, kind="stable")
+    octets = _octets(access, access.new())[order]
+    same_place = index[order][1:] == index[order][:-1]
+    return bool((octets[1:] == octets[:-1]).all(axis=1)[same_place].all())

@@ -1,0 +1,136 @@
+"""One memory behind several bindings: races across them, and what variables promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.memories import copy_buffers
+
+SHARED = '["NonPrivatePointer"]'
+VISIBLE = '["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]'
+AVAILABLE = '["MakePointerAvailable|NonPrivatePointer", scope(<Workgroup>)]'
+BARRIER = "spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|UniformMemory>"
+STORE, LOAD = "spirv.Store", "spirv.Load"
+
+
+class Twice:
+    """A kernel with one array at two bindings, or an array and a part of it."""
+
+    def __init__(self, kernel: Any, part: slice | None = None):
+        self.kernel = kernel
+        self.array = np.arange(64, dtype=np.int32)
+        self.first = kernel.buffer("i32", self.array)
+        self.second = kernel.buffer("i32", self.array if part is None else self.array[part])
+
+    def load(self, buffer: int, index: str, operand: str = SHARED) -> str:
+        """An element."""
+        pointer = self.kernel.pointer(buffer, index)
+        return self.kernel.op(f'spirv.Load "StorageBuffer" {pointer} {operand} : i32')
+
+    def store(self, buffer: int, index: str, value: str = "%id", operand: str = SHARED) -> None:
+        """Write an element."""
+        pointer = self.kernel.pointer(buffer, index)
+        self.kernel(f'spirv.Store "StorageBuffer" {pointer}, {value} {operand} : i32')
+
+    def next(self) -> str:
+        """The number of the next invocation."""
+        return self.kernel.op("spirv.IAdd %id, %one : i32")
+
+
+def decorated(kernel: Any, which: int, word: str) -> None:
+    """Decorate one of the buffers."""
+    plain = kernel.text
+    old = f"bind(0, {which}) :"
+    kernel.text = lambda local: plain(local).replace(old, f"bind(0, {which}) {{{word}}} :")
+
+
+@pytest.mark.bug("one array at two bindings", rule="RACE-01", op=STORE, count=31)
+def test_a_race_through_two_bindings(kernel: Any, find: Any) -> None:
+    twice = Twice(kernel)
+    value = twice.load(twice.first, twice.next())
+    twice.store(twice.second, "%id", value)
+    assert "earlier read" in find(kernel).message
+
+
+@pytest.mark.bug("an array and a part of it at two bindings", rule="RACE-01", op=STORE)
+def test_a_race_through_overlapping_bindings(kernel: Any, find: Any) -> None:
+    twice = Twice(kernel, slice(8, None))
+    value = twice.load(twice.first, "%id")
+    twice.store(twice.second, "%id", value)
+    assert find(kernel).count == 24
+
+
+@pytest.mark.bug("a place read through another variable than wrote it", rule="RACE-04", op=LOAD)
+def test_a_second_reference(kernel: Any, find: Any) -> None:
+    """No barrier makes visible for one reference what was written through another."""
+    twice = Twice(kernel)
+    twice.store(twice.first, "%id", operand=AVAILABLE)
+    kernel(BARRIER)
+    twice.load(twice.second, "%id", VISIBLE)
+    assert "neither is declared to alias" in find(kernel).message
+
+
+@pytest.mark.bug(
+    "what a restrict variable reads is written through another", rule="RACE-04", op=STORE
+)
+def test_restrict(kernel: Any, find: Any) -> None:
+    twice = Twice(kernel)
+    decorated(kernel, twice.first, "restrict")
+    value = twice.load(twice.first, "%id")
+    twice.store(twice.second, "%id", value)
+    assert "@b0 is declared restrict" in find(kernel).message
+
+
+def test_in_place(kernel: Any, clean: Any) -> None:
+    """Each invocation reads an element before it writes it, through another variable."""
+    twice = Twice(kernel)
+    value = twice.load(twice.first, "%id")
+    twice.store(twice.second, "%id", value)
+    clean(kernel)
+
+
+def test_variables_that_are_declared_to_alias(kernel: Any, clean: Any) -> None:
+    twice = Twice(kernel)
+    decorated(kernel, twice.first, "aliased")
+    decorated(kernel, twice.second, "aliased")
+    twice.store(twice.first, "%id", operand=AVAILABLE)
+    kernel(BARRIER)
+    twice.load(twice.second, "%id", VISIBLE)
+    clean(kernel)
+
+
+def test_parts_that_do_not_overlap(kernel: Any, clean: Any) -> None:
+    twice = Twice(kernel, slice(32, None))
+    value = twice.load(twice.first, "%id")
+    twice.store(twice.second, "%id", value)
+    clean(kernel)
+
+
+def test_copies_share_what_the_arrays_share() -> None:
+    array = np.arange(8, dtype=np.int32)
+    other = np.arange(4, dtype=np.float16)
+    buffers = {(0, 0): array, (0, 1): array[2:6], (0, 2): other, (0, 3): array[:0]}
+    copies = copy_buffers(buffers)
+    copies[0, 1][:] = 7
+    assert copies[0, 0].tolist() == [0, 1, 7, 7, 7, 7, 6, 7]
+    assert array.tolist() == list(range(8))
+    assert copies[0, 2].tolist() == other.tolist()
+    assert copies[0, 3].size == 0
+    assert not np.shares_memory(copies[0, 2], other)
+
+
+def test_the_same_value_is_said_to_be_one(kernel: Any) -> None:
+    buffer = kernel.buffer("i32", np.zeros(4, np.int32))
+    kernel(f'spirv.Store "StorageBuffer" {kernel.pointer(buffer, "%zero")}, %one {SHARED} : i32')
+    kernel(f'spirv.Store "StorageBuffer" {kernel.pointer(buffer, "%zero")}, %one {SHARED} : i32')
+    kernel(f'spirv.Store "StorageBuffer" {kernel.pointer(buffer, "%one")}, %id {SHARED} : i32')
+    checks = Checks(races=True)
+    kernel.run(checks=checks)
+    first, second, third = (finding.message for finding in checks.report)
+    assert first.endswith("at once, all the same value")
+    assert second.endswith("; both write the same value")
+    assert third.endswith("at once")
