@@ -13,14 +13,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
-from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.spirv.module import Compiled, run_entry
 from xdsl_spirv.interpreter.structs import PushConstants
-
-semantics.load()
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

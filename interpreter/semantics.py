@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -97,8 +98,9 @@ _FAMILIES = (
 )
 
 
+@cache
 def load() -> None:
-    """Import every family's semantics once."""
+    """Import every family's semantics, which fills TABLE."""
     for family in _FAMILIES:
         import_module(f"xdsl_spirv.interpreter.{family}")
 

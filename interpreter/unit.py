@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.spirv.types_declared import (
     TensorLayoutType,
     TensorViewType,
 )
+from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
 from xdsl_spirv.interpreter.memories import Memories
@@ -61,6 +62,7 @@ class Unit:
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
+        semantics.load()
         self.module = module
         self.options = options
         self.geometry = geometry

@@ -72,6 +72,7 @@ def _operations() -> set[type[Operation]]:
     offered = {op for name in DIALECTS for op in dialects[name]().operations}
     # A dialect may offer a class that only reads the text and makes operations of its base.
     listed = {base for op in offered for base in op.__mro__ if _names(base, op.name)}
+    semantics.load()
     values = {op for op, meaning in semantics.TABLE.items() if meaning.kind == "value"}
     found = values | {op for op in listed | set(machine.TABLE) if machine.find(op) is not None}
     own = {op for op, _ in FuncFunctions._impls()}  # pyright: ignore[reportPrivateUsage]
