@@ -214,14 +214,16 @@ class Stop:
 
     def _find(self, name: str) -> tuple[Any, Form]:
         """What a name stands for, and its form."""
-        value = self.names().get(name)
-        if value is not None:
-            return self.values[value], self._unit.form(value.type)
-        return self._variables()[name]
+        variables = self._variables()
+        if name in variables and not (name == "result" and self.op.results):
+            return variables[name]
+        value = self.names()[name]
+        return self.values[value], self._unit.form(value.type)
 
     def variables(self) -> dict[str, Any]:
         """The values of the source's variables, as `value` gives them."""
-        return {name: self.value(name) for name in self._variables()}
+        found = self._variables().items()
+        return {name: spread_out(value, form, self.wave) for name, (value, form) in found}
 
     def _variables(self) -> dict[str, tuple[Any, Form]]:
         found: dict[str, tuple[Any, Form]] = {}

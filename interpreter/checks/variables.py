@@ -39,6 +39,7 @@ from xdsl_spirv.interpreter.layout import Layout, loader, storer
 from xdsl_spirv.interpreter.memory import Pointer, Pointers
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.source.locals import read_by
 from xdsl_spirv.interpreter.spirv.memory import (
     accessed,
     copied_types,
@@ -118,7 +119,10 @@ class Reader:
         """The shadow with this instruction as the origin of what was never written."""
         if normal(shadow) is None:
             return None
-        number = self.checker.origin(self.op, "UNDEF-01", "a variable was read before it was set")
+        name = read_by(self.op)
+        variable = f"`{name}`" if name else "a variable"
+        message = f"{variable} was read before it was set"
+        number = self.checker.origin(self.op, "UNDEF-01", message)
         return _replaced(shadow, number)
 
 

@@ -8,12 +8,12 @@ counts is not looked for: a variable is left out rather than shown as it was bef
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.dialects.spirv.constants import UndefOp
 from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
 from xdsl_spirv.dialects.spirv.memory import (
     AccessChainOp,
@@ -22,7 +22,7 @@ from xdsl_spirv.dialects.spirv.memory import (
     VariableOp,
 )
 from xdsl_spirv.dialects.spirv.structure import FuncOp
-from xdsl_spirv.interpreter.source.debug_info import DebugInfo, Entry, entry_of
+from xdsl_spirv.interpreter.source.debug_info import DebugInfo, Entry, Operand, entry_of
 from xdsl_spirv.interpreter.source.source_map import map_of
 
 
@@ -36,14 +36,16 @@ class Local:
 
 
 def locals_at(op: Operation) -> list[Local]:
-    """The variables that are known at an operation, in the function's order, inner ones last."""
-    found = map_of(op)
-    function = _function(op)
+    """The variables that are known at an operation and visible there, in the function's order."""
+    found, function = map_of(op), _function(op)
     if found is None or function is None:
         return []
-    declared = _declared(function, found.info)
-    variables = [Local(name, value, True) for value, name in declared.items()]
-    return variables + list(_values(op, function, found.info))
+    scopes = list(found.info.scopes(found.scope(op)))
+    pointers = _declared(function, found.info, scopes)
+    variables = [Local(name, value, True) for value, name in pointers.items()]
+    known = set(pointers.values())
+    values = _values(op, function, found.info, scopes)
+    return variables + [each for each in values if each.name not in known]
 
 
 def assigned_by(op: Operation) -> str:
@@ -52,16 +54,34 @@ def assigned_by(op: Operation) -> str:
     if found is None or function is None:
         return ""
     if isinstance(op, StoreOp):
-        pointer = op.pointer
-        while isinstance(pointer.owner, AccessChainOp | InBoundsAccessChainOp):
-            pointer = pointer.owner.operands[0]
-        return _declared(function, found.info).get(pointer, "")
-    for result in op.results:
-        for use in result.uses:
-            entry = entry_of(use.operation)
-            if entry is not None and _is_whole(entry, found.info):
-                return _name(entry, found.info)
-    return ""
+        return _pointed_at(op.pointer, found.info)
+    entries = [e for result in op.results for e in _entries_on(result, Debug.DebugValue)]
+    names = [_name(e, found.info) for e in entries if _is_whole(e, found.info)]
+    # Where it lies in memory as well, the store assigns it.
+    known = set(_declared(function, found.info, []).values()) if names else set[str]()
+    return next((name for name in names if name not in known), "")
+
+
+def read_by(op: Operation) -> str:
+    """The variable of a function that a load reads, where the source's name of it is known."""
+    found = map_of(op)
+    if found is None or not found.names.compiled or not op.operands:
+        return ""
+    return _pointed_at(op.operands[0], found.info)
+
+
+def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:
+    """The name of the variable that a pointer is into."""
+    while isinstance(pointer.owner, AccessChainOp | InBoundsAccessChainOp):
+        pointer = pointer.owner.operands[0]
+    names = (_name(entry, info) for entry in _entries_on(pointer, Debug.DebugDeclare))
+    return next(filter(None, names), pointer.name_hint or "")
+
+
+def _entries_on(value: SSAValue, kind: Debug) -> Iterator[Entry]:
+    """The debug information of one kind that uses a value."""
+    entries = (entry_of(use.operation) for use in value.uses)
+    return (entry for entry in entries if entry is not None and entry.kind is kind)
 
 
 def _function(op: Operation) -> FuncOp | None:
@@ -71,10 +91,10 @@ def _function(op: Operation) -> FuncOp | None:
     return around
 
 
-def _declared(function: FuncOp, info: DebugInfo) -> dict[SSAValue, str]:
+def _declared(function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]) -> dict[SSAValue, str]:
     """
-    The pointers to a function's variables, and their names; those that DebugDeclare names, or, as
-    temporaries have names as well, only without any all that are named.
+    The pointers to a function's variables, and their names: those that DebugDeclare names, or, as
+    temporaries have names as well, only without any all that are named. `scopes` must have theirs.
     """
     names: dict[SSAValue, str] = {}
     declared: dict[SSAValue, str] = {}
@@ -85,19 +105,41 @@ def _declared(function: FuncOp, info: DebugInfo) -> dict[SSAValue, str]:
         if entry is None or entry.kind is not Debug.DebugDeclare:
             continue
         pointer, name = entry.operand(1), _name(entry, info)
-        if isinstance(pointer, SSAValue) and name:
-            declared[pointer] = name
-    return declared or names
+        if isinstance(pointer, SSAValue) and name and _is_accessed(pointer):
+            declared[pointer] = name if _is_visible(entry, info, scopes) else ""
+    chosen = declared or names
+    return {pointer: name for pointer, name in chosen.items() if name}
 
 
-def _values(op: Operation, function: FuncOp, info: DebugInfo) -> Iterator[Local]:
+def _is_accessed(pointer: SSAValue) -> bool:
+    """Whether a variable is in use: what an optimizer has made values of is only declared."""
+    return any(entry_of(use.operation) is None for use in pointer.uses)
+
+
+def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
+    """Whether the variable of a DebugDeclare or DebugValue is one of some scopes, if any."""
+    variable = info.entry(entry.operand(0), Debug.DebugLocalVariable)
+    if variable is None or not scopes:
+        return True
+    parent = next(info.scopes(variable.operand(5)), None)
+    return any(scope is parent for scope in scopes)
+
+
+def _values(
+    op: Operation, function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
+) -> Iterator[Local]:
     """What DebugValues before an operation say, in its block and in those around it."""
-    counts = Counter(_name(entry, info) for entry in _debug_values(function))
+    all_values: dict[str, set[Operand | None]] = {}
+    for entry in _debug_values(function):
+        all_values.setdefault(_name(entry, info), set()).add(entry.operand(1))
     known: dict[str, SSAValue | None] = {}
-    for entry, is_last in _before(op):
+    for entry, is_certain in _before(op):
         name, value = _name(entry, info), entry.operand(1)
-        usable = (is_last or counts[name] == 1) and _is_whole(entry, info)
-        known.setdefault(name, value if usable and isinstance(value, SSAValue) else None)
+        certain = len(all_values[name]) == 1 if is_certain is None else is_certain
+        usable = certain and _is_whole(entry, info) and _is_visible(entry, info, scopes)
+        if not isinstance(value, SSAValue) or isinstance(value.owner, UndefOp) or not usable:
+            value = None
+        known.setdefault(name, value)
     for name, value in reversed(known.items()):
         if value is not None and name:
             yield Local(name, value, False)
@@ -109,17 +151,19 @@ def _debug_values(op: Operation) -> Iterator[Entry]:
     return (e for e in entries if e is not None and e.kind is Debug.DebugValue)
 
 
-def _before(op: Operation) -> Iterator[tuple[Entry, bool]]:
+def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
     """
-    The DebugValues before an operation, the nearest first, of its block and of those around it;
-    whether it is sure that none comes in between.
+    The DebugValues before an operation, the nearest first, and whether they hold there: those of
+    its block do, those inside of other constructs need not, those of a block around it do (None)
+    if they are the only ones.
     """
     around: Operation | None = op
     while around is not None and not isinstance(around, FuncOp):
         before = around.prev_op
         while before is not None:
+            outside = True if around is op else None
             for entry in _debug_values(before):
-                yield entry, around is op and not before.regions
+                yield entry, False if before.regions else outside
             before = before.prev_op
         around = around.parent_op()
 

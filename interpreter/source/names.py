@@ -3,8 +3,9 @@ Names of the source for a module's variables and for the parts of them.
 
 An access is called as the author would: `tile[3]`, `result.y[7]`, `Input.x[1].w`. Names come from
 symbols and OpMemberName. A buffer without a name of its own (GLSL's blocks without an instance) is
-called as its block; a member that has no name, or one that no source can have (`@data`), is left
-out where it is the only one. Messages about modules that no compiler says it made keep the symbols.
+called as its block; a member that has no name, or one that compilers make up (`@data`,
+`__member0`), is left out where it is the only one. Messages about modules that no compiler says it
+made keep the symbols.
 """
 
 from __future__ import annotations
@@ -128,6 +129,6 @@ class Names:
     def member(self, type: StructType, number: int) -> str:
         """The step to a member of a struct."""
         name = self._members.get(type, {}).get(number, "")
-        if name.isidentifier():
+        if name.isidentifier() and not name.startswith("__"):
             return f".{name}"
         return "" if len(type.member_types) == 1 else f".member{number}"

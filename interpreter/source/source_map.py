@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
-from xdsl.ir import Block, Operation
+from xdsl.ir import Attribute, Block, Operation
 
 from xdsl_spirv.dialects.spirv.control_flow import LoopOp, SelectionOp
 from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
@@ -60,6 +60,7 @@ class SourceMap:
         self.info = DebugInfo(module)
         self.names = Names(module)
         self._places: WeakKeyDictionary[Operation, SourceLocation | None] = WeakKeyDictionary()
+        self._scopes: WeakKeyDictionary[Operation, Attribute] = WeakKeyDictionary()
 
     def location(self, op: Operation) -> SourceLocation | None:
         """Where an operation comes from; None if nothing says."""
@@ -70,6 +71,11 @@ class SourceMap:
             if function is not None:
                 self._read(function)
         return self._places.get(op)
+
+    def scope(self, op: Operation) -> Attribute | None:
+        """The scope that an operation stands in, by the symbol of its entry."""
+        self.location(op)
+        return self._scopes.get(op)
 
     def knows_lines(self) -> bool:
         """Whether any operation that was read comes from a known line."""
@@ -84,6 +90,8 @@ class SourceMap:
                 if entry is not None:
                     state = state.after(entry)
                 self._places[op] = self._location(op, state)
+                if isinstance(state.scope, Attribute):
+                    self._scopes[op] = state.scope
                 if isinstance(op, SelectionOp | LoopOp):
                     first = op.regions[0].first_block
                     inner = op.regions[0].blocks

@@ -291,3 +291,37 @@ void main()
     assert text.count("compiled without debug information") == 1
     with pytest.raises(InterpreterError, match=r"`result`.*\n.*compiled without debug information"):
         dispatch(module, "main", (1, 1, 1), buffers)
+
+
+BARRIER = """#version 450
+layout(local_size_x = 64) in;
+layout(std430, binding = 0) readonly buffer Input { float x[]; };
+layout(std430, binding = 1) buffer Output { float y[]; } result;
+void main()
+{
+    uint i = gl_GlobalInvocationID.x;
+    float chosen;
+    for (int k = 0; k < 4; ++k) {
+        if (x[i] > 3.0)
+            break;
+        barrier();
+    }
+    if (i < 10) chosen = 1.0;
+    result.y[i] = chosen;
+}
+"""
+
+
+@pytest.mark.parametrize("option", ["-g", "-gVS"])
+def test_a_barrier_and_the_branch_around_it(compile_source: Compile, option: str) -> None:
+    checks = Checks.of("barriers,undefined")
+    buffers = {(0, 0): np.arange(64, dtype=np.float32), (0, 1): np.zeros(64, np.float32)}
+    module = decode(compile_source({"a.comp": BARRIER}, option))
+    dispatch(module, "main", (1, 1, 1), buffers, options=Options(checks=checks))
+    barrier, undefined = checks.report
+    assert "at a.comp:12: barrier();" in str(barrier)
+    assert "the branch that parted them: a.comp:10: if (x[i] > 3.0)" in str(barrier)
+    (branch,) = barrier.related
+    assert branch.source is not None
+    assert (branch.role, branch.source.line) == ("the branch that parted them", 10)
+    assert "`chosen` was read before it was set" in undefined.message
