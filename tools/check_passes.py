@@ -11,10 +11,11 @@ import numpy as np
 from xdsl_spirv.runtime.compiler import context, parse, pipeline_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.validation import Finding, check_passes
+from xdsl_spirv.tools.grid import parse_grid
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Exit status 1 if a pass changes a result beyond its legal interval."""
+    """Exit status 1 if a pass changes a result beyond its legal interval, or none was compared."""
     ctx = context()
     module = parse(arguments.input, ctx)
     report = check_passes(
@@ -25,21 +26,19 @@ def check(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         function=arguments.function,
         subgroup_size=arguments.subgroup_size,
-        grid=_grid(arguments.grid),
+        grid=parse_grid(arguments.grid),
         length=arguments.length,
     )
     print(report)
+    if report.finding is None and not report.inputs:
+        raise ProgramError(
+            "no result was compared: the program has no meaning on any set of inputs",
+            "",
+            "correct the program, or --grid and --length",
+        )
     if report.finding is not None and arguments.output is not None:
         _save(arguments.output, report.finding)
     return 0 if report.finding is None else 1
-
-
-def _grid(text: str) -> tuple[int, int, int]:
-    try:
-        x, y, z = (int(number) for number in f"{text}x1x1".split("x")[:3])
-    except ValueError as error:
-        raise ProgramError(f"--grid {text} is no grid", "", "write --grid 4x2x1") from error
-    return x, y, z
 
 
 def _save(path: str, finding: Finding) -> None:

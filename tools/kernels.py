@@ -17,6 +17,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.target import find_module
 from xdsl_spirv.tools.arrays import read_array, write_results
 from xdsl_spirv.tools.debugging import options_of, report
+from xdsl_spirv.tools.grid import parse_grid
 
 
 def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
@@ -37,7 +38,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
             )
         buffers[names[name]] = read_array(path).copy(order="C")
     with options_of(arguments, program) as options:
-        dispatch(module, entry, _grid(arguments.grid), buffers, options=options)
+        dispatch(module, entry, parse_grid(arguments.grid), buffers, options=options)
     results = {f"{s}.{b}": array for (s, b), array in sorted(buffers.items())}
     write_results(arguments.output, results)
     return report(arguments, options)
@@ -66,13 +67,3 @@ def _names(module: SPIRVModuleOp) -> dict[str, tuple[int, int]]:
         found[f"{place[0]}.{place[1]}"] = place
         found.setdefault(op.sym_name.data, place)
     return found
-
-
-def _grid(text: str) -> tuple[int, int, int]:
-    parts = text.replace(",", "x").split("x")
-    if len(parts) != 3 or not all(p.isdecimal() and int(p) > 0 for p in parts):
-        raise ProgramError(
-            f"--grid {text} is no grid", "", "write three numbers, as in 4x1x1 or 4,1,1"
-        )
-    x, y, z = map(int, parts)
-    return x, y, z

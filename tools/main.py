@@ -350,7 +350,7 @@ def _interpret(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--grid",
         default="1x1x1",
-        help="workgroups, where an entry point is run (%(default)s)",
+        help="workgroups, where an entry point is run; 4 is 4x1x1 (%(default)s)",
     )
     command.add_argument(
         "--buffer",

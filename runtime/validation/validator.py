@@ -24,6 +24,7 @@ from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
 from xdsl_spirv.runtime.compiler import subgroup_size_for
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.validation.inputs import draw
 from xdsl_spirv.runtime.validation.legal import Judge, Legal
 from xdsl_spirv.runtime.validation.report import Finding, Report, Wrong
@@ -76,8 +77,10 @@ def check_passes(
     entry points of the `spirv.module`s, on `grid` workgroups with runtime arrays of `length`.
     Subgroups have the size that `options` say, by `subgroup_size`, or by the target of a pass.
 
-    Raises `ProgramError` if there is nothing to run, and what a pass raises.
+    Raises `ProgramError` if there is nothing to run or to run on, and what a pass raises.
     """
+    if inputs < 1:
+        raise ProgramError(f"{inputs} sets of inputs show nothing", "", "run at least one")
     passes = expanded(passes)
     options = options or Options(subgroup_size=subgroup_size or subgroup_size_for(passes))
     subject = subject_of(module, function, options, grid, length)

@@ -385,6 +385,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert re.search(r"kernel-to-spirv: 10 sets of inputs, results within the bound", printed)
 
 
+def test_a_comparison_of_nothing_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    source = tmp_path / "x.mlir"
+    source.write_text(MODULES["f16-f32"])
+    command = ["check-passes", str(source), "-p", "linalg-to-spirv{target=lavapipe}"]
+    assert main([*command, "--inputs", "0"]) == 1
+    assert "0 sets of inputs show nothing" in capsys.readouterr().err
+    source.write_text(KERNEL)
+    assert main(["check-passes", str(source), "-p", "spirv-update-vce", "--length", "4"]) == 1
+    assert "no result was compared" in capsys.readouterr().err
+
+
 def test_the_command_says_which_pass_and_on_what(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -46,6 +46,19 @@ def test_a_module_over_buffers(kernel: list[str], tmp_path: Path) -> None:
     assert np.load(output)["0.0"].tolist() == [0, *[1] * 7]
 
 
+@pytest.mark.parametrize("grid", ["1", "1x1", "1,1", "1,1,1"])
+def test_a_grid_may_leave_axes_out(kernel: list[str], grid: str) -> None:
+    assert main([grid if each == "1,1,1" else each for each in kernel]) == 0
+
+
+@pytest.mark.parametrize("grid", ["0", "-1", "1x1x1x1", "x", "", "1.5"])
+def test_a_grid_that_is_none(kernel: list[str], grid: str, capsys: Any) -> None:
+    arguments = [f"--grid={grid}" if each == "--grid" else each for each in kernel]
+    arguments.remove("1,1,1")
+    assert main(arguments) == 1
+    assert f"--grid {grid} is no grid" in capsys.readouterr().err
+
+
 def test_findings_have_lines_and_fail(kernel: list[str], tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "findings.json"
     assert main([*kernel, "--check", "all", "--check-json", str(path)]) == 1

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from xdsl_spirv.tools.grid import parse_grid
 from xdsl_spirv.tools.kernel_test import toml_file as read
 from xdsl_spirv.tools.kernel_test.description import (
     Contents,
@@ -34,7 +35,7 @@ def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
     changed = replace(
         test,
         entry=said("--entry", read.text, arguments.entry, test.entry),
-        grid=said("--grid", read.grid, _numbers("--grid", arguments.grid), test.grid),
+        grid=test.grid if arguments.grid is None else parse_grid(arguments.grid),
         subgroup_sizes=said(
             "--subgroup-size",
             lambda t, k, v: read.counts(t, k, v, 128),
