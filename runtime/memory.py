@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.program import Buffer
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.program import Buffer
 
 
 def physical_bytes() -> int | None:

@@ -422,7 +422,7 @@ def _write(
     else:
         made = np.array(checked(value, node.scalar, where), dtype(node.scalar))
     part.view(data)[...] = made
-    return made if node.shape else made[()]
+    return made if node.shape else made.item()  # Python's numbers leave an array's type alone.
 
 
 def _write_struct(

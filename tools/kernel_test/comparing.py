@@ -130,14 +130,12 @@ def _steps(got: Array, want: Array) -> Array:
     """How many numbers of the buffer's type lie between: floats as ordered integers."""
     rounded = want.astype(got.dtype)
     size = got.dtype.itemsize
-    ordered: list[Array] = []
-    for array in (got, rounded):
-        bits = np.ascontiguousarray(array).view(f"u{size}").astype(np.uint64)
-        magnitude = bits & np.uint64((1 << (8 * size - 1)) - 1)
-        sign = bits >> np.uint64(8 * size - 1)
-        ordered.append(np.where(sign, -magnitude.astype(np.float64), magnitude.astype(np.float64)))
+    bits = [np.ascontiguousarray(a).view(f"u{size}").astype(np.uint64) for a in (got, rounded)]
+    top = np.uint64(8 * size - 1)
+    (sign, a), (other, b) = ((x >> top, x & ((np.uint64(1) << top) - np.uint64(1))) for x in bits)
+    steps = np.where(sign == other, np.maximum(a, b) - np.minimum(a, b), a + b)
     finite = np.isfinite(got.astype(np.float64)) & np.isfinite(rounded.astype(np.float64))
-    return np.where(finite, np.abs(ordered[0] - ordered[1]), np.inf)
+    return np.where(finite, steps, np.uint64(2**64 - 1))
 
 
 def _text(value: Any) -> str:

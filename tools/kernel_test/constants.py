@@ -45,7 +45,8 @@ class Constants:
             constant = self._named(name)
             if constant.id in self.values:
                 raise Misuse(f"the specialization constant {name!r} is given twice", "", "")
-            self.values[constant.id] = checked(value, constant.scalar, f"specialization.{name}")
+            made = checked(value, constant.scalar, f"specialization.{name}")
+            self.values[constant.id] = _rounded(made, constant.scalar)
 
     def _named(self, name: str) -> SpecConstant:
         found = [c for c in self.specialized if name in (c.name, str(c.id))]
@@ -166,6 +167,14 @@ def checked(value: Given, kind: str, where: str) -> Any:
             return value
         raise Misuse(f"{where} is {value}, outside {low} to {high}", "", f"its type is {kind}")
     raise Misuse(f"{where} is {value!r}, but a value of type {kind} is wanted", "", "correct it")
+
+
+def _rounded(value: Any, kind: str) -> Any:
+    """The number of a float's type that is nearest."""
+    if not kind.startswith("f"):
+        return value
+    form = FORMATS[int(kind[1:])]
+    return struct.unpack(form, struct.pack(form, value))[0]
 
 
 def _holds(value: float, kind: str, width: int) -> bool:

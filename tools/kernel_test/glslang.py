@@ -1,6 +1,7 @@
 """
-GLSL becomes SPIR-V by glslang, which must be there: PATH, `GLSLANG`, or the one that this project
-fetches (`scripts/fetch_glslang.py`). `spirv-opt -O` runs behind it if the test asks for it.
+GLSL becomes SPIR-V by glslang, which must be there: the one that `GLSLANG` names, the one that this
+project fetches (`scripts/fetch_glslang.py`), or the one on PATH. `spirv-opt -O` runs behind it if
+the test asks for it.
 
 Source positions are always kept: `-g`, unless the options choose another form of debug information.
 """
@@ -51,13 +52,13 @@ def find_glslang() -> list[str]:
         if shutil.which(named) is None:
             raise Misuse(f"GLSLANG is {named!r}, which is no program", "", "correct the variable")
         return _runnable(Path(named))
+    fetched = Path(__file__).resolve().parent.parent.parent / ".glslang"
+    if (fetched / "run").exists():
+        return _runnable(fetched / "bin" / "glslang")
     for name in ("glslang", "glslangValidator"):
         found = shutil.which(name)
         if found is not None:
             return [found]
-    fetched = Path(__file__).resolve().parent.parent.parent / ".glslang"
-    if (fetched / "run").exists():
-        return _runnable(fetched / "bin" / "glslang")
     raise Misuse(
         "GLSL is compiled by glslang, which is not installed",
         "",

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.binary import RawModule, decode
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.binary import decode
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.validator import environment_of
@@ -52,6 +51,7 @@ def load_kernel(test: KernelTest) -> Kernel:
     `SPIRVAssemblyError` and xDSL's errors for one that has no meaning.
     """
     path, parsed = test.kernel, None
+    _refuse_environment(test.compile.target_env)
     if path.suffix in GLSL:
         from xdsl_spirv.tools.kernel_test.glslang import compile_glsl
 
@@ -68,18 +68,14 @@ def load_kernel(test: KernelTest) -> Kernel:
     else:
         raise Misuse(f"{path} is no kernel", "", f"give a file that ends in {', '.join(KERNELS)}")
     raw = decode(binary)
-    environment = _environment(test, raw)
+    environment = test.compile.target_env or environment_of(raw).name
     return Kernel(path, binary, environment, Module(raw, ENVIRONMENTS[environment]), parsed)
 
 
-def _environment(test: KernelTest, raw: RawModule) -> str:
-    chosen = test.compile.target_env
-    if chosen is None:
-        return environment_of(raw).name
-    if chosen not in ENVIRONMENTS:
+def _refuse_environment(chosen: str | None) -> None:
+    if chosen is not None and chosen not in ENVIRONMENTS:
         known = suggest(chosen, tuple(ENVIRONMENTS))
         raise Misuse(f"there is no target environment {chosen!r}", "compile.target-env", known)
-    return chosen
 
 
 def _read(path: Path) -> bytes:
@@ -107,6 +103,3 @@ def _parse(path: Path) -> tuple[ModuleOp, bytes]:
         return module, encode(module, names=True, lines=True)
     except SPIRVEncodeError as error:
         raise ProgramError(str(error), str(path), "") from error
-
-
-__all__ = ["Kernel", "SPIRVDecodeError", "load_kernel"]

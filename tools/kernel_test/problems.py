@@ -132,6 +132,9 @@ class Sources:
 def of_finding(finding: Finding, sources: Sources) -> Problem:
     """A finding of the checks."""
     place = sources.place(finding.source, finding.line) or Location(str(sources.kernel))
-    related = [sources.place(other.source, other.line, str(other)) for other in finding.related]
+    related = [
+        sources.place(other.source, other.line, ", ".join(filter(None, (other.role, other.detail))))
+        for other in finding.related
+    ]
     found = tuple(other for other in related if other is not None)
     return Problem(finding.rule, finding.message, str(finding), finding.remedy, place, found)

@@ -1,0 +1,205 @@
+"""Values lie where the module says, seen by a kernel that copies its blocks out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl_spirv.tools.kernel_test.problems import Outcome
+
+Run = Callable[..., list[Outcome]]
+
+HEAD = """#version 450
+#extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+layout(local_size_x = 1) in;
+struct S { vec3 a; int b; };
+"""
+ENV = 'compile.target-env = "vulkan1.2"\n'
+
+
+def passed(outcomes: list[Outcome]) -> None:
+    (outcome,) = outcomes
+    assert outcome.passed, outcome
+    assert outcome.compared > 0
+
+
+def test_push_constants_with_nested_members(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(push_constant) uniform P { uint n; vec3 v; S s[2]; float k[3]; } p;
+layout(std430, binding = 0) buffer Out { float y[]; };
+void main() {
+    y[0] = p.n; y[1] = p.v.x; y[2] = p.v.z; y[3] = p.s[1].a.y; y[4] = p.s[1].b; y[5] = p.k[2];
+}
+"""
+    )
+    text = f"""grid = 1
+{ENV}[push-constants]
+n = 9
+v = [1, 2, 3]
+s = [{{ a = [4, 5, 6], b = -7 }}, {{ a = [8, 9, 10], b = -11 }}]
+k = [12, 13, 14]
+[buffers.Out]
+size = 6
+content = "zeros"
+expect = [9, 1, 3, 9, -11, 14]
+"""
+    passed(run_glsl(source, text))
+    passed(
+        run_glsl(
+            source,
+            text.replace(
+                "[9, 1, 3, 9, -11, 14]", "\"stack([n, v[0], v[2], s[1]['a'][1], s[1]['b'], k[2]])\""
+            ),
+        )
+    )
+
+
+def test_members_of_blocks_with_padding(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(std140, set = 1, binding = 2) uniform U { float k[3]; S s; } u;
+layout(std430, binding = 0) buffer Out { uint head; vec2 rows[]; } o;
+void main() {
+    o.head += 1;
+    o.rows[0] = vec2(u.k[0], u.k[2]);
+    o.rows[1] = vec2(u.s.a.z, u.s.b);
+}
+"""
+    )
+    text = f"""grid = 1
+{ENV}[buffers.U.members]
+k = [1, 2, 3]
+s = {{ members = {{ a = [4, 5, 6], b = 7 }} }}
+[buffers.Out.members]
+head = {{ content = 41, expect = "Out['head'] + 1" }}
+rows = {{ size = 4, content = "zeros", expect = "stack([U['k'][::2], [U['s']['a'][2], 7]])" }}
+"""
+    passed(run_glsl(source, text))
+    by_place = text.replace("buffers.U.members", 'buffers."1.2".members').replace(
+        "[buffers.Out.", "[buffers.o."
+    )
+    passed(run_glsl(source, by_place))
+
+
+def test_arrays_of_structs_are_given_member_by_member(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(std430, binding = 0) buffer Items { S items[]; };
+layout(std430, binding = 1) buffer Out { float y[]; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    y[i] = items[i].a.x + items[i].b;
+    items[i].b = int(i);
+}
+"""
+    )
+    text = f"""grid = 3
+{ENV}[buffers.Items.members.items]
+size = 3
+members.a = "range"
+members.b = {{ content = [10, 20, 30], expect = [0, 1, 2] }}
+[buffers.Out]
+size = 3
+content = "zeros"
+expect = "Items['items']['a'][:, 0] + Items['items']['b']"
+"""
+    passed(run_glsl(source, text))
+
+
+def test_narrow_and_wide_types(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(std430, binding = 0) buffer In { float16_t h[]; };
+layout(std430, binding = 1) buffer Bytes { int8_t b[]; };
+layout(std430, binding = 2) buffer Wide { int64_t w[]; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    w[i] = int64_t(b[i]) * 10000000000l + int64_t(h[i]);
+}
+"""
+    )
+    text = f"""grid = 4
+{ENV}[buffers.In]
+type = "f16"
+size = 4
+content = "range"
+[buffers.Bytes]
+type = "i8"
+content = [-128, -1, 0, 127]
+[buffers.Wide]
+type = "i64"
+size = 4
+content = "zeros"
+expect = "i64(Bytes) * 10000000000 + i64(In)"
+"""
+    passed(run_glsl(source, text))
+
+
+def test_an_alias_is_the_same_memory(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(std430, binding = 0) buffer A { uint a[]; };
+layout(std430, binding = 1) buffer B { uint b[]; };
+void main() { a[0] = b[0] + 1; }
+"""
+    )
+    text = f"""grid = 1
+{ENV}[buffers.A]
+content = [5]
+expect = [6]
+[buffers.B]
+alias = "A"
+"""
+    passed(run_glsl(source, text))
+
+
+def test_the_address_of_a_buffer(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+#extension GL_EXT_buffer_reference : require
+layout(buffer_reference, std430) buffer Ref { uint v[]; };
+layout(push_constant) uniform P { Ref r; } p;
+layout(std430, binding = 0) buffer Out { uint y[]; };
+void main() { y[0] = p.r.v[2]; }
+"""
+    )
+    text = f"""grid = 1
+{ENV}[push-constants]
+r = "&Far"
+[buffers.Far]
+type = "u32"
+content = [1, 2, 3]
+[buffers.Out]
+size = 1
+content = "zeros"
+expect = 3
+"""
+    passed(run_glsl(source, text))
+    (outcome,) = run_glsl(source, text.replace("&Far", "&Fra"))
+    assert "no buffer 'Far'" in outcome.misuse or "no buffer 'Fra'" in outcome.misuse
+
+
+def test_one_place_with_several_types(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(std430, binding = 0) buffer A { uint a[]; };
+layout(std430, binding = 0) buffer AV { uvec4 av[]; };
+void main() { a[1] = av[0].x + 1; }
+"""
+    )
+    text = f"""grid = 1
+{ENV}[buffers.A]
+content = [5, 0, 0, 0]
+expect = [5, 6, 0, 0]
+"""
+    passed(run_glsl(source, text))
+    (outcome,) = run_glsl(source, text + '[buffers.AV]\ntype = "u32"\ncontent = [1]\n')
+    assert "buffers.AV is buffers.A; describe it once" in outcome.misuse

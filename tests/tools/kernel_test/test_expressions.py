@@ -1,0 +1,138 @@
+"""Expected results: what an expression may say, and what it can never reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.tools.kernel_test.description import Misuse
+from xdsl_spirv.tools.kernel_test.expressions import NUMPY, Evaluator
+
+X = np.arange(6, dtype=np.float32)
+NAMES: dict[str, Any] = {
+    "x": X,
+    "n": 4,
+    "block": {"head": np.int32(7), "rows": X.reshape(2, 3)},
+    "both": None,
+}
+
+
+def value(text: str) -> Any:
+    return Evaluator(NAMES, "expect").evaluate(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("x * 2 + n", X * 2 + 4),
+        ("where(x < 3, x, -x)", np.where(X < 3, X, -X)),
+        ("np.cumsum(x)[::-1]", np.cumsum(X)[::-1]),
+        ("block['rows'] @ f32(ones((3, 1)))", X.reshape(2, 3).sum(1, keepdims=True)),
+        ("block['head'] << 2", np.int32(28)),
+        ("x[None, 1:3]", X[None, 1:3]),
+        ("x[..., 0]", X[0]),
+        ("sum(reshape(x, (2, 3)), axis=0)", X.reshape(2, 3).sum(0)),
+        ("einsum('ij,ij->i', block['rows'], block['rows'])", (X.reshape(2, 3) ** 2).sum(1)),
+        ("u32(x) & 1 if n > 3 else x", X.astype(np.uint32) & 1),
+        ("bits(f32(1))", np.uint32(0x3F800000)),
+        ("2 ** 10 - len(x)", 1018),
+        ("maximum(x, [1, 2, 3, 4, 5, 6])", np.maximum(X, [1, 2, 3, 4, 5, 6])),
+    ],
+)
+def test_values(text: str, want: Any):
+    got = value(text)
+    assert np.array_equal(got, want)
+    assert np.asarray(got).dtype == np.asarray(want).dtype
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "open('/etc/passwd')",
+        "x.tofile('/tmp/x')",
+        "x.__class__",
+        "np.load('x.npy')",
+        "np.save('x.npy', x)",
+        "np.lib.npyio.DataSource",
+        "np.fromfile('x')",
+        "np.memmap('x')",
+        "np.vectorize(x)",
+        "np.apply_along_axis(abs, 0, x)",
+        "(lambda: 1)()",
+        "[a for a in x]",
+        "(y := 3)",
+        "f'{x}'",
+        "'text'",
+        "b'bytes'",
+        "getattr(x, 'T')",
+        "eval('1')",
+        "where.__globals__",
+        "x[0].item()",
+        "{'a': 1}",
+        "{1}",
+        "*x",
+        "x < 3 < n",
+        "x and n",
+        "both + 1",
+        "missing + 1",
+        "sum(x, out=x)",
+        "sum(x, dtype='O')",
+        "bincount(x, weights=x)",
+        "block.head",
+        "1j",
+        "",
+        "1 +",
+        "x; x",
+        "x[9]",
+        "block['tail']",
+        "reshape(x, (4, 4))",
+    ],
+)
+def test_what_is_refused(text: str):
+    with pytest.raises(Misuse, match="expect:"):
+        value(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9 ** 9 ** 9",
+        "1 << 10 ** 9",
+        "2 ** 4000 * 2 ** 4000",
+        "arange(10 ** 12)",
+        "zeros((10 ** 6, 10 ** 6))",
+        "tile(x, 10 ** 9)",
+        "repeat(x, 10 ** 9)",
+        "pad(x, 10 ** 10)",
+        "broadcast_to(x, (10 ** 9, 6))",
+        "linspace(0, 1, 10 ** 10)",
+        "eye(10 ** 5)",
+        "bincount([10 ** 10])",
+        "[1] * 10 ** 10",
+        "(1, 2) * 10 ** 10",
+        "+".join(["x"] * 6000),
+        "(" * 3000 + "x" + ")" * 3000,
+        "-" * 9000 + "x",
+    ],
+)
+def test_nothing_grows_without_bound(text: str):
+    with pytest.raises(Misuse):
+        value(text)
+
+
+def test_every_function_is_one_that_only_computes():
+    """No function of the list takes a file, or calls what it is given."""
+    for name in NUMPY:
+        function = getattr(np, name, None)
+        if function is not None:
+            said = (function.__doc__ or "").split("Returns")[0].lower()
+            assert "file" not in said.replace("profile", ""), name
+            assert "callable" not in said or name == "pad", name
+
+
+def test_a_padding_function_cannot_be_given():
+    with pytest.raises(Misuse):
+        value("pad(x, 1, where)")

@@ -1,0 +1,131 @@
+"""SARIF and JUnit: what a code review and a CI system read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from xdsl_spirv.tools.kernel_test.description import KernelTest
+from xdsl_spirv.tools.kernel_test.junit import to_junit
+from xdsl_spirv.tools.kernel_test.limits import RULES as LIMITS
+from xdsl_spirv.tools.kernel_test.problems import RULES, Location, Outcome, Problem
+from xdsl_spirv.tools.kernel_test.reporting import summary
+from xdsl_spirv.tools.kernel_test.sarif import describe, page_of, to_sarif
+from xdsl_spirv.tools.main import main
+
+
+def outcome(size: int | None = 32, **keywords: Any) -> Outcome:
+    return Outcome(KernelTest(Path("a.kernel.toml"), Path("a.comp")), size, **keywords)
+
+
+RACE = Problem(
+    "RACE-01",
+    "a read and a write",
+    "RACE-01: a read and a write\n  at a.comp:3: x",
+    "put a barrier",
+    Location("a.comp", 3, 5, "x = y;"),
+    (Location("b.h", 7, message="the other access"),),
+)
+
+
+def test_a_finding_in_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    document = json.loads(to_sarif([outcome(problems=[RACE]), outcome(8, problems=[RACE])]))
+    assert document["version"] == "2.1.0"
+    (run,) = document["runs"]
+    (result,) = run["results"]  # One bug, although two launches show it.
+    assert result["ruleId"] == "RACE-01"
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "RACE-01"
+    assert result["properties"]["launches"] == ["a[subgroup 32]", "a[subgroup 8]"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "a.comp", "uriBaseId": "SRCROOT"}
+    region = {"startLine": 3, "startColumn": 5, "snippet": {"text": "x = y;"}}
+    assert place["region"] == region
+    (related,) = result["relatedLocations"]
+    assert related["physicalLocation"]["artifactLocation"]["uri"] == "b.h"
+    assert related["physicalLocation"]["region"] == {"startLine": 7}
+    assert related["message"]["text"] == "the other access"
+    assert run["originalUriBaseIds"]["SRCROOT"]["uri"] == tmp_path.as_uri() + "/"
+    assert run["invocations"][0]["executionSuccessful"]
+
+
+def test_files_elsewhere_and_unusual_names_are_uris(tmp_path: Path, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    for file, uri in (("a b#.comp", "a%20b%23.comp"), ("/x/y.comp", "file:///x/y.comp")):
+        problem = Problem("RACE-01", "m", "t", "", Location(file))
+        (result,) = json.loads(to_sarif([outcome(problems=[problem])]))["runs"][0]["results"]
+        place = result["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"] == uri
+        assert "region" not in place
+
+
+def test_a_test_that_was_not_run_is_a_failed_invocation():
+    run = json.loads(to_sarif([outcome(None, misuse="the grid is missing")]))["runs"][0]
+    assert run["results"] == []
+    assert not run["invocations"][0]["executionSuccessful"]
+    (told,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert told["message"]["text"] == "the grid is missing"
+
+
+@pytest.mark.parametrize(
+    ("rule", "part", "page"),
+    [
+        ("RACE-01", "conflicting accesses are ordered", "checks.md"),
+        ("VUL-01", "DescriptorSet", "validation.md"),
+        ("MISMATCH", "expects", "kernel-tests.md"),
+        ("LIMIT-02", "memory", "kernel-tests.md"),
+    ],
+)
+def test_rules_are_described(rule: str, part: str, page: str):
+    assert part in describe(rule)
+    assert page_of(rule) == page
+
+
+def test_the_documentation_has_every_rule_of_tests():
+    page = Path(__file__).resolve().parents[3] / "docs" / "kernel-tests.md"
+    text = page.read_text()
+    for rule, says in {**RULES, **LIMITS}.items():
+        assert f"| {rule} | {says} |" in text
+
+
+def test_a_failure_in_junit():
+    data = to_junit(
+        [outcome(problems=[RACE]), outcome(8), outcome(None, misuse="bad \x00\x1b\ud800 text")]
+    )
+    suites = ElementTree.fromstring(data)
+    assert (suites.get("tests"), suites.get("failures"), suites.get("errors")) == ("3", "1", "1")
+    (suite,) = suites
+    assert [case.get("name") for case in suite] == ["a[subgroup 32]", "a[subgroup 8]", "a"]
+    failure = suite[0][0]
+    assert failure.tag == "failure"
+    assert failure.get("message") == "RACE-01: a read and a write"
+    assert "a.comp:3" in (failure.text or "")
+    assert len(suite[1]) == 0
+    assert suite[2][0].tag == "error"
+    assert "bad ??? text" in (suite[2][0].get("message") or "")
+
+
+def test_the_last_line():
+    assert summary([]) == "0 kernels, 0 launches: nothing was run"
+    assert summary([outcome()]) == "1 kernel, 1 launch: all passed"
+    failed = outcome(8, problems=[RACE])
+    idle = outcome(16, misuse="x")
+    assert summary([outcome(), failed]) == "1 kernel, 2 launches: 1 failed"
+    assert summary([outcome(), failed, idle]) == "1 kernel, 2 launches: 1 failed, 1 not run"
+
+
+def test_the_command_writes_all_reports(racy: Path, tmp_path: Path, monkeypatch: Any):
+    monkeypatch.chdir(tmp_path)
+    options = ["--sarif", "o.sarif", "--junit", "o.xml", "--json", "o.json"]
+    assert main(["test", str(racy), *options]) == 1
+    (result,) = json.loads(Path("o.sarif").read_text())["runs"][0]["results"]
+    lines = [result["locations"][0]] + result["relatedLocations"]
+    numbers = [place["physicalLocation"]["region"]["startLine"] for place in lines]
+    assert numbers[:2] == [11, 8]
+    assert {p["physicalLocation"]["artifactLocation"]["uri"] for p in lines} == {"sum.comp"}
+    assert ElementTree.parse("o.xml").getroot().get("failures") == "1"
+    assert json.loads(Path("o.json").read_text())["summary"] == "1 kernel, 1 launch: 1 failed"
