@@ -10,13 +10,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.passes.graph.form_attention import FormAttentionPass
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.narrow_to_32_bits import NarrowTo32BitsPass
-from xdsl_spirv.passes.graph.pack_operands import PackOperandsPass
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.passes.graph.scalars_into_loops import ScalarsIntoLoopsPass
-from xdsl_spirv.passes.graph.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.kernel.attention_to_cooperative_matrix import (
     AttentionToCooperativeMatrixPass,
 )
@@ -26,10 +23,13 @@ from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import (
 from xdsl_spirv.passes.kernel.contraction_to_dot import ContractionToDotPass
 from xdsl_spirv.passes.kernel.contraction_to_fma import ContractionToFMAPass
 from xdsl_spirv.passes.kernel.contraction_to_rotate import ContractionToRotatePass
-from xdsl_spirv.passes.kernel.loops_to_invocations import LoopsToInvocationsPass
 from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
+from xdsl_spirv.passes.loops.to_invocations import LoopsToInvocationsPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
+from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
+from xdsl_spirv.passes.schedule.pack_operands import PackOperandsPass
+from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.share_kernels import ShareKernelsPass

@@ -26,9 +26,9 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.interpreter import reference
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.sizes import is_dynamic
 from xdsl_spirv.passes.refusal import place
-from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
-from xdsl_spirv.passes.sizes import is_dynamic
 from xdsl_spirv.runtime.compiler import context, parse_text
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from xdsl_spirv.passes.sizes import Atom, Extent, Least, Size
+from xdsl_spirv.passes.analysis.sizes import Atom, Extent, Least, Size
 from xdsl_spirv.runtime.errors import ProgramError
 
 Number: TypeAlias = int | str

@@ -25,11 +25,11 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.local_sizes import is_size_check, is_size_op
+from xdsl_spirv.passes.analysis.sizes import extent, extents, number
 from xdsl_spirv.passes.graph.grouping import is_computed, operands_of
-from xdsl_spirv.passes.graph.local_sizes import is_size_check, is_size_op
 from xdsl_spirv.passes.refusal import place
-from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
-from xdsl_spirv.passes.sizes import extent, extents, number
 from xdsl_spirv.runtime.elements import check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, written

@@ -29,10 +29,10 @@ from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
 from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.interpreter.numbers import DType, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.passes.graph.form_attention import FormAttentionPass
-from xdsl_spirv.passes.graph.pointwise import body_ops, generalized, is_permutation
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_permutation
 from xdsl_spirv.passes.refusal import place
-from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.runtime.attention_intervals import attention_interval
 from xdsl_spirv.runtime.check import contraction_bound

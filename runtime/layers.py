@@ -29,13 +29,13 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.affine import loop_sizes
-from xdsl_spirv.passes.locations import labels_of, node_of, nodes_of
-from xdsl_spirv.passes.schedule.contraction import (
+from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     contraction_of,
     element_type,
 )
+from xdsl_spirv.passes.locations import labels_of, node_of, nodes_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     LOOPS,

@@ -16,8 +16,8 @@ from xdsl.ir import Attribute
 
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.interpreter import Options, reference
+from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.schedule.paths import Limits
-from xdsl_spirv.passes.sizes import extents
 from xdsl_spirv.runtime.compiler import Observer, compile_module, context, parse
 from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError

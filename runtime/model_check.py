@@ -29,7 +29,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation
 
-from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.runtime.check import ACCUMULATOR, unit_roundoff
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError

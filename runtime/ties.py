@@ -20,9 +20,9 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.frontends.model import SIZES
-from xdsl_spirv.passes.graph.local_sizes import is_size_check
+from xdsl_spirv.passes.analysis.local_sizes import is_size_check
+from xdsl_spirv.passes.analysis.sizes import Extent, Size, extent, number
 from xdsl_spirv.passes.refusal import place
-from xdsl_spirv.passes.sizes import Extent, Size, extent, number
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import MIN, NAME, Number, written
 from xdsl_spirv.runtime.program import Equation

@@ -27,9 +27,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
 from xdsl_spirv.dialects.schedule import ContractionAttr
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
-from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.schedule.space import candidates, neighbours
 from xdsl_spirv.passes.schedule.tuned import key_of, lookup, parse_schedule

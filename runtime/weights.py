@@ -31,8 +31,8 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
 
 from xdsl_spirv.frontends.model import NAME, TYPE
-from xdsl_spirv.passes.graph.value_ranges import RANGE
-from xdsl_spirv.passes.schedule.cost import WEIGHTS
+from xdsl_spirv.passes.analysis.value_ranges import RANGE
+from xdsl_spirv.passes.analysis.weights import WEIGHTS
 from xdsl_spirv.runtime.elements import NAMES_OF_CODES, Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 

@@ -108,7 +108,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     from xdsl.dialects.builtin import TensorType
 
     from xdsl_spirv.interpreter import interpret as run_module
-    from xdsl_spirv.passes.sizes import extents
+    from xdsl_spirv.passes.analysis.sizes import extents
     from xdsl_spirv.runtime.expressions import written
     from xdsl_spirv.runtime.host import host_function
     from xdsl_spirv.runtime.ties import names_of

@@ -21,7 +21,7 @@ from xdsl_spirv.interpreter.checks.places import LINES
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.schedule import Schedule
-from xdsl_spirv.passes.schedule.target import TARGET
+from xdsl_spirv.passes.analysis.target import TARGET
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.output import write

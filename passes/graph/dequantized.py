@@ -33,17 +33,17 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.passes.constants import is_zero
-from xdsl_spirv.passes.graph.known_tensors import erase_dead
-from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
-from xdsl_spirv.passes.schedule.body import (
+from xdsl_spirv.passes.analysis.body import (
     NotAContraction,
     clone_into,
     factors_of,
     inputs_of,
     without_extensions,
 )
-from xdsl_spirv.passes.schedule.factors import own_map
+from xdsl_spirv.passes.analysis.constants import is_zero
+from xdsl_spirv.passes.analysis.factors import own_map
+from xdsl_spirv.passes.graph.known_tensors import erase_dead
+from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
 
 LARGEST_SUM = 1 << 31
 

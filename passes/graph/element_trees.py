@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
-from xdsl_spirv.passes.graph.pointwise import (
+from xdsl_spirv.passes.analysis.pointwise import (
     SCALAR_DIALECTS,
     body_ops,
     is_permutation,

@@ -37,11 +37,17 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
-from xdsl_spirv.passes.constants import is_zero
-from xdsl_spirv.passes.graph.grouping import Group, erase_unused, is_cheap, operands_of, users_of
-from xdsl_spirv.passes.graph.local_sizes import is_size_op, resolve_sizes
-from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results, form_loops
-from xdsl_spirv.passes.graph.pointwise import (
+from xdsl_spirv.passes.analysis.constants import is_zero
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    element_type,
+    padding_of,
+    storage,
+)
+from xdsl_spirv.passes.analysis.local_sizes import is_size_op, resolve_sizes
+from xdsl_spirv.passes.analysis.pointwise import (
     body_ops,
     composed,
     empty_like,
@@ -53,16 +59,10 @@ from xdsl_spirv.passes.graph.pointwise import (
     moves_only,
     sizes,
 )
+from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.graph.grouping import Group, erase_unused, is_cheap, operands_of, users_of
+from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results, form_loops
 from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
-from xdsl_spirv.passes.schedule.contraction import (
-    Contraction,
-    NotAContraction,
-    contraction_of,
-    element_type,
-    padding_of,
-    storage,
-)
-from xdsl_spirv.passes.sizes import extents
 
 MOST_RESULTS = 2
 """Results of a contraction's dispatch: more would need as many passes over its fragments."""

@@ -23,16 +23,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
-from xdsl_spirv.passes.graph.grouping import Group, operands_of, users_of
-from xdsl_spirv.passes.kernel.loops_arrays import NotLoops
-from xdsl_spirv.passes.kernel.loops_nests import (
+from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
+from xdsl_spirv.passes.analysis.loops_nests import (
     INNER,
     Nest,
     all_reductions_of,
     nests_of,
 )
-from xdsl_spirv.passes.kernel.loops_reader import results_of_operations
-from xdsl_spirv.passes.sizes import extents, loop_extents
+from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
+from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
+from xdsl_spirv.passes.graph.grouping import Group, operands_of, users_of
 
 MOVES = (
     tensor.PadOp,

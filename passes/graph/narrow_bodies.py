@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, f64, 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
-from xdsl_spirv.passes.graph.ranges import Range, element, signed
-from xdsl_spirv.passes.graph.value_ranges import ValueRanges
+from xdsl_spirv.passes.analysis.ranges import Range, element, signed
+from xdsl_spirv.passes.analysis.value_ranges import ValueRanges
 
 NARROW: dict[Attribute, Attribute] = {i64: i32, f64: f32}
 

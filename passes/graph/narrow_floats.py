@@ -21,9 +21,9 @@ from xdsl.dialects.builtin import FloatAttr, StringAttr, f32, f64, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from xdsl_spirv.passes.analysis.ranges import Range
+from xdsl_spirv.passes.analysis.value_ranges import ValueRanges
 from xdsl_spirv.passes.graph.narrow_bodies import takes_narrow
-from xdsl_spirv.passes.graph.ranges import Range
-from xdsl_spirv.passes.graph.value_ranges import ValueRanges
 
 FLOATS = "program.floats"
 """A function's attribute, from the front ends: the widest float that the model itself computes in.

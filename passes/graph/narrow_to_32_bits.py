@@ -32,6 +32,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.passes.analysis.ranges import element
+from xdsl_spirv.passes.analysis.value_ranges import JOINS, MOVES, ValueRanges
 from xdsl_spirv.passes.graph.narrow_bodies import (
     NARROW,
     BodyNarrower,
@@ -42,8 +44,6 @@ from xdsl_spirv.passes.graph.narrow_bodies import (
     tensor_of,
 )
 from xdsl_spirv.passes.graph.narrow_floats import Floats
-from xdsl_spirv.passes.graph.ranges import element
-from xdsl_spirv.passes.graph.value_ranges import JOINS, MOVES, ValueRanges
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.targets import Target, load
 

@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.passes.graph.pointwise import empty_like
+from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 """Operations whose result is their operand's elements in the same order."""

@@ -38,16 +38,16 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.linalg_named import multiply_add
+from xdsl_spirv.passes.analysis.body import NotAContraction, clone_into, factors_of
+from xdsl_spirv.passes.analysis.factors import own_map
+from xdsl_spirv.passes.analysis.local_sizes import empty_of
+from xdsl_spirv.passes.analysis.sizes import extents, is_dynamic, loop_extents
+from xdsl_spirv.passes.analysis.target import load_target
+from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.graph.dequantized import with_integers
 from xdsl_spirv.passes.graph.known_tensors import constant_of, erase_dead, known_tensor, sums_of
-from xdsl_spirv.passes.graph.local_sizes import empty_of
 from xdsl_spirv.passes.graph.signs import OtherSigns
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
-from xdsl_spirv.passes.schedule.body import NotAContraction, clone_into, factors_of
-from xdsl_spirv.passes.schedule.cost import is_weight
-from xdsl_spirv.passes.schedule.factors import own_map
-from xdsl_spirv.passes.schedule.target import load_target
-from xdsl_spirv.passes.sizes import extents, is_dynamic, loop_extents
 from xdsl_spirv.targets import Target
 
 

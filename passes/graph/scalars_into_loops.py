@@ -38,8 +38,8 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.passes.analysis.local_sizes import resolve_sizes
 from xdsl_spirv.passes.graph.grouping import erase_unused, is_computed, operands_of
-from xdsl_spirv.passes.graph.local_sizes import resolve_sizes
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.graph.grouping import is_cheap
-from xdsl_spirv.passes.graph.pointwise import is_pointwise
-from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
 
 Reshape = tensor.ExpandShapeOp | tensor.CollapseShapeOp
 Groups = tuple[tuple[int, ...], ...]

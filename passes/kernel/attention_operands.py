@@ -11,11 +11,11 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout
+from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.packed import Share, fragment_type
 from xdsl_spirv.passes.kernel.walk import spot
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.layout import Layout
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR

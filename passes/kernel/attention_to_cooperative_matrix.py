@@ -17,12 +17,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionAttr, AttentionOp, CollectiveOp
+from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.collective import builder_in_place_of, lower_packs
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.target import target_of
 from xdsl_spirv.targets import Target
 
 

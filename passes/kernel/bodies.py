@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
-from xdsl_spirv.passes.graph.pointwise import body_ops
+from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.kernel.builder import KernelBuilder
 from xdsl_spirv.passes.schedule.plan import StagedTile, vector_type
 

@@ -28,9 +28,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl_spirv.dialects.schedule import ElementPtrOp
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
-from xdsl_spirv.passes.graph.local_sizes import SizeCode
-from xdsl_spirv.passes.known_values import KnownValues
-from xdsl_spirv.passes.sizes import Size, is_dynamic
+from xdsl_spirv.passes.analysis.known_values import KnownValues
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode
+from xdsl_spirv.passes.analysis.sizes import Size, is_dynamic
 
 Index: TypeAlias = int | SSAValue
 Condition: TypeAlias = SSAValue | None

@@ -29,17 +29,17 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     WindowAttr,
 )
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, storage
+from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.k_loop import Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
 from xdsl_spirv.passes.kernel.result import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of, storage
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, plan
-from xdsl_spirv.passes.schedule.target import target_of
 
 
 class Core(Protocol):

@@ -25,21 +25,21 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
-from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
-from xdsl_spirv.passes.kernel.collective import builder_in_place_of, scheduled_root
-from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.kernel.walk import spot
-from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.contraction import (
+from xdsl_spirv.passes.analysis.contraction import (
     NotAContraction,
     contraction_of,
     element_type,
     fill_of,
     storage,
 )
+from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.kernel.collective import builder_in_place_of, scheduled_root
+from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.walk import spot
+from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.layout import Layout
-from xdsl_spirv.passes.schedule.target import target_of
 from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
 
 NAME = "contraction-to-rotate"

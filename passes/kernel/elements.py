@@ -17,11 +17,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.passes.analysis.contraction import Contraction
+from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
+from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.kernel.bodies import components, constant_of, inlined
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
-from xdsl_spirv.passes.schedule.contraction import Contraction
-from xdsl_spirv.passes.schedule.epilogue import Placed, definition, operand_of
-from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.plan import moves_together, vector_type
 
 

@@ -34,13 +34,13 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.passes.graph.local_sizes import SizeCode, is_size_op
-from xdsl_spirv.passes.schedule.contraction import (
+from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     canonical_form,
     padding_of,
 )
-from xdsl_spirv.passes.sizes import Size, extent
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode, is_size_op
+from xdsl_spirv.passes.analysis.sizes import Size, extent
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
 

@@ -24,13 +24,13 @@ from xdsl_spirv.dialects.spirv.enums import (
     Scope,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.graph.pointwise import body_ops
+from xdsl_spirv.passes.analysis.componentwise import homes, matrix_access
+from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
+from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.kernel.bodies import constant_of
 from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.elements import Access, ElementCode
 from xdsl_spirv.passes.kernel.result import ResultTile
-from xdsl_spirv.passes.schedule.componentwise import homes, matrix_access
-from xdsl_spirv.passes.schedule.epilogue import Placed, definition, operand_of
 
 MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
     arith.AddfOp: arithmetic.FAddOp,

@@ -44,21 +44,21 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     WindowAttr,
 )
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode
+from xdsl_spirv.passes.analysis.sizes import Size, extent, is_dynamic, least
+from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
-from xdsl_spirv.passes.graph.local_sizes import SizeCode
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
-from xdsl_spirv.passes.kernel.loops_body import LoopsBody, loops_name
+from xdsl_spirv.passes.loops.body import LoopsBody, loops_name
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
-from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.loops_schedule import units_of
 from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import plan
-from xdsl_spirv.passes.schedule.target import target_of
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
-from xdsl_spirv.passes.sizes import Size, extent, is_dynamic, least
 from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.walk import spot
-from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
 
 

@@ -28,6 +28,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     StorageClass,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.analysis.sizes import is_dynamic
 from xdsl_spirv.passes.kernel.bodies import computed
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.walk import Spot, origin, spot
@@ -39,7 +40,6 @@ from xdsl_spirv.passes.schedule.plan import (
     StagedTile,
     ceil_div,
 )
-from xdsl_spirv.passes.sizes import is_dynamic
 
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 

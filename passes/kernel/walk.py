@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl_spirv.passes.analysis.layout import Layout, Walk
 from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
-from xdsl_spirv.passes.schedule.layout import Layout, Walk
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,17 @@ from xdsl_spirv.dialects.schedule import (
     WindowAttr,
     bit_width,
 )
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    element_type,
+    storage,
+)
+from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.analysis.sizes import TYPICAL, typical_size
+from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import (
@@ -41,16 +52,8 @@ from xdsl_spirv.passes.schedule.attention import (
     check_attention,
     choose_attention,
 )
-from xdsl_spirv.passes.schedule.contraction import (
-    Contraction,
-    NotAContraction,
-    contraction_of,
-    element_type,
-    storage,
-)
-from xdsl_spirv.passes.schedule.cost import Candidate, cost, is_weight
+from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
-from xdsl_spirv.passes.schedule.layout import Layout
 from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
@@ -66,10 +69,8 @@ from xdsl_spirv.passes.schedule.paths import (
     path_of,
 )
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
-from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
-from xdsl_spirv.passes.sizes import TYPICAL, typical_size
 from xdsl_spirv.targets import Target
 
 STAGED_ROW_PADDING = 16

@@ -32,9 +32,9 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.attention import LOOPS
-from xdsl_spirv.passes.schedule.contraction import type_name
+from xdsl_spirv.passes.analysis.contraction import type_name
+from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.layout import Layout, layout_of
 from xdsl_spirv.passes.schedule.plan import PackedTile, ceil_div
 from xdsl_spirv.targets import Target
 

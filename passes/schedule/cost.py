@@ -13,14 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.dialects.func import FuncOp
-from xdsl.dialects.tensor import CollapseShapeOp, ExpandShapeOp
-from xdsl.ir import Block, BlockArgument, SSAValue
-
-from xdsl_spirv.dialects.schedule import ContractionAttr, DispatchOp
-from xdsl_spirv.passes.schedule.contraction import packing_of, shape_of
+from xdsl_spirv.dialects.schedule import ContractionAttr
+from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
+from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, ceil_div
 
 LOAD_WEIGHT = 64
@@ -38,9 +33,6 @@ NARROW = {8: 0.9, 4: 0.6, 2: 0.35, 1: 0.2}
 PACKING_SECONDS = 4e-6
 """A dispatch of its own, and the barrier after it."""
 
-WEIGHTS = "schedule.weights"
-"""A function's attribute: the numbers of the arguments that are the same in every run."""
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -53,24 +45,6 @@ class Candidate:
     schedule: ContractionAttr
     rate: float | None = None
     alone: float | None = None
-
-
-def is_weight(value: SSAValue) -> bool:
-    """Whether a value of a dispatch, or of a host function, is the same in every run."""
-    while True:
-        owner = value.owner
-        if isinstance(owner, CollapseShapeOp | ExpandShapeOp):
-            value = owner.operands[0]
-            continue
-        if not isinstance(owner, Block):
-            return isinstance(owner, ConstantOp)
-        assert isinstance(value, BlockArgument)
-        parent = owner.parent_op()
-        if isinstance(parent, DispatchOp):
-            value = parent.inputs[value.index]
-            continue
-        weights = parent.attributes.get(WEIGHTS) if isinstance(parent, FuncOp) else None
-        return isinstance(weights, DenseArrayBase) and value.index in weights.get_values()
 
 
 def cost(made: Plan, rate: float | None, alone: float | None = None) -> float:

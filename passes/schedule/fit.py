@@ -13,7 +13,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
-from xdsl_spirv.passes.schedule.contraction import packing_of, shape_of, storage
+from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of, storage
+from xdsl_spirv.passes.analysis.sizes import is_dynamic
 from xdsl_spirv.passes.schedule.plan import (
     UNROLLED,
     PackedTile,
@@ -22,7 +23,6 @@ from xdsl_spirv.passes.schedule.plan import (
     ceil_div,
     packing_for,
 )
-from xdsl_spirv.passes.sizes import is_dynamic
 from xdsl_spirv.targets import Target
 
 MOST_BUFFERS = 2

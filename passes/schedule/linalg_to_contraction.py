@@ -22,12 +22,12 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.passes.schedule.contraction import (
+from xdsl_spirv.passes.analysis.contraction import (
     NotAContraction,
     canonical_form,
     contraction_of,
 )
-from xdsl_spirv.passes.schedule.factors import with_pure_factors
+from xdsl_spirv.passes.analysis.factors import with_pure_factors
 
 HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 

@@ -15,21 +15,20 @@ from xdsl.dialects.builtin import FixedBitwidthType, f16, f32, i8, i16, i32
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr, bit_width
-from xdsl_spirv.passes.kernel.loops_access import fast_loops
-from xdsl_spirv.passes.kernel.loops_arrays import Loops, NotLoops, Stored
-from xdsl_spirv.passes.kernel.loops_groups import UNROLLED as KEPT
-from xdsl_spirv.passes.kernel.loops_groups import combinations_of
-from xdsl_spirv.passes.kernel.loops_nests import (
+from xdsl_spirv.passes.analysis.combinations import UNROLLED as KEPT
+from xdsl_spirv.passes.analysis.combinations import combinations_of
+from xdsl_spirv.passes.analysis.loops_access import crossing, fast_loops, tile_grid
+from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops, Stored
+from xdsl_spirv.passes.analysis.loops_nests import (
     Nest,
     columns_of,
     nests_of,
     reductions_of,
     sources_of,
 )
-from xdsl_spirv.passes.kernel.loops_reader import results_of_dispatch
-from xdsl_spirv.passes.kernel.loops_tiles import crossing, tile_grid
+from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
+from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
 EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))

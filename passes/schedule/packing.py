@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import PackingAttr, StagedAttr, bit_width
-from xdsl_spirv.passes.schedule.layout import layout_of
+from xdsl_spirv.passes.analysis.layout import layout_of
 from xdsl_spirv.passes.schedule.plan import (
     INNER,
     UNROLLED,

@@ -21,16 +21,16 @@ from xdsl_spirv.dialects.schedule import (
     StagedAttr,
     bit_width,
 )
-from xdsl_spirv.passes.schedule.componentwise import is_componentwise
-from xdsl_spirv.passes.schedule.contraction import (
+from xdsl_spirv.passes.analysis.componentwise import is_componentwise
+from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     Prologue,
     element_type,
     fill_of,
     packing_of,
 )
-from xdsl_spirv.passes.schedule.layout import Axis, Layout, walk_size
-from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
+from xdsl_spirv.passes.analysis.layout import Axis, Layout, walk_size
+from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
 

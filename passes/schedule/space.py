@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.schedule import (
     InstructionAttr,
     StagedAttr,
 )
+from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.schedule.assign_schedule import (
     candidates_of,
     choose,
@@ -30,7 +31,6 @@ from xdsl_spirv.passes.schedule.assign_schedule import (
     packable,
     paths,
 )
-from xdsl_spirv.passes.schedule.contraction import Contraction
 from xdsl_spirv.passes.schedule.cost import cost
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan

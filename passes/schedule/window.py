@@ -16,15 +16,15 @@ from math import prod
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import WindowAttr
-from xdsl_spirv.passes.schedule.contraction import (
+from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     packing_of,
     shape_of,
     storage,
 )
+from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.layout import Linear, NotLinear, linear
 from xdsl_spirv.passes.schedule.plan import ceil_div
 from xdsl_spirv.targets import Target
 

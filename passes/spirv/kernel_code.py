@@ -45,7 +45,7 @@ from xdsl_spirv.dialects.spirv.types import (
     RuntimeArrayType,
     StructType,
 )
-from xdsl_spirv.passes.known_values import KnownValues
+from xdsl_spirv.passes.analysis.known_values import KnownValues
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.requirements import MOVES
 

@@ -28,8 +28,8 @@ from xdsl.rewriter import Rewriter
 from xdsl_spirv.dialects.spirv.enums import ExecutionMode, ExecutionModel, LoopControl
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.passes.analysis.target import TARGET, target_of
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.target import TARGET, target_of
 from xdsl_spirv.passes.spirv.kernel_code import PASS, DeviceHabits, Globals, KernelCode
 from xdsl_spirv.passes.spirv.kernel_operations import HANDLERS
 

@@ -20,7 +20,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.interpreter.numbers import F64, is_float
-from xdsl_spirv.passes.schedule.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.runtime.check import EXACT, Bound, chained, contraction_bound, contractions
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError

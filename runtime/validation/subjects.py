@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import Options, dispatch, interpret
 from xdsl_spirv.interpreter.numbers import DType, scalar_dtype
-from xdsl_spirv.passes.sizes import extents
+from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, written

@@ -32,8 +32,8 @@ PASSES: dict[str, str] = {
     "attention-to-cooperative-matrix": (
         "passes.kernel.attention_to_cooperative_matrix:AttentionToCooperativeMatrixPass"
     ),
-    "form-attention": "passes.graph.form_attention:FormAttentionPass",
-    "split-reductions": "passes.graph.split_reductions:SplitReductionsPass",
+    "form-attention": "passes.schedule.form_attention:FormAttentionPass",
+    "split-reductions": "passes.schedule.split_reductions:SplitReductionsPass",
     "narrow-to-32-bits": "passes.graph.narrow_to_32_bits:NarrowTo32BitsPass",
     "scalars-into-loops": "passes.graph.scalars_into_loops:ScalarsIntoLoopsPass",
     "linalg-to-contraction": "passes.schedule.linalg_to_contraction:LinalgToContractionPass",
@@ -42,7 +42,7 @@ PASSES: dict[str, str] = {
         "passes.graph.quantized_contractions:QuantizedContractionsPass"
     ),
     "assign-schedule": "passes.schedule.assign_schedule:AssignSchedulePass",
-    "pack-operands": "passes.graph.pack_operands:PackOperandsPass",
+    "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
     "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
     "contraction-to-fma": "passes.kernel.contraction_to_fma:ContractionToFMAPass",
@@ -50,7 +50,7 @@ PASSES: dict[str, str] = {
     "contraction-to-cooperative-matrix": (
         "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"
     ),
-    "loops-to-invocations": "passes.kernel.loops_to_invocations:LoopsToInvocationsPass",
+    "loops-to-invocations": "passes.loops.to_invocations:LoopsToInvocationsPass",
     "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",
     "linalg-to-spirv": "passes.pipeline:LinalgToSPIRVPass",
     "spirv-bfloat16-to-bits": "passes.spirv.fallback.bfloat16_to_bits:BFloat16ToBitsPass",

@@ -26,8 +26,8 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import Options, interpret
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
-from xdsl_spirv.passes.kernel.loops_to_invocations import LoopsToInvocationsPass
 from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
+from xdsl_spirv.passes.loops.to_invocations import LoopsToInvocationsPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass

@@ -19,9 +19,9 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
 from xdsl_spirv.dialects.linalg_named import QUANTIZED
 from xdsl_spirv.interpreter import reference
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass
-from xdsl_spirv.passes.schedule.contraction import NotAContraction, contraction_of
 from xdsl_spirv.runtime.compiler import context, parse_text
 
 Validate = Callable[..., None]

@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f16
 from xdsl.ir import Block
 
-from xdsl_spirv.passes.sizes import (
+from xdsl_spirv.passes.analysis.sizes import (
     Size,
     ceil_div,
     common_divisor,

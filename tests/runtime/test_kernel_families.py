@@ -27,8 +27,8 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv import targets
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.passes.graph.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
+from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
 from xdsl_spirv.runtime import Program, compile_module
 from xdsl_spirv.runtime.attention_workloads import AttentionWorkload
 from xdsl_spirv.runtime.check import check

@@ -31,8 +31,8 @@ from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.target import target_of
 from xdsl_spirv.passes.spirv.fallback.code import Code, Codes
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 from xdsl_spirv.passes.spirv.folding import integer_attribute

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import DispatchOp
-from xdsl_spirv.passes.sizes import (
+from xdsl_spirv.passes.analysis.sizes import (
     DIVISIONS,
     OPERATIONS,
     Atom,

@@ -25,8 +25,8 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
-from xdsl_spirv.passes.graph.local_sizes import SizeCode
-from xdsl_spirv.passes.sizes import extent
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode
+from xdsl_spirv.passes.analysis.sizes import extent
 
 SCALAR_DIALECTS = (arith.Arith.name, math.Math.name)
 

@@ -19,9 +19,9 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp, PaddedViewOp
-from xdsl_spirv.passes.graph.pointwise import composed, is_permutation, is_pointwise, loops_of
-from xdsl_spirv.passes.schedule.body import NotAContraction
-from xdsl_spirv.passes.sizes import extents
+from xdsl_spirv.passes.analysis.body import NotAContraction
+from xdsl_spirv.passes.analysis.pointwise import composed, is_permutation, is_pointwise, loops_of
+from xdsl_spirv.passes.analysis.sizes import extents
 
 
 class NotFused(NotAContraction):

@@ -26,10 +26,10 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
-from xdsl_spirv.passes.graph.local_sizes import is_size_op
+from xdsl_spirv.passes.analysis.contraction import pads_with_zeros
+from xdsl_spirv.passes.analysis.local_sizes import is_size_op
+from xdsl_spirv.passes.analysis.sizes import extents, is_dynamic, number
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
-from xdsl_spirv.passes.schedule.contraction import pads_with_zeros
-from xdsl_spirv.passes.sizes import extents, is_dynamic, number
 
 
 class LoopsBody(KernelBody):

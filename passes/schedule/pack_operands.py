@@ -34,17 +34,17 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     YieldOp,
 )
-from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
-from xdsl_spirv.passes.schedule.contraction import (
+from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     contraction_of,
     packing_of,
 )
+from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import packing_for, packs, plan
-from xdsl_spirv.passes.schedule.target import target_of
 
 Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool], SSAValue]
 """What is packed, how, and whether for an attention -> the result of the dispatch that does it."""

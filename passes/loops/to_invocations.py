@@ -10,7 +10,7 @@ Kernels without a contraction: the code of one invocation.
 The loops of a result are divided in two: rows, which decide what the reductions give, and columns,
 which share it. Rows go to groups (an invocation, a subgroup, or a workgroup, as the schedule says),
 columns to the invocations of the group. An intermediate buffer is never made: its elements are
-computed where they are used, once for each use that the code can see (`loops_code`).
+computed where they are used, once for each use that the code can see (`loops.code`).
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
+from xdsl_spirv.passes.analysis.loops_arrays import NotLoops, Result
+from xdsl_spirv.passes.analysis.loops_nests import Nest, columns_of, nests_of
+from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
+from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
+from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.kernel.builder import Condition, Index
-from xdsl_spirv.passes.kernel.loops_arrays import NotLoops, Result
-from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder, erase_unused
-from xdsl_spirv.passes.kernel.loops_code import LoopsCode
-from xdsl_spirv.passes.kernel.loops_groups import Lanes, group_of
-from xdsl_spirv.passes.kernel.loops_nests import Nest, columns_of, nests_of
-from xdsl_spirv.passes.kernel.loops_reader import results_of_collective
-from xdsl_spirv.passes.kernel.loops_tiles import Tiles
-from xdsl_spirv.passes.kernel.loops_vectors import use_vectors
+from xdsl_spirv.passes.loops.builder import LoopsBuilder, erase_unused
+from xdsl_spirv.passes.loops.code import LoopsCode
+from xdsl_spirv.passes.loops.groups import Lanes, group_of
+from xdsl_spirv.passes.loops.stores import store_elements
+from xdsl_spirv.passes.loops.tiles import Tiles
+from xdsl_spirv.passes.loops.vectors import use_vectors
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.target import target_of
-from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
 PASS = "loops-to-invocations"
@@ -268,7 +269,7 @@ class _Distribution:
 
         def store() -> None:
             for place, each in zip(places, values, strict=True):
-                self.nest.store(self.code, place, each)
+                store_elements(self.code, self.nest, place, each)
 
         self.b.when(self.b.both(inside, self.b.below(self.lanes.lane, 1)), store)
 
@@ -297,6 +298,6 @@ class _Distribution:
 
         def store() -> None:
             for point, each in zip(points, values, strict=True):
-                self.nest.store(self.code, point, each)
+                store_elements(self.code, self.nest, point, each)
 
         self.b.when(inside, store)

@@ -40,19 +40,19 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
-from xdsl_spirv.passes.constants import is_zero
-from xdsl_spirv.passes.schedule.assign_schedule import cheapest
-from xdsl_spirv.passes.schedule.contraction import (
+from xdsl_spirv.passes.analysis.constants import is_zero
+from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     contraction_of,
     shape_of,
 )
+from xdsl_spirv.passes.analysis.sizes import ceil_div
+from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.schedule.assign_schedule import cheapest
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.tuned import lookup
-from xdsl_spirv.passes.sizes import ceil_div
 from xdsl_spirv.targets import DEFAULT_COPY, Target
 
 PARTS = (2, 4, 8, 16)

@@ -35,11 +35,11 @@ from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
-from xdsl_spirv.passes.constants import is_zero
-from xdsl_spirv.passes.schedule.body import NotAContraction, factors_of
-from xdsl_spirv.passes.schedule.epilogue import Epilogue, epilogue_of, prologue_of
-from xdsl_spirv.passes.schedule.layout import Layout, NotLinear, layout_of, linear
-from xdsl_spirv.passes.sizes import extents, is_dynamic
+from xdsl_spirv.passes.analysis.body import NotAContraction, factors_of
+from xdsl_spirv.passes.analysis.constants import is_zero
+from xdsl_spirv.passes.analysis.epilogue import Epilogue, epilogue_of, prologue_of
+from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
+from xdsl_spirv.passes.analysis.sizes import extents, is_dynamic
 
 Prologue: TypeAlias = tuple[linalg.ops.GenericOp, ...]
 FLOAT_NAMES: dict[type[Attribute], str] = {

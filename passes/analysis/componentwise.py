@@ -18,10 +18,10 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import bit_width
-from xdsl_spirv.passes.graph.pointwise import body_ops
-from xdsl_spirv.passes.schedule.contraction import Contraction, type_name
-from xdsl_spirv.passes.schedule.epilogue import Placed, definition, operand_of
-from xdsl_spirv.passes.schedule.layout import Layout
+from xdsl_spirv.passes.analysis.contraction import Contraction, type_name
+from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
+from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.targets import Target
 
 ON_MATRICES: tuple[type[Operation], ...] = (

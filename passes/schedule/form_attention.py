@@ -34,7 +34,15 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
-from xdsl_spirv.passes.constants import is_zero
+from xdsl_spirv.passes.analysis.constants import is_zero
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    element_type,
+)
+from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_pointwise
+from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.graph.attention_patterns import (
     causal,
     is_least,
@@ -58,16 +66,8 @@ from xdsl_spirv.passes.graph.element_trees import (
 )
 from xdsl_spirv.passes.graph.grouping import erase_unused, users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
-from xdsl_spirv.passes.graph.pointwise import body_ops, generalized, is_pointwise
 from xdsl_spirv.passes.schedule.attention import choose_attention
-from xdsl_spirv.passes.schedule.contraction import (
-    Contraction,
-    NotAContraction,
-    contraction_of,
-    element_type,
-)
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.target import TARGET, load_target
 from xdsl_spirv.targets import Target
 
 

@@ -11,13 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
-from xdsl_spirv.passes.kernel.builder import Index
-from xdsl_spirv.passes.kernel.loops_arrays import (
+from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
     Loops,
@@ -32,8 +29,7 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     Transposed,
     Unwritten,
 )
-from xdsl_spirv.passes.kernel.loops_code import LoopsCode
-from xdsl_spirv.passes.sizes import surely_below
+from xdsl_spirv.passes.analysis.sizes import surely_below
 
 
 @dataclass(frozen=True)
@@ -54,40 +50,6 @@ class Nest:
 
     shape: Shape
     results: Sequence[tuple[Array, Place]]
-
-    def store(self, code: LoopsCode, point: tuple[Index, ...], values: Sequence[SSAValue]) -> None:
-        """Store the elements at a point of the shape."""
-        b = code.b
-        for (_, place), value in zip(self.results, values, strict=True):
-            at = tuple(
-                b.plus(b.times(i, s), o)
-                for i, s, o in zip(point, place.strides, place.offsets, strict=True)
-            )
-            _store(code, place, at, value)
-
-
-def _store(code: LoopsCode, place: Place, at: tuple[Index, ...], value: SSAValue) -> None:
-    b = code.b
-    offset = b.linear(at, place.shape)
-    memory = code.view(place.target)
-
-    def store(left: Sequence[tuple[Shape, Shape, Shape]]) -> None:
-        if not left:
-            b.store(value, memory, offset)
-            return
-        offsets, sizes, strides = left[0]
-        places = [b.plus(i, -o) for i, o in zip(at, offsets, strict=True)]
-        condition = code.inside(places, sizes, strides)
-        if condition is None or condition is True:
-            return
-        if condition is False:
-            store(left[1:])
-            return
-        one = b.constant(IntegerAttr(1, i1))
-        outside = b.pure("not", (condition,), lambda: arith.XOrIOp(condition, one))
-        b.when(outside, lambda: store(left[1:]))
-
-    store(place.replaced)
 
 
 def nests_of(results: Sequence[Result]) -> list[Nest]:

@@ -23,8 +23,8 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.passes.graph.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
-from xdsl_spirv.passes.sizes import (
+from xdsl_spirv.passes.analysis.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
+from xdsl_spirv.passes.analysis.sizes import (
     Extent,
     Size,
     extents,

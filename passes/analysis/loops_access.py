@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.passes.kernel.loops_arrays import (
+from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
     Loops,
@@ -24,6 +25,8 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     Stored,
     Transposed,
 )
+from xdsl_spirv.passes.analysis.loops_nests import Nest, all_reductions_of
+from xdsl_spirv.passes.analysis.sizes import ceil_div
 
 Axis: TypeAlias = int | None
 """A loop's number; None for an index that is no single loop."""
@@ -90,3 +93,26 @@ def _reshaped(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
         found[-place] = outer[-place][0]
     left = iter(found)
     return tuple(None if size == 1 else next(left) for size in array.source.shape)
+
+
+def crossing(nest: Nest) -> tuple[int, int] | None:
+    """
+    The loop along which all that a nest reads lies, and the one along which its results do: None if
+    there is no such pair.
+    """
+    wide = [axis for axis, size in enumerate(nest.shape) if size != 1]
+    if not wide or all_reductions_of(nest):
+        return None
+    if any(bit_width(array.element) < 8 for array, _ in nest.results):
+        return None
+    size = prod(nest.shape)
+    found = {axis for array, _ in nest.results for axis in fast_axes(array, size)}
+    first = next(iter(found)) if len(found) == 1 else None
+    return None if first is None or first == wide[-1] else (first, wide[-1])
+
+
+def tile_grid(nest: Nest, axes: tuple[int, int], size: int) -> list[int]:
+    """How many tiles there are, along the other loops first."""
+    shape = nest.shape
+    others = [shape[axis] for axis in range(len(shape)) if axis not in axes]
+    return [*others, *(ceil_div(shape[axis], size) for axis in axes)]

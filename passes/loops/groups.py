@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, prod
+from math import prod
 from typing import Any, cast
 
 from xdsl.dialects import arith, memref
@@ -24,71 +24,31 @@ from xdsl.dialects.builtin import (
     MemRefType,
     i1,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.spirv import group as spirv_group
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
+from xdsl_spirv.passes.analysis.combinations import (
+    NEUTRAL,
+    UNROLLED,
+    Combination,
+    combinations_of,
+)
+from xdsl_spirv.passes.analysis.loops_arrays import Loops
+from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
 from xdsl_spirv.passes.kernel.builder import Condition, Index
-from xdsl_spirv.passes.kernel.loops_arrays import Loops
-from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
-from xdsl_spirv.passes.kernel.loops_code import LoopsCode, Point
 from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
-from xdsl_spirv.passes.sizes import ceil_div, is_dynamic
+from xdsl_spirv.passes.loops.builder import LoopsBuilder
+from xdsl_spirv.passes.loops.code import LoopsCode, Point
 from xdsl_spirv.targets import Target
-
-UNROLLED = 16
-"""Elements of a row that an invocation keeps in registers instead of computing them again."""
 
 READ_BY_EACH = 8
 """Partial results that every invocation reads, rather than a part of them and what others did."""
 
 WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
 
-
-def _lowest(type: Attribute) -> Any:
-    if isinstance(type, IntegerType):
-        return -(1 << type.width.data - 1)
-    return -inf
-
-
-def _highest(type: Attribute) -> Any:
-    if isinstance(type, IntegerType):
-        return (1 << type.width.data - 1) - 1
-    return inf
-
-
-def _one(type: Attribute) -> Any:
-    return 1 if isinstance(type, IntegerType) else 1.0
-
-
-def _zero(type: Attribute) -> Any:
-    return 0 if isinstance(type, IntegerType) else 0.0
-
-
-def _all_ones(type: Attribute) -> Any:
-    return -1
-
-
-NEUTRAL: dict[type[Operation], Callable[[Attribute], Any]] = {
-    arith.AddfOp: _zero,
-    arith.AddiOp: _zero,
-    arith.MulfOp: _one,
-    arith.MuliOp: _one,
-    arith.MaximumfOp: _lowest,
-    arith.MaxnumfOp: _lowest,
-    arith.MinimumfOp: _highest,
-    arith.MinnumfOp: _highest,
-    arith.MaxSIOp: _lowest,
-    arith.MinSIOp: _highest,
-    arith.MaxUIOp: _zero,
-    arith.MinUIOp: _all_ones,
-    arith.AndIOp: _all_ones,
-    arith.OrIOp: _zero,
-    arith.XOrIOp: _zero,
-}
-"""Operations whose order does not matter, and what changes nothing."""
 
 GROUP_ARITHMETIC: dict[type[Operation], type[spirv_group.GroupArithmetic]] = {
     arith.AddfOp: spirv_group.GroupNonUniformFAddOp,
@@ -105,55 +65,22 @@ GROUP_ARITHMETIC: dict[type[Operation], type[spirv_group.GroupArithmetic]] = {
 """`maximumf` and `minimumf` are not among them: group arithmetic does not pass on a NaN."""
 
 
-@dataclass(frozen=True)
-class Combination:
-    """An output's element is `accumulated <op> new`."""
-
-    op: Operation
-    new: SSAValue
-    type: Attribute
-
-    def of(self, code: LoopsCode, a: SSAValue, b: SSAValue) -> SSAValue:
-        return code.pure(self.op, (a, b))[0]
-
-    def neutral(self, code: LoopsCode) -> SSAValue:
-        value = NEUTRAL[type(self.op)](self.type)
-        if isinstance(self.type, IntegerType):
-            return code.b.constant(IntegerAttr(value, self.type))
-        return code.b.constant(FloatAttr(value, cast(AnyFloat, self.type)))
+def combined(code: LoopsCode, combination: Combination, a: SSAValue, b: SSAValue) -> SSAValue:
+    """`a <op> b`."""
+    return code.pure(combination.op, (a, b))[0]
 
 
-def combinations_of(loops: Loops) -> list[Combination] | None:
-    """How each output accumulates, None if one does so in no way that can be taken apart."""
-    last = loops.body.last_op
-    assert last is not None
-    carried = loops.body.args[len(loops.inputs) :]
-    found: list[Combination] = []
-    for argument, value in zip(carried, last.operands, strict=True):
-        op = value.owner
-        if type(op) not in NEUTRAL or argument not in op.operands:  # pyright: ignore
-            return None
-        assert isinstance(op, Operation)
-        new = op.operands[1] if op.operands[0] is argument else op.operands[0]
-        if _depends(new, carried, loops) or new is argument:
-            return None
-        found.append(Combination(op, new, value.type))
-    return found
+def neutral_of(code: LoopsCode, combination: Combination) -> SSAValue:
+    """What `<op>` changes nothing with."""
+    value = NEUTRAL[type(combination.op)](combination.type)
+    if isinstance(combination.type, IntegerType):
+        return code.b.constant(IntegerAttr(value, combination.type))
+    return code.b.constant(FloatAttr(value, cast(AnyFloat, combination.type)))
 
 
 def kind_of(each: Combination) -> type[spirv_group.GroupArithmetic] | None:
     """The group arithmetic that does it."""
     return GROUP_ARITHMETIC.get(type(each.op))
-
-
-def _depends(value: SSAValue, carried: Sequence[SSAValue], loops: Loops) -> bool:
-    """Whether a value of the body depends on what was accumulated."""
-    values = {value}
-    for op in reversed(list(loops.body.ops)):
-        if any(result in values for result in op.results):
-            for inner in op.walk():
-                values.update(inner.operands)
-    return any(argument in values for argument in carried)
 
 
 @dataclass(frozen=True)
@@ -282,7 +209,7 @@ class Lanes:
             return None
         count = len(combinations)
         wanted = [each.new for each in combinations]
-        neutral = [each.neutral(code) for each in combinations]
+        neutral = [neutral_of(code, each) for each in combinations]
 
         def taken(point: Point, number: Index, inside: Any, carried: Sequence[SSAValue]):
             places = list(point)
@@ -296,7 +223,7 @@ class Lanes:
                     for value, nothing in zip(values, neutral, strict=True)
                 ]
             return [
-                each.of(code, total, value)
+                combined(code, each, total, value)
                 for each, total, value in zip(combinations, carried, values, strict=True)
             ]
 
@@ -316,7 +243,7 @@ class Lanes:
             whole = self._exchanged(code, combinations, partial[k * count : (k + 1) * count])
             found.append(
                 [
-                    each.of(code, before, value)
+                    combined(code, each, before, value)
                     for each, before, value in zip(combinations, initial, whole, strict=True)
                 ]
             )
@@ -364,7 +291,7 @@ class Lanes:
             lambda number: self.b.constant(IntegerAttr(number, 32)),
             value,
             self.subgroup_size,
-            lambda x, y: each.of(code, x, y),
+            lambda x, y: combined(code, each, x, y),
         )
 
     def _through_memory(
@@ -391,7 +318,7 @@ class Lanes:
             return self._in_subgroup(code, each, self._read_in_turns(code, each, memory, count))
         total = self._read(memory, 0)
         for other in range(1, count):
-            total = each.of(code, total, self._read(memory, other))
+            total = combined(code, each, total, self._read(memory, other))
         return total
 
     def _folded(self, code: LoopsCode, each: Combination, value: SSAValue) -> SSAValue:
@@ -407,7 +334,7 @@ class Lanes:
             places = [b.plus(first, k * step * self.rows) for k in range(count)]
             result = self._read(memory, places[0])
             for place in places[1:]:
-                result = each.of(code, result, self._read(memory, place))
+                result = combined(code, each, result, self._read(memory, place))
             return result
 
         b.barrier()
@@ -435,10 +362,10 @@ class Lanes:
             inside = b.below(number, count)
             if isinstance(inside, SSAValue):
                 value = self._read(memory, b.select(inside, number, 0))
-                value = b.select(inside, value, each.neutral(code))
+                value = b.select(inside, value, neutral_of(code, each))
             else:
                 value = self._read(memory, number)
-            total = value if total is None else each.of(code, total, value)
+            total = value if total is None else combined(code, each, total, value)
         assert total is not None
         return total
 

@@ -28,9 +28,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from xdsl_spirv.passes.graph.local_sizes import SizeCode
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode
+from xdsl_spirv.passes.analysis.sizes import Size, is_dynamic, surely_below
 from xdsl_spirv.passes.kernel.builder import INDEX, Condition, Index
-from xdsl_spirv.passes.sizes import Size, is_dynamic, surely_below
 
 
 @dataclass

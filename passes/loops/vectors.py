@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
-from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
+from xdsl_spirv.passes.loops.builder import LoopsBuilder
 from xdsl_spirv.passes.schedule.plan import vector_type
 
 Row = list[memref.LoadOp | memref.StoreOp]

@@ -17,40 +17,17 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import LoopsAttr, bit_width
+from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.passes.analysis.loops_access import crossing, tile_grid
+from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
+from xdsl_spirv.passes.analysis.loops_nests import Nest
 from xdsl_spirv.passes.kernel.builder import Condition, Index
-from xdsl_spirv.passes.kernel.loops_access import fast_axes
-from xdsl_spirv.passes.kernel.loops_arrays import NotLoops
-from xdsl_spirv.passes.kernel.loops_code import LoopsCode
-from xdsl_spirv.passes.kernel.loops_nests import Nest, all_reductions_of
-from xdsl_spirv.passes.sizes import ceil_div
+from xdsl_spirv.passes.loops.code import LoopsCode
+from xdsl_spirv.passes.loops.stores import store_elements
 
 WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
-
-
-def crossing(nest: Nest) -> tuple[int, int] | None:
-    """
-    The loop along which all that a nest reads lies, and the one along which its results do: None if
-    there is no such pair.
-    """
-    wide = [axis for axis, size in enumerate(nest.shape) if size != 1]
-    if not wide or all_reductions_of(nest):
-        return None
-    if any(bit_width(array.element) < 8 for array, _ in nest.results):
-        return None
-    size = prod(nest.shape)
-    found = {axis for array, _ in nest.results for axis in fast_axes(array, size)}
-    first = next(iter(found)) if len(found) == 1 else None
-    return None if first is None or first == wide[-1] else (first, wide[-1])
-
-
-def tile_grid(nest: Nest, axes: tuple[int, int], size: int) -> list[int]:
-    """How many tiles there are, along the other loops first."""
-    shape = nest.shape
-    others = [shape[axis] for axis in range(len(shape)) if axis not in axes]
-    return [*others, *(ceil_div(shape[axis], size) for axis in axes)]
 
 
 class Tiles:
@@ -102,7 +79,7 @@ class Tiles:
             point, inside = self._point(indices, b.plus(slow, step), fast)
             place = b.plus(b.times(fast, self.size + 1), b.plus(slow, step))
             found = [b.add(memref.LoadOp.get(memory, [b.index(place)])) for memory in self.memory]
-            b.when(inside, lambda p=point, v=found: self.nest.store(self.code, p, v))
+            b.when(inside, lambda p=point, v=found: store_elements(self.code, self.nest, p, v))
 
     def _point(
         self, indices: tuple[Index, ...], first: Index, last: Index

@@ -27,7 +27,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import DispatchOp, PaddedViewOp, YieldOp
-from xdsl_spirv.passes.kernel.loops_arrays import (
+from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
     Filled,
@@ -45,7 +45,7 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     Unwritten,
     shaped,
 )
-from xdsl_spirv.passes.sizes import Extent, Size, is_dynamic, number, tied_extents
+from xdsl_spirv.passes.analysis.sizes import Extent, Size, is_dynamic, number, tied_extents
 
 
 @dataclass(frozen=True)

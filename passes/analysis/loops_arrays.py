@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from xdsl_spirv.passes.sizes import extents
+from xdsl_spirv.passes.analysis.sizes import extents
 
 Shape: TypeAlias = tuple[int, ...]
 

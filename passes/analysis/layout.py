@@ -26,7 +26,7 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
-from xdsl_spirv.passes.sizes import common_divisor, surely_below
+from xdsl_spirv.passes.analysis.sizes import common_divisor, surely_below
 
 
 class NotLinear(ValueError):

@@ -34,8 +34,7 @@ from xdsl.ir.affine import (
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.passes.kernel.builder import Index
-from xdsl_spirv.passes.kernel.loops_arrays import (
+from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
     Filled,
@@ -51,9 +50,10 @@ from xdsl_spirv.passes.kernel.loops_arrays import (
     Transposed,
     Unwritten,
 )
-from xdsl_spirv.passes.kernel.loops_builder import LoopsBuilder
-from xdsl_spirv.passes.kernel.loops_reader import Reader
-from xdsl_spirv.passes.sizes import is_dynamic
+from xdsl_spirv.passes.analysis.loops_reader import Reader
+from xdsl_spirv.passes.analysis.sizes import is_dynamic
+from xdsl_spirv.passes.kernel.builder import Index
+from xdsl_spirv.passes.loops.builder import LoopsBuilder
 
 Point: TypeAlias = tuple[Index, ...]
 

@@ -1,0 +1,102 @@
+"""
+How a reduction accumulates, where it can be taken apart.
+
+That is so where its body is `accumulated <op> new` with an operation whose order does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.passes.analysis.loops_arrays import Loops
+
+UNROLLED = 16
+"""Elements of a row that an invocation keeps in registers instead of computing them again."""
+
+
+def _lowest(type: Attribute) -> Any:
+    if isinstance(type, IntegerType):
+        return -(1 << type.width.data - 1)
+    return -inf
+
+
+def _highest(type: Attribute) -> Any:
+    if isinstance(type, IntegerType):
+        return (1 << type.width.data - 1) - 1
+    return inf
+
+
+def _one(type: Attribute) -> Any:
+    return 1 if isinstance(type, IntegerType) else 1.0
+
+
+def _zero(type: Attribute) -> Any:
+    return 0 if isinstance(type, IntegerType) else 0.0
+
+
+def _all_ones(type: Attribute) -> Any:
+    return -1
+
+
+NEUTRAL: dict[type[Operation], Callable[[Attribute], Any]] = {
+    arith.AddfOp: _zero,
+    arith.AddiOp: _zero,
+    arith.MulfOp: _one,
+    arith.MuliOp: _one,
+    arith.MaximumfOp: _lowest,
+    arith.MaxnumfOp: _lowest,
+    arith.MinimumfOp: _highest,
+    arith.MinnumfOp: _highest,
+    arith.MaxSIOp: _lowest,
+    arith.MinSIOp: _highest,
+    arith.MaxUIOp: _zero,
+    arith.MinUIOp: _all_ones,
+    arith.AndIOp: _all_ones,
+    arith.OrIOp: _zero,
+    arith.XOrIOp: _zero,
+}
+"""Operations whose order does not matter, and what changes nothing."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """An output's element is `accumulated <op> new`."""
+
+    op: Operation
+    new: SSAValue
+    type: Attribute
+
+
+def combinations_of(loops: Loops) -> list[Combination] | None:
+    """How each output accumulates, None if one does so in no way that can be taken apart."""
+    last = loops.body.last_op
+    assert last is not None
+    carried = loops.body.args[len(loops.inputs) :]
+    found: list[Combination] = []
+    for argument, value in zip(carried, last.operands, strict=True):
+        op = value.owner
+        if type(op) not in NEUTRAL or argument not in op.operands:  # pyright: ignore
+            return None
+        assert isinstance(op, Operation)
+        new = op.operands[1] if op.operands[0] is argument else op.operands[0]
+        if _depends(new, carried, loops) or new is argument:
+            return None
+        found.append(Combination(op, new, value.type))
+    return found
+
+
+def _depends(value: SSAValue, carried: Sequence[SSAValue], loops: Loops) -> bool:
+    """Whether a value of the body depends on what was accumulated."""
+    values = {value}
+    for op in reversed(list(loops.body.ops)):
+        if any(result in values for result in op.results):
+            for inner in op.walk():
+                values.update(inner.operands)
+    return any(argument in values for argument in carried)

@@ -1,0 +1,77 @@
+"""
+Imports go one way: between rooms as docs/design.md has it, between stages in a lowering's order.
+
+Imports inside functions and for type checking count, too: a room that needs another one's types
+cannot be understood without it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "xdsl_spirv"
+
+ROOMS = {
+    "upstream": set[str](),
+    "targets": set[str](),
+    "dialects": {"upstream"},
+    "serialization": {"dialects", "upstream"},
+    "interpreter": {"dialects", "upstream"},
+    "passes": {"dialects", "targets", "upstream"},
+    "frontends": {"dialects", "upstream"},
+}
+"""What a room may import; the others may import all of these."""
+
+STAGES = (("analysis",), ("graph",), ("schedule",), ("kernel", "loops"), ("spirv",))
+"""The lowering's stages, in the order of a module's walk: none reads a later one."""
+
+KNOWN = {
+    ("frontends", "serialization"),
+    ("interpreter", "runtime"),
+    ("interpreter", "serialization"),
+    ("passes", "interpreter"),
+    ("passes", "serialization"),
+}
+"""Rooms that still import what they should not; none may be added."""
+
+
+def imports_of(room: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Every import of ours in a room: the file, and the module's path in the package."""
+    for file in sorted((ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names: list[str] = []
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            for name in names:
+                parts = tuple(name.split("."))
+                if parts[0] == PACKAGE and len(parts) > 1:
+                    yield file.relative_to(ROOT), parts[1:]
+
+
+def test_rooms_import_only_what_they_may():
+    found = {
+        (room, module[0]): str(file)
+        for room in ROOMS
+        for file, module in imports_of(room)
+        if module[0] not in ROOMS[room] | {room} and (ROOT / module[0]).is_dir()
+    }
+    assert set(found) - KNOWN == set(), {edge: found[edge] for edge in set(found) - KNOWN}
+    assert set(found) == KNOWN, f"no longer there, take it out of KNOWN: {KNOWN - set(found)}"
+
+
+def test_no_stage_of_the_lowering_reads_a_later_one():
+    order = {name: number for number, names in enumerate(STAGES) for name in names}
+    stages = {path.name for path in (ROOT / "passes").iterdir() if (path / "__init__.py").exists()}
+    assert stages == set(order)
+    upward = [
+        f"{file} imports {'.'.join(module)}"
+        for file, module in imports_of("passes")
+        if file.parts[1] in order and module[0] == "passes" and module[1] in order
+        if order[file.parts[1]] < order[module[1]]
+    ]
+    assert upward == []
