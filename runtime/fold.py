@@ -92,6 +92,16 @@ def drop_unread(function: FuncOp, values: dict[str, Array]) -> None:
     function.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
 
 
+class _Known(dict[SSAValue, Any]):
+    """What is known of values. A function stands for what is computed when it is first read."""
+
+    def __getitem__(self, value: SSAValue) -> Any:
+        found = super().__getitem__(value)
+        if callable(found):
+            found = self[value] = found()
+        return found
+
+
 class _Folder:
     """Walks the function once, in order; `known` is what is known of its values."""
 
@@ -100,7 +110,7 @@ class _Folder:
         self.values = dict(weights)
         self.ctx = ctx
         self.module = module
-        self.known: dict[SSAValue, Any] = {}
+        self.known = _Known()
         self.made: list[Operation] = []
         for index, argument in enumerate(function.body.block.args):
             name = argument_name(argument, index)
@@ -118,7 +128,7 @@ class _Folder:
     def visit(self, op: Operation) -> None:
         """Evaluate an operation on known values, or make what is known of its operands static."""
         if isinstance(op, arith.ConstantOp):
-            self.known[op.result] = self._constant(op)
+            self.known[op.result] = lambda: self._constant(op)
             return
         values = [*op.operands, *captured(op)]
         pure = op.name.startswith(("arith.", "tensor.", "math.")) or (
@@ -131,10 +141,13 @@ class _Folder:
         types = [r.type for r in op.results if isinstance(r.type, TensorType)]
         if any(-1 in type.get_shape() for type in types) or dequantizes(op):
             return
-        results = self._evaluate(op, values)
-        if results is None:
-            return
-        self.known.update(zip(op.results, results, strict=True))
+        if isinstance(op, MAKERS):
+            self.known[op.results[0]] = lambda: self._results(op, values)[0]
+        else:
+            results = self._evaluate(op, values)
+            if results is None:
+                return
+            self.known.update(zip(op.results, results, strict=True))
         self.made.append(op)
 
     def _constant(self, op: arith.ConstantOp) -> Any:
@@ -146,13 +159,16 @@ class _Folder:
 
     def _evaluate(self, op: Operation, values: Sequence[SSAValue]) -> list[Any] | None:
         """The results on known operands; None for what the interpreter does not execute."""
-        env = {value: self.known[value] for value in values}
-        operands = [env[value] for value in op.operands]
         try:
-            with self.machine.frame(env), np.errstate(all="ignore"):
-                results = [np.asarray(result) for result in self.machine.evaluate(op, operands)]
+            return self._results(op, values)
         except InterpreterError:
             return None
+
+    def _results(self, op: Operation, values: Sequence[SSAValue]) -> list[Any]:
+        env = {value: self.known[value] for value in values}
+        operands = [env[value] for value in op.operands]
+        with self.machine.frame(env), np.errstate(all="ignore"):
+            results = [np.asarray(result) for result in self.machine.evaluate(op, operands)]
         return [
             r.reshape(value.type.get_shape() if isinstance(value.type, TensorType) else ())
             for r, value in zip(results, op.results, strict=True)
@@ -201,10 +217,12 @@ class _Folder:
                 Rewriter.erase_op(op)
 
     def _replacement(self, op: Operation, result: SSAValue) -> SSAValue | None:
+        if isinstance(op, MAKERS) or fills(op):
+            return None
         array = self.known[result]
         if not isinstance(result.type, TensorType):
             return self._scalar(op, result, array)
-        if isinstance(op, MAKERS) or fills(op) or self._grows(op, array):
+        if self._grows(op, array):
             return None
         return self._weight(op, result, array)
 
