@@ -4,7 +4,7 @@ The three ways in: a host function, a host function as reference, and one entry 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
 from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.interpreter.spirv.module import Compiled, run_entry
+from xdsl_spirv.interpreter.spirv.module import Buffers, Compiled, run_entry
 from xdsl_spirv.interpreter.structs import PushConstants
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -70,7 +70,7 @@ def dispatch(
     spirv_module: Operation,
     entry: str,
     grid: tuple[int, int, int],
-    buffers: MutableMapping[tuple[int, int], Array],
+    buffers: Buffers,
     spec_constants: Mapping[int, int | float | bool] | None = None,
     push_constants: PushConstants = b"",
     subgroup_size: int | None = None,
@@ -81,7 +81,8 @@ def dispatch(
     """
     Run the entry point `entry` of a `spirv.module` on `grid` workgroups.
 
-    `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, changed in place;
+    `buffers` maps (descriptor set, binding) to a C-contiguous array of any dtype, changed in place
+    (of a variable that is an array of buffers, each has its number as a third part of the key);
     `spec_constants` maps SpecId to the value that replaces the default; `push_constants` are bytes,
     or the values of all members by name (`structs.pack_struct`). `compiled` keeps what is
     compiled for later launches with equal constants and options, of modules that do not change.

@@ -71,9 +71,13 @@ class Composite:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A pointer, a memref, or anything else that no instruction looks into."""
+    """
+    A pointer, a memref, or anything else that no instruction looks into; `null` makes the null
+    value of one that has one.
+    """
 
     name: str
+    null: Callable[[], Any] | None = None
 
 
 Form: TypeAlias = Plain | CooperativeMatrix | Composite | Opaque
@@ -87,7 +91,9 @@ def zeros(form: Form) -> Any:
         return np.zeros((1, 1, form.rows, form.columns), form.carrier)
     if isinstance(form, Composite):
         return tuple(zeros(member) for member in form.members)
-    raise InterpreterError(f"{form.name} has no null value")
+    if form.null is None:
+        raise InterpreterError(f"{form.name} has no null value")
+    return form.null()
 
 
 def lane_bytes(form: Form, lanes: int) -> float:

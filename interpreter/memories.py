@@ -9,14 +9,17 @@ pointer into nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask
-from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers
+from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers, start_of
 from xdsl_spirv.interpreter.numbers import I64, Array
+
+Place: TypeAlias = tuple[int, ...]
+"""A buffer's (descriptor set, binding), and its number in an array of buffers."""
 
 
 def nothing() -> Memory:
@@ -24,7 +27,7 @@ def nothing() -> Memory:
     return Memory(np.zeros((1, 0), np.uint8), label="no buffer")
 
 
-def copy_buffers(buffers: Mapping[tuple[int, int], Array]) -> dict[tuple[int, int], Array]:
+def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
     """Copies that share bytes where the arrays do, if those are C-contiguous."""
     found = {place: array.copy() for place, array in buffers.items()}
     spans = sorted(
@@ -32,7 +35,7 @@ def copy_buffers(buffers: Mapping[tuple[int, int], Array]) -> dict[tuple[int, in
         for place, array in buffers.items()
         if array.flags.c_contiguous and array.nbytes
     )
-    groups: list[tuple[int, int, list[tuple[int, int]]]] = []
+    groups: list[tuple[int, int, list[Place]]] = []
     for start, end, place in spans:
         if groups and start < groups[-1][1]:
             first, last, members = groups[-1]
@@ -49,17 +52,22 @@ def copy_buffers(buffers: Mapping[tuple[int, int], Array]) -> dict[tuple[int, in
     return found
 
 
+def null_pointer() -> Pointer:
+    """The pointer whose physical address is 0."""
+    return Pointer(nothing(), np.zeros((1, 1, 1), np.int64), 1)
+
+
 class Memories:
     """The buffers by (descriptor set, binding), each one memory however often it is bound."""
 
     def __init__(self) -> None:
-        self._by_place: dict[tuple[int, int], Memory] = {}
+        self._by_place: dict[Place, Memory] = {}
         self._nothing = nothing()
 
     def bind(
         self,
-        buffers: Mapping[tuple[int, int], Array],
-        originals: Mapping[tuple[int, int], Array],
+        buffers: Mapping[Place, Array],
+        originals: Mapping[Place, Array],
     ) -> None:
         """
         Make every buffer a memory; those that no variable binds are reached by address. Copies lie
@@ -72,7 +80,7 @@ class Memories:
                 memory = self._by_place[place] = Memory.of_array(array, label)
                 memory.address = originals[place].ctypes.data
 
-    def buffer(self, place: tuple[int, int], label: str) -> Memory:
+    def buffer(self, place: Place, label: str) -> Memory:
         """A buffer that is bound to a variable."""
         found = self._by_place[place]
         found.label = label
@@ -95,6 +103,27 @@ class Memories:
                 rest = rest & ~inside
         if rest.any():
             cases.append((Pointer(self._nothing, addresses, 1), rest))
+        return cases[0][0] if len(cases) == 1 else Pointers(cases)
+
+
+class Descriptors:
+    """An array of buffers, by number, as one variable binds them."""
+
+    def __init__(self, memories: Mapping[int, Memory], label: str):
+        self.memories = memories
+        self.missing = Memory(np.zeros((1, 0), np.uint8), label=f"the buffers of {label}")
+
+    def at(self, index: Array) -> Pointer | Pointers:
+        """The pointer to the buffer that each lane's index selects."""
+        cases: list[tuple[Pointer, Array]] = []
+        rest = np.ones(index.shape, np.bool_)
+        for number, memory in self.memories.items():
+            lanes = index == number
+            if lanes.any():
+                cases.append((start_of(memory), lanes))
+                rest = rest & ~lanes
+        if rest.any():
+            cases.append((start_of(self.missing), rest))
         return cases[0][0] if len(cases) == 1 else Pointers(cases)
 
 

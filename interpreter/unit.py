@@ -35,7 +35,7 @@ from xdsl_spirv.dialects.spirv.types_declared import (
 from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
-from xdsl_spirv.interpreter.memories import Memories
+from xdsl_spirv.interpreter.memories import Memories, null_pointer
 from xdsl_spirv.interpreter.numbers import scalar_dtype
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.steps import Steps
@@ -58,7 +58,7 @@ class Unit:
     is the launch's. `global_slot` numbers the module's variables in a wave's `globals`, and
     `creators` makes each of them for a new wave. `memories` has the launch's buffers. `checker`
     looks on where the options ask for checks; `products` counts what `magnitudes`
-    (options.py) sums.
+    (options.py) sums, `clock` how often a clock was read.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -80,6 +80,7 @@ class Unit:
         self.checker: Checker | None = None
         self.steps = Steps.of(options.max_steps)
         self.products = 0
+        self.clock = 0
         self.debug: Debug | None = options.debug
         self._forms: dict[Attribute, Form] = {}
         self._codes: dict[str, Code] = {}
@@ -161,10 +162,10 @@ class Unit:
                 return self._cooperative(type, type.use.data)
             case CooperativeMatrixNVType():
                 return self._cooperative(type, CooperativeMatrixUse.MatrixAccumulatorKHR)
+            case PointerType() | UntypedPointerType():
+                return Opaque(str(type), null_pointer)
             case (
-                PointerType()
-                | UntypedPointerType()
-                | MemRefType()
+                MemRefType()
                 | RuntimeArrayType()
                 | NoneType()
                 | TensorLayoutType()

@@ -130,8 +130,17 @@ def read_part(form: Form, mapping: Mapping, wave: Wave, value: Any, path: Sequen
     if isinstance(form, CooperativeMatrix):
         return extract_component(form, mapping, wave, value, index)
     if isinstance(form, Composite):
-        number = static_index(index)
-        return read_part(form.members[number], mapping, wave, value[number], rest)
+        numbers = chosen_members(form, index)
+        first, *others = [
+            read_part(form.members[number], mapping, wave, value[number], rest)
+            for number in numbers
+        ]
+        if not others:
+            return first
+        merge = merger(part_form(form.members[0], rest))
+        for number, part in zip(numbers[1:], others, strict=True):
+            first = merge(index == number, part, first)
+        return first
     assert isinstance(form, Plain)
     return read_part(
         Plain(form.dtype, form.shape[1:]), mapping, wave, take_element(value, index), rest
@@ -148,9 +157,14 @@ def write_part(
     if isinstance(form, CooperativeMatrix):
         return insert_component(form, mapping, wave, value, index, new, mask)
     if isinstance(form, Composite):
-        number = static_index(index)
-        part = write_part(form.members[number], mapping, wave, value[number], rest, new, mask)
-        return (*value[:number], part, *value[number + 1 :])
+        numbers, made = chosen_members(form, index), list(value)
+        for number in numbers:
+            lanes = mask
+            if not isinstance(index, int) and index.size > 1:
+                lanes = index == number if mask is None else mask & (index == number)
+            member = form.members[number]
+            made[number] = write_part(member, mapping, wave, value[number], rest, new, lanes)
+        return tuple(made)
     assert isinstance(form, Plain)
     inner = Plain(form.dtype, form.shape[1:])
     part = take_element(value, index) if rest or mask is not None else None
@@ -158,16 +172,39 @@ def write_part(
     return put_element(value, index, part, wave.shape)
 
 
-def static_index(index: Any) -> int:
-    """An index into a struct or an array of composites, the same for all lanes."""
+def chosen_members(form: Composite, index: Any) -> Sequence[int]:
+    """The members of a struct or an array of composites that an index is, in any lane."""
     if isinstance(index, int):
-        return index
-    if not (index == index.reshape(-1)[0]).all():
+        return (index,)
+    count = len(form.members)
+    found = [number for number in np.unique(index).tolist() if 0 <= number < count]
+    if not found:
+        raise InterpreterError(f"index {index.reshape(-1)[0]} is outside an array of {count}")
+    if len(found) > 1 and holds_matrix(form.members[0]):
         raise InterpreterError(
-            "invocations index an array of structs, pointers or matrices differently",
+            "invocations index an array of cooperative matrices differently",
             remedy="such an array can only be indexed uniformly",
         )
-    return int(index.reshape(-1)[0])
+    return found
+
+
+def holds_matrix(form: Form) -> bool:
+    """Whether a cooperative matrix is in values of a form."""
+    if isinstance(form, Composite):
+        return any(map(holds_matrix, form.members))
+    return isinstance(form, CooperativeMatrix)
+
+
+def part_form(form: Form, path: Sequence[Any]) -> Form:
+    """The form of the part that a path of indexes leads to; arrays have members of one form."""
+    for index in path:
+        if isinstance(form, Composite):
+            form = form.members[index if isinstance(index, int) else 0]
+        elif isinstance(form, CooperativeMatrix):
+            form = Plain(form.dtype)
+        elif isinstance(form, Plain):
+            form = Plain(form.dtype, form.shape[1:])
+    return form
 
 
 def take_element(value: Array, index: Any) -> Array:

@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_ieee_float,
     is_integer,
     require,
+    signless,
     with_element,
 )
 from xdsl_spirv.dialects.spirv.signedness import (
@@ -533,8 +534,8 @@ class GLTyped(SPIRVOp, ABC):
         printer.print_attribute(self.result.type)
 
     def expect(self, what: str, wanted: Attribute, actual: Attribute) -> None:
-        """Refuse any other type."""
-        if wanted != actual:
+        """Refuse any other type; an integer may have another signedness."""
+        if signless(wanted) != signless(actual):
             raise VerifyException(f"{self.name}: the {what} must be {wanted}, not {actual}")
 
 
@@ -578,6 +579,25 @@ class GLLdexpOp(GLTyped):
             )
 
 
+@irdl_op_definition
+class GLRefractOp(GLTyped):
+    """An incident vector refracted at a surface with a normal, by a ratio of indices."""
+
+    name = "spirv.GL.Refract"
+    i = operand_def()
+    n = operand_def()
+    eta = operand_def()
+
+    def __init__(self, i: Value, n: Value, eta: Value):
+        super().__init__(operands=[i, n, eta], result_types=[SSAValue.get(i).type])
+
+    def verify_(self) -> None:
+        _check(self)
+        self.expect("n", self.i.type, self.n.type)
+        self.expect("eta", rules.element_of(self.i.type), self.eta.type)
+        self.expect("result", self.i.type, self.result.type)
+
+
 class GLStructForm(GLTyped, ABC):
     """Two results in a struct."""
 
@@ -599,7 +619,7 @@ class GLStructForm(GLTyped, ABC):
         type_ = self.result.type
         members = list(type_.member_types) if isinstance(type_, StructType) else []
         wanted = self.members(self.operand.type)
-        if members != wanted:
+        if [signless(m) for m in members] != wanted:
             raise VerifyException(
                 f"{self.name} gives a struct of ({', '.join(map(str, wanted))}), not {type_}"
             )
@@ -891,6 +911,7 @@ OPERATIONS: list[type[Operation]] = [
     GLUnpackDouble2x32Op,
     GLFMixOp,
     GLLdexpOp,
+    GLRefractOp,
     GLModfStructOp,
     GLFrexpStructOp,
     GLLengthOp,

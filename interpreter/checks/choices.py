@@ -35,13 +35,12 @@ from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding
 from xdsl_spirv.interpreter.component_maps import MAPPINGS, applies, count
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
-from xdsl_spirv.interpreter.memories import copy_buffers
+from xdsl_spirv.interpreter.memories import Place, copy_buffers
 from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Accumulation, Options
 from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
 from xdsl_spirv.interpreter.unit import Unit
 
-Place: TypeAlias = tuple[int, int]
 Run: TypeAlias = Callable[[Options, dict[Place, Array]], Unit]
 """Run the first workgroups with some options over some buffers."""
 

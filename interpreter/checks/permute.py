@@ -32,12 +32,11 @@ from xdsl_spirv.dialects.spirv.structure import (
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding, Related
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.memories import copy_buffers
+from xdsl_spirv.interpreter.memories import Place, copy_buffers
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.schedule import Schedule
 
-Place: TypeAlias = tuple[int, int]
 Run: TypeAlias = Callable[[Options, dict[Place, Array]], object]
 """Run the first workgroups with some options over some buffers."""
 

@@ -14,7 +14,8 @@ from xdsl_spirv.dialects.spirv import conversion as ops
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Opaque, Plain
-from xdsl_spirv.interpreter.numbers import F16, F32, Array, DType
+from xdsl_spirv.interpreter.memories import physical
+from xdsl_spirv.interpreter.numbers import F16, F32, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, value
 from xdsl_spirv.interpreter.unit import Unit
 
@@ -112,6 +113,10 @@ def bitcast(op: ops.BitcastOp, unit: Unit) -> Function:
     source, target = (unit.form(v.type) for v in (op.operand, op.result))
     if isinstance(source, Opaque) and isinstance(target, Opaque):
         return lambda pointer: pointer
+    if isinstance(source, Plain) and isinstance(target, Opaque):
+        return lambda a: unit.memories.at(_addresses(a, source), None)
+    if isinstance(source, Opaque) and isinstance(target, Plain):
+        return lambda pointer: _as_words(physical(pointer), target)
     if isinstance(source, CooperativeMatrix):
         assert isinstance(target, CooperativeMatrix)
         return _carried(lambda a: a.view(target.dtype), op, unit)
@@ -126,6 +131,19 @@ def bitcast(op: ops.BitcastOp, unit: Unit) -> Function:
         return cast if target.shape else cast[..., 0]
 
     return call
+
+
+def _addresses(a: Array, form: Plain) -> Array:
+    """Physical addresses that an integer of 64 bits or a vector of two of 32 bits holds."""
+    if not form.shape:
+        return a.view(I64)
+    return np.ascontiguousarray(a).view(I64)[..., 0]
+
+
+def _as_words(address: Array, form: Plain) -> Array:
+    if not form.shape:
+        return address.view(form.dtype)
+    return np.ascontiguousarray(address[..., None]).view(form.dtype)
 
 
 @value(ops.PtrCastToGenericOp, ops.GenericCastToPtrOp)

@@ -156,6 +156,22 @@ def distance(op: ops.GLDistanceOp, unit: Unit) -> Function:
     return ew.wide_math(lambda a, b: _length(a - b))
 
 
+@value(ops.GLRefractOp)
+def refract(op: ops.GLRefractOp, unit: Unit) -> Function:
+    """eta * i - (eta * n.i + sqrt(k)) * n with k = 1 - eta^2 (1 - (n.i)^2); 0 where k < 0."""
+    vector = bool(unit.plain(op.i.type).shape)
+
+    def call(incident: Array, normal: Array, eta: Array) -> Array:
+        product = incident * normal
+        cosine = product.sum(axis=-1, keepdims=True) if vector else product
+        ratio = eta[..., None] if vector else eta
+        k = 1 - ratio * ratio * (1 - cosine * cosine)
+        bent = ratio * incident - (ratio * cosine + np.sqrt(np.maximum(k, 0))) * normal
+        return np.where(k < 0, 0, bent)
+
+    return ew.wide_math(call)
+
+
 @value(ops.GLLdexpOp)
 def ldexp(op: ops.GLLdexpOp, unit: Unit) -> Function:
     """x * 2^exp."""

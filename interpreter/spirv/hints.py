@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import hints as ops
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.forms import zeros
+from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value
 from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
 
 
 @action(ops.NopOp, ops.AssumeTrueOp)
@@ -45,3 +48,16 @@ def poison(op: ops.PoisonOp, unit: Unit) -> Any:
 def fused(op: ops.FmaOp, unit: Unit) -> Function:
     """a * b + c, rounded once."""
     return ew.fused_multiply_add
+
+
+@action(ops.ReadClockOp)
+def read_clock(op: ops.ReadClockOp, unit: Unit) -> Function:
+    """How often a clock was read before in the launch: it never runs backwards, and runs repeat."""
+    form = unit.plain(op.result.type)
+
+    def call(wave: Wave) -> Array:
+        unit.clock += 1
+        now = np.full((1, 1, 1), unit.clock, np.int64)
+        return now[..., None].view(form.dtype) if form.shape else now
+
+    return call

@@ -18,8 +18,9 @@ from xdsl_spirv.dialects.spirv import memory as ops
 from xdsl_spirv.dialects.spirv import structure
 from xdsl_spirv.dialects.spirv import untyped_pointer as untyped
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
 from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
     PointerType,
     RuntimeArrayType,
     StructType,
@@ -202,11 +203,26 @@ def _chain(base: PointerType, indexes: Sequence[SSAValue], unit: Unit, op: Opera
             pointer.variable,
             pointer.path + tuple(v if k is None else k for k, v in zip(known, values, strict=True)),
         )
+    layout, whole = Layout(unit), _chained(op, unit)
+    descriptor = descriptor_of(plain_type(whole))
     try:
-        chain = Chain(Layout(unit), _chained(op, unit), known)
+        chain = Chain(layout, whole, known) if descriptor is None else None
+        inner = None if descriptor is None else Chain(layout, descriptor, known[1:])
     except InterpreterError as error:
         raise error.at(op) from None
+    if inner is not None:
+        return lambda buffers, first, *values: inner.follow(buffers.at(first), values)
+    assert chain is not None
     return lambda pointer, *values: chain.follow(pointer, values)
+
+
+def descriptor_of(type: Attribute) -> StructType | None:
+    """The block of which a variable binds an array of buffers; None for any other type."""
+    element = type.element_type if isinstance(type, ArrayType | RuntimeArrayType) else None
+    if not isinstance(element, StructType):
+        return None
+    blocks = (Decoration.Block, Decoration.BufferBlock)
+    return element if any(map(element.has_decoration, blocks)) else None
 
 
 @value(ops.AccessChainOp, ops.InBoundsAccessChainOp)

@@ -38,10 +38,12 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.launch import geometry_of, run
 from xdsl_spirv.interpreter.layout import Layout
-from xdsl_spirv.interpreter.memories import copy_buffers
+from xdsl_spirv.interpreter.memories import Descriptors, Place, copy_buffers
 from xdsl_spirv.interpreter.memory import Memory, Pointer, load, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import MemoryBudget, Options
+from xdsl_spirv.interpreter.source.names import Names
+from xdsl_spirv.interpreter.spirv.memory import descriptor_of
 from xdsl_spirv.interpreter.spirv.specialization import SpecValues, specialize
 from xdsl_spirv.interpreter.spirv.tensor_arm import Tensor
 from xdsl_spirv.interpreter.structs import (
@@ -57,7 +59,8 @@ from xdsl_spirv.interpreter.wave import Geometry, Wave
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks.checker import Checker
 
-Buffers = MutableMapping[tuple[int, int], Array]
+Buffers = MutableMapping[Any, Array]
+"""By (descriptor set, binding), in an array of buffers by (descriptor set, binding, number)."""
 VariableOp: TypeAlias = GlobalVariableOp | UntypedGlobalVariableOp
 
 
@@ -287,18 +290,25 @@ def _push_constants(
 
 def _buffer(op: VariableOp, unit: Unit, buffers: Buffers) -> Callable[[Wave], Any] | None:
     where = _place(op)
-    array = buffers.get(where)
-    if array is None:
+    name, at = f"@{op.sym_name.data}", f"(set {where[0]}, binding {where[1]})"
+    if op.object_type is not None and descriptor_of(op.object_type) is not None:
+        places = [p for p in buffers if len(p) == 3 and p[:2] == where]
+        label = f"the buffer {name} {at[:-1]}, number "
+        found = {p[2]: _bound(unit, p, buffers, f"{label}{p[2]})") for p in places}
+        descriptors = Descriptors(found, name)
+        return (lambda wave: descriptors) if found else None
+    if where not in buffers:
         return None
-    if not array.flags.c_contiguous:
-        raise InterpreterError(
-            f"the buffer at set {where[0]}, binding {where[1]} is not C-contiguous",
-            "buffers",
-            "pass numpy.ascontiguousarray(...) of it",
-        )
-    label = f"the buffer @{op.sym_name.data} (set {where[0]}, binding {where[1]})"
-    memory = unit.memories.buffer(where, label)
+    memory = _bound(unit, where, buffers, f"the buffer {name} {at}")
     return lambda wave: start_of(memory)
+
+
+def _bound(unit: Unit, where: Place, buffers: Buffers, label: str) -> Memory:
+    if not buffers[where].flags.c_contiguous:
+        raise InterpreterError(
+            f"{label} is not C-contiguous", "buffers", "pass numpy.ascontiguousarray(...) of it"
+        )
+    return unit.memories.buffer(where, label)
 
 
 def _tensor(
@@ -423,7 +433,7 @@ def run_workgroups(
         if options.checks is not None:
             unit.checker = make_checker(unit, options.checks)
         specialize(unit, spec_values)
-    unit.options = options
+    unit.options, unit.clock = options, 0
     unit.memories.bind(buffers, buffers if originals is None else originals)
     unit.geometry = geometry_of(grid, workgroup_size(unit, function), options)
     used = _used_variables(unit, function)
@@ -432,10 +442,12 @@ def run_workgroups(
             continue
         made = creator(op, unit, buffers, push_constants)
         if made is None:
+            array = op.object_type is not None and descriptor_of(op.object_type) is not None
+            uses = f"the entry point @{entry} uses @{op.sym_name.data}"
             raise InterpreterError(
-                f"the entry point @{entry} uses @{op.sym_name.data}, but got no buffer for it",
+                f"{Names(module).renamed(uses)}, but got no buffer for it",
                 "buffers",
-                f"pass one under {_place(op)}",
+                f"pass one under {(*_place(op), 0) if array else _place(op)}",
             )
         unit.add_global(op.sym_name.data, made)
     if not isinstance(push_constants, bytes) and push_constants:

@@ -145,6 +145,8 @@ spirv.module Logical GLSL450 {
     // CHECK-NEXT: %9 = spirv.GL.NClamp %f, %f, %f : f32
     %10 = spirv.GL.ModfStruct %f : f32 -> !spirv.struct<(f32, f32)>
     // CHECK-NEXT: %10 = spirv.GL.ModfStruct %f : f32 -> !spirv.struct<(f32, f32)>
+    %refracted = spirv.GL.Refract %v3f : vector<3xf32>, %v3f : vector<3xf32>, %f : f32 -> vector<3xf32>
+    // CHECK-NEXT: %{{.*}} = spirv.GL.Refract %v3f : vector<3xf32>, %v3f : vector<3xf32>, %f : f32 -> vector<3xf32>
     %11 = spirv.GL.PackUnorm4x8 %vf : vector<4xf32> -> i32
     // CHECK-NEXT: %11 = spirv.GL.PackUnorm4x8 %vf : vector<4xf32> -> i32
     %12 = spirv.GL.PackSnorm2x16 %v2f : vector<2xf32> -> i32

@@ -1,0 +1,208 @@
+"""What a launch needs and does not get is refused by name: there is no default."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+
+from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
+from xdsl_spirv.runtime.compiler import context
+
+BLOCK = """!spirv.struct<PC, (i32 [0], vector<2xf32> [8],
+  !spirv.matrix<2 x vector<3xf32>> [16, MatrixStride=16, RowMajor],
+  !spirv.struct<In, (f16 [0], !spirv.array<2 x i32, stride=4> [4])> [64]), Block>"""
+NAMES = {"n": 1, "v": [2, 3], "m": [[1, 2, 3], [4, 5, 6]], "s": {"h": 1.5, "a": [7, 8]}}
+OUT = "!spirv.ptr<!spirv.struct<Out, (!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>"
+
+
+def _kernel(body: str, declarations: str = "", size: str = "LocalSize, 4, 1, 1") -> Any:
+    """A kernel that stores %r at its invocation's number in @out."""
+    mode, _, sizes = size.partition(", ")
+    execution = f'spirv.ExecutionMode @main "{mode}", {sizes}' if size else ""
+    text = f"""
+    spirv.module Logical GLSL450 {{
+      {declarations}
+      spirv.GlobalVariable @out bind(0, 0) : {OUT}
+      spirv.GlobalVariable @id built_in("GlobalInvocationId") : !spirv.ptr<vector<3xi32>, Input>
+      spirv.func @main() "None" {{
+        %zero = spirv.Constant 0 : i32
+        %id_at = spirv.mlir.addressof @id : !spirv.ptr<vector<3xi32>, Input>
+        %ids = spirv.Load "Input" %id_at : vector<3xi32>
+        %i = spirv.CompositeExtract %ids[0 : i32] : vector<3xi32>
+        {body}
+        %out = spirv.mlir.addressof @out : {OUT}
+        %to = spirv.AccessChain %out[%zero, %i] : {OUT}, i32, i32 -> !spirv.ptr<i32, StorageBuffer>
+        spirv.Store "StorageBuffer" %to, %r : i32
+        spirv.Return
+      }}
+      spirv.EntryPoint "GLCompute" @main
+      {execution}
+    }}"""
+    module: ModuleOp = Parser(context(), text).parse_module()
+    module.verify()
+    return module.body.block.first_op
+
+
+PUSH = f"!spirv.ptr<{BLOCK}, PushConstant>"
+PUSHED = _kernel(
+    f"""
+        %pc = spirv.mlir.addressof @pc : {PUSH}
+        %at = spirv.AccessChain %pc[%zero] : {PUSH}, i32 -> !spirv.ptr<i32, PushConstant>
+        %r = spirv.Load "PushConstant" %at : i32""",
+    f"""spirv.GlobalVariable @pc : {PUSH}
+      spirv.RawGlobal "OpMemberName"({BLOCK}, 0, "n")
+      spirv.RawGlobal "OpMemberName"({BLOCK}, 1, "v")
+      spirv.RawGlobal "OpMemberName"({BLOCK}, 2, "m")
+      spirv.RawGlobal "OpMemberName"({BLOCK}, 3, "s")
+      spirv.RawGlobal "OpMemberName"(
+        !spirv.struct<In, (f16 [0], !spirv.array<2 x i32, stride=4> [4])>, 0, "h")
+      spirv.RawGlobal "OpMemberName"(
+        !spirv.struct<In, (f16 [0], !spirv.array<2 x i32, stride=4> [4])>, 1, "a")""",
+)
+
+
+def _run(module: Any, *arguments: Any, **options: Any) -> np.ndarray[Any, Any]:
+    out = np.zeros(64, np.int32)
+    dispatch(module, "main", (1, 1, 1), {(0, 0): out}, *arguments, **options)
+    return out
+
+
+def test_members_lie_where_the_struct_says():
+    data = push_constant_bytes(PUSHED, NAMES)
+    rows = struct.pack("<2f8x2f8x2f8x", 1, 4, 2, 5, 3, 6)
+    assert data == struct.pack("<i4x2f", 1, 2, 3) + rows + struct.pack("<e2x2i", 1.5, 7, 8)
+
+
+@pytest.mark.parametrize("push", [NAMES, push_constant_bytes(PUSHED, NAMES)])
+def test_push_constants_by_name_or_as_bytes(push: Any):
+    assert (_run(PUSHED, {}, push)[:4] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("push", "message"),
+    [
+        (b"", "uses the push constants @pc of 76 bytes, but got none\n.*\n.*n, v, m, s"),
+        (b"1234", "76 bytes, but got 4"),
+        ({}, "but got none"),
+        ({"n": 1}, "the member v has no value"),
+        (NAMES | {"q": 1}, "the member q is no member"),
+        (NAMES | {"v": [1]}, "give a list of 2"),
+        (NAMES | {"n": [1]}, "give one number"),
+        (NAMES | {"s": {"h": 1}}, r"the member s\.a has no value"),
+    ],
+)
+def test_push_constants_that_are_missing_or_wrong(push: Any, message: str):
+    with pytest.raises(InterpreterError, match=message):
+        _run(PUSHED, {}, push)
+
+
+CONSTANT = _kernel("%r = spirv.Constant 1 : i32")
+
+
+def test_names_for_push_constants_that_nothing_reads():
+    with pytest.raises(InterpreterError, match="uses no push constants"):
+        _run(CONSTANT, {}, {"n": 1})
+
+
+def test_a_missing_buffer_is_named():
+    with pytest.raises(InterpreterError, match="uses @out, but got no buffer"):
+        dispatch(CONSTANT, "main", (1, 1, 1), {})
+
+
+def test_a_buffer_of_no_elements_has_no_room():
+    module, buffers = _kernel("%r = spirv.Constant 1 : i32"), {(0, 0): np.zeros(0, np.int32)}
+    with pytest.raises(InterpreterError, match="outside the buffer"):
+        dispatch(module, "main", (1, 1, 1), buffers)
+    checks = Checks.all()
+    dispatch(module, "main", (1, 1, 1), buffers, options=Options(checks=checks))
+    assert [finding.rule for finding in checks.report] == ["BOUNDS-01"]
+
+
+COMPOSITE = """spirv.SpecConstant @x spec_id(0) = 2 : i32
+      spirv.SpecConstant @y spec_id(1) = 1 : i32
+      spirv.SpecConstantComposite @size (@x, @y, @y) : vector<3xi32> {built_in = "WorkgroupSize"}"""
+DECORATED = """spirv.RawGlobal "OpDecorate"(
+        const(dense<[2, 1, 1]> : vector<3xi32>), 11, 25)"""
+DERIVED = """spirv.RawGlobal @x "OpSpecConstantOp"("OpIMul", @half, const(2 : i32)) : i32
+      spirv.RawGlobal @half "OpSpecConstantOp"("OpISub", @base, const(1 : si32)) : i32
+      spirv.SpecConstant @base spec_id(0) = 2 : i32"""
+
+
+@pytest.mark.parametrize(
+    ("declarations", "mode", "specialization", "invocations"),
+    [
+        ("", "LocalSize, 4, 1, 1", {}, 4),
+        (COMPOSITE, "LocalSize, 4, 1, 1", {}, 2),
+        (COMPOSITE, "LocalSize, 4, 1, 1", {0: 7}, 7),
+        (DECORATED, "LocalSize, 4, 1, 1", {}, 2),
+        ("", "LocalSizeId, 3, 1, 1", {}, 3),
+        (DERIVED, "LocalSizeId, @x, 1, 1", {}, 2),
+        (DERIVED, "LocalSizeId, @x, 1, 1", {0: 6}, 10),
+    ],
+)
+def test_the_workgroups_size(
+    declarations: str, mode: str, specialization: dict[int, int], invocations: int
+):
+    module = _kernel("%r = spirv.Constant 1 : i32", declarations, mode)
+    assert _run(module, specialization).sum() == invocations
+
+
+def test_a_missing_workgroup_size():
+    with pytest.raises(InterpreterError, match="has no workgroup size"):
+        _run(_kernel("%r = spirv.Constant 1 : i32", "", ""))
+
+
+def test_a_constant_that_depends_on_itself():
+    declarations = 'spirv.RawGlobal @x "OpSpecConstantOp"("OpIAdd", @x, const(1 : i32)) : i32'
+    with pytest.raises(InterpreterError, match="@x depends on itself"):
+        _run(_kernel("%r = spirv.mlir.referenceof @x : i32", declarations))
+
+
+@pytest.mark.parametrize(
+    ("operation", "value"),
+    [
+        ('"OpSelect", const(true), @n, const(9 : i32)', 5),
+        ('"OpShiftLeftLogical", @n, const(1 : si32)', 10),
+        ('"OpUMod", @n, const(3 : i32)', 2),
+        ('"OpCompositeExtract", @v, 1', 5),
+        ('"OpNot", @n', -6),
+    ],
+)
+def test_operations_on_constants(operation: str, value: int):
+    declarations = f"""spirv.SpecConstant @n spec_id(0) = 3 : i32
+      spirv.RawGlobal @v "OpSpecConstantComposite"(const(4 : i32), @n) : vector<2xi32>
+      spirv.RawGlobal @c "OpSpecConstantOp"({operation}) : i32"""
+    module = _kernel("%r = spirv.mlir.referenceof @c : i32", declarations)
+    assert (_run(module, {0: 5})[:4] == value).all()
+
+
+ARRAY = "!spirv.struct<B, (!spirv.rtarray<i32, stride=4> [0]), Block>"
+
+
+def test_an_array_of_buffers_is_bound_by_number():
+    pointer = f"!spirv.ptr<!spirv.array<3 x {ARRAY}>, StorageBuffer>"
+    module = _kernel(
+        f"""
+        %buffers = spirv.mlir.addressof @buffers : {pointer}
+        %one = spirv.Constant 1 : i32
+        %odd = spirv.BitwiseAnd %i, %one : i32
+        %at = spirv.AccessChain %buffers[%odd, %zero, %i] : {pointer}, i32, i32, i32
+          -> !spirv.ptr<i32, StorageBuffer>
+        %r = spirv.Load "StorageBuffer" %at : i32""",
+        f"spirv.GlobalVariable @buffers bind(0, 1) : {pointer}",
+    )
+    out = np.zeros(4, np.int32)
+    first, second = np.arange(4, dtype=np.int32), np.arange(10, 14, dtype=np.int32)
+    buffers = {(0, 0): out, (0, 1, 0): first, (0, 1, 1): second}
+    dispatch(module, "main", (1, 1, 1), buffers)
+    assert out.tolist() == [0, 11, 2, 13]
+    del buffers[0, 1, 1]
+    with pytest.raises(InterpreterError, match="outside the buffers of @buffers"):
+        dispatch(module, "main", (1, 1, 1), buffers)
