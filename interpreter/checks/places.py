@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.interpreter.checks.report import Finding, Place, Related
 from xdsl_spirv.interpreter.source import hint_of, source_of
 from xdsl_spirv.interpreter.source.location import quoted
@@ -61,17 +62,29 @@ def function_of(op: Operation) -> str:
     return ""
 
 
+_NUMBERS: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
+"""The numbers of functions' operations, while a launch runs and so no function changes."""
+
+
+def forget_numbers() -> None:
+    """A launch begins: functions may have changed."""
+    _NUMBERS.clear()
+
+
 def number_of(op: Operation) -> int:
     """An operation's number among its function's, from 1."""
+    known = _NUMBERS.get(op)
+    if known is not None:
+        return known
     function = op
     while function.parent_op() is not None and not function.properties.get("sym_name"):
         parent = function.parent_op()
         assert parent is not None
         function = parent
-    for number, inner in enumerate(function.walk()):
-        if inner is op:
-            return number
-    return 0
+    numbers = {inner: number for number, inner in enumerate(function.walk())}
+    if isinstance(function, FuncOp):
+        _NUMBERS.update(numbers)
+    return numbers.get(op, 0)
 
 
 def name_of(value: SSAValue) -> str:

@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.spirv.structure import (
 )
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType, UntypedPointerType
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
+from xdsl_spirv.interpreter.checks.places import forget_numbers
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.constants import constant_value
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -430,6 +431,7 @@ def run_workgroups(
     if unit is None:
         placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
         unit = Unit(module, options, placeholder)
+        forget_numbers()
         if options.checks is not None:
             unit.checker = make_checker(unit, options.checks)
         specialize(unit, spec_values)
