@@ -536,6 +536,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _importer(parsed):
             return parsed.command(parsed)
+    except BrokenPipeError:
+        # Who reads the output has read enough (`| head`); Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     # ArgSpecParseError of xDSL is a BaseException.
     except BaseException as error:
         if parsed.debug or isinstance(error, SystemExit):

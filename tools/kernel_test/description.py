@@ -35,6 +35,9 @@ ELEMENT_TYPES: Mapping[str, str] = {
 }
 """Element types as tests write them, and as runtime/elements.py does."""
 
+DEFAULT_TIMEOUT = 300.0
+"""Seconds: far more than a test should take, on a slow machine too."""
+
 PATTERNS = ("zeros", "ones", "random", "range")
 """Contents that are known by a name."""
 
@@ -103,6 +106,8 @@ class KernelTest:
     checks: str = "all"
     robust: bool = False
     max_steps: int | None = None
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds that a launch may take."""
     allow: tuple[str, ...] = ()
     compile: Compile = Compile()
     specialization: Mapping[str, Given] = field(default_factory=dict[str, Given])

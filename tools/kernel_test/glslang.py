@@ -21,6 +21,9 @@ from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
 
 DEFAULT_ENVIRONMENT = "vulkan1.3"
 
+FETCHED = Path(__file__).resolve().parent.parent.parent / ".glslang"
+"""Where `scripts/fetch_glslang.py` puts its one."""
+
 SECONDS = 120
 """How long a compiler may take."""
 
@@ -52,9 +55,8 @@ def find_glslang() -> list[str]:
         if shutil.which(named) is None:
             raise Misuse(f"GLSLANG is {named!r}, which is no program", "", "correct the variable")
         return _runnable(Path(named))
-    fetched = Path(__file__).resolve().parent.parent.parent / ".glslang"
-    if (fetched / "run").exists():
-        return _runnable(fetched / "bin" / "glslang")
+    if (FETCHED / "run").exists():
+        return _runnable(FETCHED / "bin" / "glslang")
     for name in ("glslang", "glslangValidator"):
         found = shutil.which(name)
         if found is not None:

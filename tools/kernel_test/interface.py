@@ -42,11 +42,11 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """Bytes from the first to behind the last scalar; a runtime array counts as empty."""
+        """Bytes, with the padding behind the last element; a runtime array counts as empty."""
         if any(n in (None, 0) for n in self.shape):
             return 0
-        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if n)
-        return last + self.itemsize
+        steps = zip(self.shape, self.strides, strict=True)
+        return max((n * step for n, step in steps if n), default=self.itemsize)
 
     @property
     def packed(self) -> bool:
@@ -247,7 +247,8 @@ class Interface:
             start = int(offset.parameters[0]) if offset else end
             members.append(Member(names.get(number, f"member{number}"), start, node))
             end = max(end, start + node.size)
-        return Struct(m.names.get(type_.id, ""), tuple(members), end)
+        unit = max((alignment(member.node) for member in members), default=1)
+        return Struct(m.names.get(type_.id, ""), tuple(members), -(-end // unit) * unit)
 
     def scalar(self, type_: Type) -> str:
         """A scalar's type as tests write it."""
@@ -269,6 +270,15 @@ def member_names(m: Module, struct: int) -> dict[int, str]:
         if i.words[1] == struct and i.read is not None and str(i.read[2].value):
             found.setdefault(i.words[2], str(i.read[2].value))
     return found
+
+
+def alignment(node: Node) -> int:
+    """Bytes of the largest scalar: what a struct's size is a multiple of."""
+    if isinstance(node, Leaf):
+        return node.itemsize
+    if isinstance(node, Structs):
+        return alignment(node.element)
+    return max((alignment(member.node) for member in node.members), default=1)
 
 
 def _repeated(element: Node, count: int | None, stride: int) -> Node:

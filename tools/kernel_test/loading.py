@@ -37,10 +37,21 @@ class Kernel:
     def module(self) -> ModuleOp:
         """A module to execute, of its own: specialization changes it."""
         if self.parsed is not None:
-            return self.parsed.clone()
+            return _clone_with_lines(self.parsed)
         from xdsl_spirv.serialization.decoder import decode as decode_module
 
         return decode_module(self.binary)
+
+
+def _clone_with_lines(module: ModuleOp) -> ModuleOp:
+    """A copy whose operations know their lines as the original's do."""
+    from xdsl_spirv.interpreter.checks.places import LINES
+
+    clone = module.clone()
+    for op, copy in zip(module.walk(), clone.walk(), strict=True):
+        if op in LINES:
+            LINES[copy] = LINES[op]
+    return clone
 
 
 def load_kernel(test: KernelTest) -> Kernel:

@@ -49,6 +49,7 @@ def _launch(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--max-steps", type=int, metavar="N", help="stop after so many executed blocks"
     )
+    command.add_argument("--timeout", type=float, metavar="SECONDS", help="for each launch (300)")
     command.add_argument(
         "--target-env", metavar="ENV", help="vulkan1.0 to vulkan1.4: compiled and validated for"
     )

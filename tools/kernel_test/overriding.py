@@ -46,6 +46,7 @@ def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
         checks=arguments.check or test.checks,
         robust=arguments.robust or test.robust,
         max_steps=said("--max-steps", read.count, arguments.max_steps, test.max_steps),
+        timeout=said("--timeout", read.duration, arguments.timeout, test.timeout),
         allow=(*test.allow, *arguments.allow),
         compile=replace(
             test.compile,

@@ -24,6 +24,7 @@ from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
 from xdsl_spirv.tools.kernel_test.limits import Launch, breaches
 from xdsl_spirv.tools.kernel_test.loading import Kernel, load_kernel
+from xdsl_spirv.tools.kernel_test.patience import time_limit
 from xdsl_spirv.tools.kernel_test.problems import (
     COMPILE,
     LAUNCH,
@@ -175,7 +176,8 @@ def _validate(test: KernelTest, kernel: Kernel) -> tuple[list[Problem], list[str
         if finding.severity is Severity.ERROR:
             file, line = _split(finding.source)
             place = sources.location(file, line) if line else Location(str(kernel.path))
-            found.append(Problem(finding.rule, finding.cause, str(finding), finding.remedy, place))
+            text = str(finding).removeprefix(f"{finding.severity}: ")
+            found.append(Problem(finding.rule, finding.cause, text, finding.remedy, place))
     if found or khronos.find("spirv-val") is None:
         return found, []
     said = khronos.spirv_val(kernel.binary, kernel.environment)
@@ -306,14 +308,15 @@ def _run(
     outcome.checked = checks is not None
     refused: list[Problem] = []
     try:
-        dispatch(
-            module,
-            interface.entry.name,
-            test.grid,
-            arguments.arrays(),
-            push_constants=arguments.push_constants,
-            options=options,
-        )
+        with time_limit(test.timeout):
+            dispatch(
+                module,
+                interface.entry.name,
+                test.grid,
+                arguments.arrays(),
+                push_constants=arguments.push_constants,
+                options=options,
+            )
         outcome.ran = True
     except InterpreterError as error:
         refused.append(_failure(test, error))

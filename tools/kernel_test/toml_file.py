@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from xdsl_spirv.tools.kernel_test.description import (
+    DEFAULT_TIMEOUT,
     ELEMENT_TYPES,
     PATTERNS,
     SUFFIX,
@@ -101,6 +102,14 @@ def number(table: Table, key: str, value: Any) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
         raise table.error(f"{value!r} is no finite number", "write one, as in 0.5", key)
     return float(value)
+
+
+def duration(table: Table, key: str, value: Any) -> float:
+    """Seconds, more than none."""
+    seconds = number(table, key, value)
+    if seconds <= 0:
+        raise table.error(f"{value} s is no time", "write a number above 0", key)
+    return seconds
 
 
 def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[int, ...]:
@@ -269,6 +278,7 @@ def read_test(path: Path) -> KernelTest:
         checks=table.take("checks", "all", names),
         robust=table.take("robust", False, flag),
         max_steps=table.take("max-steps", None, count),
+        timeout=table.take("timeout", DEFAULT_TIMEOUT, duration),
         allow=table.take("allow", (), texts),
         compile=table.take("compile", Compile(), compilation),
         specialization=table.take("specialization", {}, constants),

@@ -64,7 +64,6 @@ void main() {
 """
 SUM_TEST = """kernel = "sum.comp"
 grid = 2
-compile.target-env = "vulkan1.2"
 [buffers.Input]
 size = 128
 content = "random"

@@ -203,3 +203,56 @@ expect = [5, 6, 0, 0]
     passed(run_glsl(source, text))
     (outcome,) = run_glsl(source, text + '[buffers.AV]\ntype = "u32"\ncontent = [1]\n')
     assert "buffers.AV is buffers.A; describe it once" in outcome.misuse
+
+
+def test_matrices_of_either_majorness(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(std140, binding = 1) uniform U { mat3 m; layout(row_major) mat2x3 r; mat4x2 k[2]; } u;
+layout(push_constant) uniform P { layout(row_major) mat3x2 q; mat2x3 w; } p;
+layout(std430, binding = 0) buffer Out { float y[]; };
+void main() {
+    y[0] = u.m[1][0]; y[1] = u.m[2][1]; y[2] = u.r[1][2]; y[3] = u.k[1][3][0];
+    y[4] = p.q[2][1]; y[5] = p.w[1][2];
+    vec3 c = u.m[1]; y[6] = c.z; vec3 d = p.w[0]; y[7] = d.y;
+}
+"""
+    )
+    text = """grid = 1
+[push-constants]
+q = [[1, 2], [3, 4], [5, 6]]
+w = [[10, 20, 30], [40, 50, 60]]
+[buffers.U.members]
+m = "range"
+r = [[1, 2, 3], [4, 5, 6]]
+k = "range"
+[buffers.Out]
+size = 8
+content = "zeros"
+expect = [3, 7, 6, 14, 6, 60, 5, 20]
+"""
+    passed(run_glsl(source, text))
+    names = "U['m'][1, 0], U['m'][2, 1], U['r'][1, 2], U['k'][1, 3, 0], q[2, 1], w[1, 2], 5, 20"
+    passed(run_glsl(source, text.replace("[3, 7, 6, 14, 6, 60, 5, 20]", f'"stack([{names}])"')))
+
+
+def test_a_runtime_array_has_the_length_that_is_given(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(std430, binding = 0) buffer In { uint head; vec3 v[]; };
+layout(std430, binding = 1) buffer Out { uint y[]; };
+void main() { y[0] = v.length(); y[1] = uint(v[4].z); }
+"""
+    )
+    text = """grid = 1
+[buffers.In.members]
+head = 0
+v = { size = 15, content = "range" }
+[buffers.Out]
+size = 2
+content = "zeros"
+expect = [5, 14]
+"""
+    passed(run_glsl(source, text))

@@ -1,0 +1,121 @@
+"""Kernels in every form that can be tested, and what ends a test early."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.tools.kernel_test.glslang import compile_glsl
+from xdsl_spirv.tools.kernel_test.problems import Outcome
+from xdsl_spirv.tools.kernel_test.running import run_test
+from xdsl_spirv.tools.kernel_test.toml_file import read_test
+from xdsl_spirv.tools.main import main
+
+Run = Callable[..., list[Outcome]]
+
+
+@pytest.mark.parametrize("form", ["spv", "spvasm", "mlir"])
+def test_forms(form: str, racy: Path):
+    test = read_test(racy)
+    binary, kernel = racy.with_name("k.spv"), racy.with_name(f"k.{form}")
+    binary.write_bytes(compile_glsl(test.kernel, test.compile))
+    if form == "spvasm":
+        assert main(["disassemble", str(binary), "-o", str(kernel)]) == 0
+    if form == "mlir":
+        assert main(["translate", str(binary), "-o", str(kernel)]) == 0
+    racy.write_text(racy.read_text().replace("sum.comp", kernel.name))
+    (outcome,) = run_test(read_test(racy))
+    (race,) = outcome.problems
+    assert race.rule == "RACE-01"
+    assert race.location is not None
+    if form == "mlir":
+        assert race.location.file == str(kernel)
+        assert "spirv.Load" in race.location.text
+    else:
+        assert (Path(race.location.file).name, race.location.line) == ("sum.comp", 11)
+    assert outcome.compared == 2
+
+
+def test_errors_of_glslang_have_places(run_glsl: Run, tmp_path: Path):
+    source = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {\n    y = 1;\n}\n"
+    (outcome,) = run_glsl(source, "grid = 1\n")
+    (problem,) = outcome.problems
+    assert problem.rule == "COMPILE"
+    assert f"{tmp_path / 'x.comp'}:4: 'y' : undeclared identifier" in problem.text
+    assert problem.location is not None
+    assert (problem.location.file, problem.location.line) == (str(tmp_path / "x.comp"), 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("x.spv", b"\3\2#\7", "the binary cannot be read"),
+        ("x.spv", b"", "the binary cannot be read"),
+        ("x.spvasm", b"OpCapability Shaders\n", "x.spvasm:1:14: 'Shaders' is no Capability"),
+        ("x.mlir", b"spirv.modul", "the input does not parse"),
+        ("x.mlir", b"builtin.module {}", "there is no spirv.module"),
+    ],
+)
+def test_what_is_no_kernel_fails(name: str, data: bytes, said: str, tmp_path: Path):
+    (tmp_path / name).write_bytes(data)
+    path = tmp_path / "x.kernel.toml"
+    path.write_text(f'kernel = "{name}"\ngrid = 1\n')
+    (outcome,) = run_test(read_test(path))
+    (problem,) = outcome.problems
+    assert problem.rule == "COMPILE"
+    assert said in problem.text
+
+
+def test_without_glslang_the_remedy_is_said(saxpy: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GLSLANG", "/missing/glslang")
+    (outcome,) = run_test(read_test(saxpy))
+    assert "GLSLANG is '/missing/glslang', which is no program" in outcome.misuse
+    monkeypatch.delenv("GLSLANG")
+    monkeypatch.setattr("xdsl_spirv.tools.kernel_test.glslang.FETCHED", Path("/missing"))
+    monkeypatch.setenv("PATH", "")
+    (outcome,) = run_test(read_test(saxpy))
+    assert "glslang, which is not installed" in outcome.misuse
+    assert "GLSLANG=PATH" in outcome.misuse
+
+
+ENDLESS = """#version 450
+layout(local_size_x = 32) in;
+layout(std430, binding = 0) buffer Data { uint x[]; };
+void main() {
+    uint i = 0;
+    while (x[0] == 0) ++i;
+    x[1] = i;
+}
+"""
+LAUNCH = """grid = 1
+[buffers.Data]
+size = 2
+content = "zeros"
+"""
+
+
+def test_an_endless_kernel_is_stopped_by_its_time(run_glsl: Run):
+    (outcome,) = run_glsl(ENDLESS, f"timeout = 0.5\nchecks = 'none'\n{LAUNCH}")
+    (problem,) = outcome.problems
+    assert "the launch takes more than 0.5 s" in problem.text
+
+
+def test_an_endless_kernel_is_stopped_by_its_steps(run_glsl: Run):
+    (outcome,) = run_glsl(ENDLESS, f"max-steps = 500\n{LAUNCH}[expect]\nfindings = 'STEP-01'\n")
+    assert outcome.passed, outcome
+
+
+def test_a_reader_that_stops_early_is_no_error(saxpy: Path):
+    code = f"from xdsl_spirv.tools.main import main; main(['test', {str(saxpy)!r}])"
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.wait()
