@@ -1,0 +1,1 @@
+"""ggml's Vulkan shaders, driven from a checkout: their list, their formats, their launches."""

@@ -1,0 +1,184 @@
+"""
+Which modules ggml builds, and from what: its own generator says so.
+
+`vulkan-shaders-gen.cpp` decides by itself which shader is compiled how often with which defines, and
+calls `glslc` for each. It is built here with the features that the compiler at hand has, and run with
+a `glslc` that only writes down what it was asked. A module is compiled when it is needed: glslang as
+glslc calls it, `spirv-opt -O` where ggml asks for it. Names are kept, which ggml's build strips, since
+launches go by names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SHADERS = Path("src/ggml-vulkan/vulkan-shaders")
+FEATURES = {
+    "coopmat": "COOPMAT",
+    "coopmat2": "COOPMAT2",
+    "coopmat2_decode_vector": "COOPMAT2_DECODE_VECTOR",
+    "integer_dot": "INTEGER_DOT",
+    "bfloat16": "BFLOAT16",
+    "float_e2m1": "FLOAT_E2M1",
+    "float_e4m3": "FLOAT_E4M3",
+}
+"""ggml's feature tests, and what its build calls them: GGML_VULKAN_*_GLSLC_SUPPORT."""
+
+RECORDER = """#!/bin/sh
+for part; do [ "$last" = -o ] && output=$part; last=$part; done
+printf '%s\\n' "$@" > "$output.arguments"
+"""
+
+PREAMBLE = "#extension GL_GOOGLE_include_directive : require"
+"""What glslc takes for granted."""
+
+
+class BuildError(Exception):
+    """A compiler or ggml's generator failed; the message has what it printed."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module as ggml builds it: `name` is ggml's, `source` the shader's file name."""
+
+    name: str
+    path: Path
+    target: str
+    optimize: bool
+    defines: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        return self.path.name
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What goes into the results."""
+        return {
+            "name": self.name,
+            "source": self.source,
+            "target": self.target,
+            "optimize": self.optimize,
+            "defines": list(self.defines),
+        }
+
+
+def run(command: Sequence[str | Path]) -> str:
+    """A program's output; `BuildError` where it fails."""
+    line = [str(part) for part in command]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"{shlex.join(line)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def find_glslang() -> list[str]:
+    """The command of glslang: GLSLANG, the project's own, the machine's."""
+    if "GLSLANG" in os.environ:
+        return shlex.split(os.environ["GLSLANG"])
+    prefix = ROOT / ".glslang"
+    if (prefix / "run").exists():
+        return [str(prefix / "run"), str(prefix / "bin" / "glslang")]
+    if found := shutil.which("glslang") or shutil.which("glslangValidator"):
+        return [found]
+    raise BuildError("no glslang: run `make glslang`, or set GLSLANG")
+
+
+def find_tool(name: str) -> list[str]:
+    """One of SPIR-V Tools: by an environment variable, the project's own, the machine's."""
+    if variable := os.environ.get(name.upper().replace("-", "_")):
+        return shlex.split(variable)
+    own = ROOT / ".glslang" / "bin" / name
+    if own.exists():
+        return [str(ROOT / ".glslang" / "run"), str(own)]
+    if found := shutil.which(name):
+        return [found]
+    raise BuildError(f"no {name}: install SPIRV-Tools, or set {name.upper().replace('-', '_')}")
+
+
+class Checkout:
+    """A checkout of ggml (or llama.cpp's `ggml` folder) and a scratch folder to build in."""
+
+    def __init__(self, root: Path, scratch: Path) -> None:
+        self.root = root
+        self.shaders = root / SHADERS
+        self.scratch = scratch
+        if not (self.shaders / "vulkan-shaders-gen.cpp").exists():
+            raise BuildError(f"{self.shaders} has no vulkan-shaders-gen.cpp: not a checkout of ggml")
+        scratch.mkdir(parents=True, exist_ok=True)
+        self.glslang = find_glslang()
+        self.optimizer = find_tool("spirv-opt")
+
+    def features(self) -> list[str]:
+        """ggml's feature tests that this compiler passes."""
+        output = self.scratch / "feature.spv"
+        passed: list[str] = []
+        for test, name in FEATURES.items():
+            source = self.shaders / "feature-tests" / f"{test}.comp"
+            line = [*self.glslang, "-V", "--target-env", "vulkan1.3", source, "-o", output]
+            try:
+                run(line)
+            except (BuildError, OSError):
+                continue
+            passed.append(f"GGML_VULKAN_{name}_GLSLC_SUPPORT")
+        return passed
+
+    def modules(self) -> list[Module]:
+        """Every module that ggml's generator asks its compiler for, by name."""
+        recorder = self.scratch / "glslc"
+        recorder.write_text(RECORDER)
+        recorder.chmod(0o755)
+        generator = self.scratch / "generator"
+        defines = [f"-D{name}" for name in self.features()]
+        source = self.shaders / "vulkan-shaders-gen.cpp"
+        run(["g++", "-std=c++17", "-O0", "-pthread", *defines, source, "-o", generator])
+        output = self.scratch / "modules"
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir()
+        for shader in sorted(self.shaders.glob("*.comp")):
+            where = ["--output-dir", output, "--target-hpp", output / "x.hpp"]
+            made = ["--target-cpp", self.scratch / "x.cpp"]
+            line = [generator, "--glslc", recorder, "--source", shader, *where, *made]
+            subprocess.run([str(part) for part in line], capture_output=True, check=False)
+        return [_module(file) for file in sorted(output.glob("*.arguments"))]
+
+    def compile(
+        self, module: Module, options: Sequence[str] = (), source: Path | None = None
+    ) -> bytes:
+        """The binary of a module, kept in the scratch folder; `source` stands for a changed shader."""
+        path = source or module.path
+        line = [*self.glslang, "-V", "--target-env", module.target, *options]
+        line += ["-S", "comp", f"-P{PREAMBLE}", f"-I{self.shaders}", *module.defines, str(path)]
+        key = hashlib.sha256(repr((line, module.optimize, self._stamp(path))).encode()).hexdigest()
+        output = self.scratch / "binaries" / f"{module.name}-{key[:16]}.spv"
+        if not output.exists():
+            output.parent.mkdir(exist_ok=True)
+            plain = output.with_suffix(f".{os.getpid()}")
+            run([*line, "-o", plain])
+            if module.optimize:
+                target = f"--target-env={module.target}"
+                run([*self.optimizer, "-O", target, plain, "-o", plain])
+            plain.rename(output)
+        return output.read_bytes()
+
+    def _stamp(self, path: Path) -> list[float]:
+        """When the sources that a module may contain were changed."""
+        return [path.stat().st_mtime, *(p.stat().st_mtime for p in self.shaders.glob("*.glsl"))]
+
+
+def _module(file: Path) -> Module:
+    """A module from the command line that the generator gave."""
+    name = file.name.removesuffix(".spv.arguments")
+    line = file.read_text().splitlines()
+    [target] = [part.partition("=")[2] for part in line if part.startswith("--target-env")]
+    [path] = [part for part in line if part.endswith(".comp")]
+    defines = tuple(part for part in line if part.startswith("-D"))
+    return Module(name, Path(path), target, "-O" in line, defines)
