@@ -199,6 +199,9 @@ def product(
     else:
         data = b = b.astype(KINDS[b_kind])
     constants, rows, columns = tiles(kind, aligned)
+    if b_kind == "q8_1":
+        # ggml's rows of blocks go on to the end of a tile.
+        data = np.concatenate((data, np.zeros(-n % columns * k // 32 * 36, np.uint8)))
     part = -(-k // split)
     parts = [b[:, p : p + part].astype(float) @ matrix[:, p : p + part].T
              for p in range(0, k, part)]  # fmt: skip

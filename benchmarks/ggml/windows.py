@@ -50,7 +50,7 @@ def columns() -> Iterator[Case]:
         push |= {"IH": 11, "OW": ow, "OH": oh, "KW": 2, "KH": 3, "OH_batch": 2 * oh, "CHW": 18}
         push |= {"s0": 1, "s1": 2, "p0": 2, "p1": 1, "d0": 2, "d1": 1, "batch_IC": 6}
         suffix = "_f32" + "_f16" * (target == "f16") + way
-        push["dst_addr"] = Address(1)
+        push["dst_addr"] = Address(1) if way else [0, 0]
         yield Case(f"im2col{suffix}", (1, ow, 2 * oh), {0: image, 1: d * 0}, {1: d}, push,
                    {0: 32}, relative=HALF)  # fmt: skip
         yield _columns_3d(suffix, target)
@@ -71,7 +71,7 @@ def _columns_3d(suffix: str, target: str) -> Case:
     push |= {"OW_IC_KD_KH_KW": ow * window}
     grid = (1, ow, 2 * od * oh)
     return Case(f"im2col_3d{suffix}", grid, {0: image, 1: d * 0}, {1: d},
-                push | {"dst_addr": Address(1)}, {0: 512}, relative=HALF)  # fmt: skip
+                push | {"dst_addr": Address(1) if "bda" in suffix else [0, 0]}, {0: 512}, relative=HALF)  # fmt: skip
 
 
 def pools() -> Iterator[Case]:
