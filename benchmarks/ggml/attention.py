@@ -49,9 +49,7 @@ def _constants(module: str, kind: str, rows: int, clamp: bool, flags: int) -> di
     return dict(enumerate([*first, flags, 0, *numbers_of]))
 
 
-def _attention(
-    module: str, kind: str, shape: tuple[int, int], flags: int, split: int = 0
-) -> Case:
+def _attention(module: str, kind: str, shape: tuple[int, int], flags: int, split: int = 0) -> Case:
     random = generator(f"{module}{kind}{shape}{flags}")
     rows, length = shape
     heads, size = 4, 64

@@ -101,7 +101,9 @@ GATED: dict[str, Callable[[Array], Array]] = {
 
 def rounding(type: str) -> dict[str, float]:
     """The tolerances of results of a type."""
-    return {"f32": {}, "f16": {"relative": HALF, "absolute": 1e-4}, "bf16": {"relative": 1e-2}}[type]
+    return {"f32": {}, "f16": {"relative": HALF, "absolute": 1e-4}, "bf16": {"relative": 1e-2}}[
+        type
+    ]
 
 
 def unary() -> Iterator[Case]:
@@ -205,8 +207,13 @@ def _gated(name: str, type: str, mode: int, function: Callable[[Array, Array], A
         push[f"ne2_{suffix}mp"], push[f"ne2_{suffix}L"] = fast_division(size)
     buffers = {0: a.buffer, 1: b.buffer, 2: d.blank}
     return Case(
-        f"{name}_{type}", cover(d.count), buffers, {2: d.buffer}, push,
-        **rounding(type), note=("default", "swapped", "split")[mode],
+        f"{name}_{type}",
+        cover(d.count),
+        buffers,
+        {2: d.buffer},
+        push,
+        **rounding(type),
+        note=("default", "swapped", "split")[mode],
     )
 
 

@@ -26,8 +26,10 @@ def push_constants(data: bytes, values: Mapping[str, Value]) -> bytes:
     members = dict(_members(binary.decode(data)))
     given = dict(_flat("", values))
     if wrong := set(members) ^ set(given):
-        raise KeyError(f"push constants: missing {sorted(wrong - set(given))}, "
-                       f"unknown {sorted(wrong - set(members))}")
+        raise KeyError(
+            f"push constants: missing {sorted(wrong - set(given))}, "
+            f"unknown {sorted(wrong - set(members))}"
+        )
     size = max((offset + struct.calcsize(kind) for offset, kind in members.values()), default=0)
     packed = bytearray(size)
     for name, (offset, kind) in members.items():

@@ -112,7 +112,9 @@ class Checkout:
         self.shaders = root / SHADERS
         self.scratch = scratch
         if not (self.shaders / "vulkan-shaders-gen.cpp").exists():
-            raise BuildError(f"{self.shaders} has no vulkan-shaders-gen.cpp: not a checkout of ggml")
+            raise BuildError(
+                f"{self.shaders} has no vulkan-shaders-gen.cpp: not a checkout of ggml"
+            )
         scratch.mkdir(parents=True, exist_ok=True)
         self.glslang = find_glslang()
         self.optimizer = find_tool("spirv-opt")

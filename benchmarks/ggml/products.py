@@ -49,7 +49,9 @@ def vectors() -> Iterator[Case]:
 
 
 def _vectors(
-    module: str, sizes: tuple[int, int, int, int, int], data: tuple[Array, Array, Array],
+    module: str,
+    sizes: tuple[int, int, int, int, int],
+    data: tuple[Array, Array, Array],
     tolerance: float,
 ) -> Case:
     """Several vectors are columns of one launch: their strides are those of the batches."""
@@ -182,8 +184,15 @@ def tiles(kind: str, aligned: bool = False) -> tuple[dict[int, int], int, int]:
 
 
 def product(
-    module: str, kind: str, shape: tuple[int, int, int], format: str, b_kind: str,
-    aligned: bool = False, precision: float = 3e-6, split: int = 1, note: str = "",
+    module: str,
+    kind: str,
+    shape: tuple[int, int, int],
+    format: str,
+    b_kind: str,
+    aligned: bool = False,
+    precision: float = 3e-6,
+    split: int = 1,
+    note: str = "",
 ) -> Case:
     """D[n, m] = sum over k of A[m, k] B[n, k]; with `split`, in parts of k one behind the other."""
     m, n, k = shape

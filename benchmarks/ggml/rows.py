@@ -88,7 +88,9 @@ def several_added() -> Iterator[Case]:
     """Three tensors added at once; with the sums of squares for the norm behind."""
     for name, sums in (("multi_add_f32", False), ("multi_add_rms_f32", True)):
         random = generator(name)
-        sources = [Tensor(numbers(random, (1, 2, 3, 190)), order=(0, o, 3 - o, 3)) for o in (1, 2, 1)]
+        sources = [
+            Tensor(numbers(random, (1, 2, 3, 190)), order=(0, o, 3 - o, 3)) for o in (1, 2, 1)
+        ]
         total = sum(s.values for s in sources)
         d = Tensor(np.asarray(total).astype(np.float32))
         strides = [list(t.nb) for t in (*sources, d)] + [[0] * 4] * 8

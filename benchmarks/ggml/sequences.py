@@ -38,7 +38,10 @@ def rotated(x: Array, angles: Array, kind: str, scale: Any = 1.0) -> Array:
     cos, sin = (f(angles)[None, :, None] * scale for f in (np.cos, np.sin))
     if kind == "norm":
         one, two = x[..., : 2 * pairs : 2], x[..., 1 : 2 * pairs : 2]
-        y[..., : 2 * pairs : 2], y[..., 1 : 2 * pairs : 2] = one * cos - two * sin, one * sin + two * cos
+        y[..., : 2 * pairs : 2], y[..., 1 : 2 * pairs : 2] = (
+            one * cos - two * sin,
+            one * sin + two * cos,
+        )
     else:
         one, two = x[..., :pairs], x[..., pairs : 2 * pairs]
         y[..., :pairs], y[..., pairs : 2 * pairs] = one * cos - two * sin, one * sin + two * cos

@@ -136,7 +136,10 @@ def binary_push(
 
 
 def numbers(
-    random: np.random.Generator, shape: Sequence[int], type: str = "f32", low: float = -2.0,
+    random: np.random.Generator,
+    shape: Sequence[int],
+    type: str = "f32",
+    low: float = -2.0,
     high: float = 2.0,
 ) -> Array:
     """Random numbers between two bounds, outermost axis first."""

@@ -15,8 +15,12 @@ HALF = 2e-3
 
 
 def patches(
-    image: Array, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[int],
-    dilations: Sequence[int], fill: float = 0.0,
+    image: Array,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    fill: float = 0.0,
 ) -> Array:
     """
     The windows of an image (..., spatial axes): (..., output axes, kernel axes), zeros around it.
@@ -251,13 +255,16 @@ def _weights(mode: int, before: int, after: int, factor: float, offset: float) -
         elif mode == 2:
             for step, distance in ((-1, 1 + part), (0, part), (1, 1 - part), (2, 2 - part)):
                 near = distance <= 1
-                cubic = ((1.25, -2.25, 0, 1) if near else (-0.75, 3.75, -6, 3))
+                cubic = (1.25, -2.25, 0, 1) if near else (-0.75, 3.75, -6, 3)
                 value = np.polyval(cubic, distance)
                 weights[place, min(max(low + step, 0), before - 1)] += value
         else:
             reach = max(1.0, 1 / factor)
             middle = (place + offset) / factor
-            first, last = max(int(middle - reach + offset), 0), min(int(middle + reach + offset), before)
+            first, last = (
+                max(int(middle - reach + offset), 0),
+                min(int(middle + reach + offset), before),
+            )
             for source in range(first, last):
                 distance = abs(source - middle + offset) / reach
                 weights[place, source] = max(1 - distance, 0)

@@ -57,6 +57,7 @@ class Checker:
         self.races = Races(self) if checks.races else None
         self.counters = Counters(checks.report) if checks.counters else None
         self.origins: list[Origin | None] = [None]
+        self._numbers: dict[tuple[Operation, str], int] = {}
         self.partings: dict[Operation, list[Array]] = {}
         self.wave: Wave = None  # pyright: ignore
         self.existing: Mask = None
@@ -94,13 +95,19 @@ class Checker:
     # Undefined values.
 
     def origin(self, op: Operation, rule: str, message: str, check: str = "undefined") -> int:
-        """The number of an instruction that makes undefined values."""
-        for number, known in enumerate(self.origins):
-            if known is not None and known.op is op and known.rule == rule:
-                return number
+        """
+        The number of an instruction that makes undefined values, given when it first does: there
+        are few, and the last is shared.
+        """
+        number = self._numbers.get((op, rule))
+        if number is not None:
+            return number
         if len(self.origins) <= LAST_ORIGIN:
             self.origins.append(Origin(op, rule, message, [], check))
-        return len(self.origins) - 1
+        else:
+            self.origins[LAST_ORIGIN] = None
+        number = self._numbers[op, rule] = len(self.origins) - 1
+        return number
 
     def example(self, number: int, where: Array, values: Mapping[str, Any]) -> None:
         """Keep the operands of the first time that an origin made an undefined value."""
@@ -165,7 +172,7 @@ class Checker:
         first = self.origins[numbers[0]] if numbers[0] < len(self.origins) else None
         self.find(
             "undefined" if first is None else first.check,
-            "UNDEF-10" if first is None else first.rule,
+            "UNDEF-01" if first is None else first.rule,
             op,
             f"{what} is undefined" + (f": {first.message}" if first else ""),
             where=where,
@@ -178,7 +185,9 @@ class Checker:
         """Where an undefined value comes from."""
         origin = self.origins[number] if number < len(self.origins) else None
         if origin is None:
-            return ["it comes from a variable that was never written"]
+            several = "one of more instructions than are told apart"
+            never = "a variable that was never written"
+            return [f"it comes from {several if number == LAST_ORIGIN else never}"]
         return [places.relate("it comes from", origin.op, origin.message), *origin.values]
 
     def spot(self, memory: Memory, byte: int) -> str:

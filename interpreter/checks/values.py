@@ -122,12 +122,10 @@ def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
     made = [(source, test) for source, test in made if test is not None]
     if not made or not checker.checks.undefined:
         return None
-    numbers = [checker.origin(op, s.rule, s.message, s.check) for s, _ in made]
-    tests = [test for _, test in made]
     names = [f"operand {n + 1}" for n in range(len(op.operands))]
 
     def add(wave: Wave, values: Sequence[Any], shadow: Shadow) -> Shadow:
-        for number, test in zip(numbers, tests, strict=True):
+        for source, test in made:
             found = test(*values)
             if not found.any():
                 continue
@@ -136,6 +134,7 @@ def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
                 if not found.any():
                     continue
             lanes = by_lane(found, form)
+            number = checker.origin(op, source.rule, source.message, source.check)
             checker.example(number, lanes, dict(zip(names, values, strict=True)))
             own = np.where(found, np.uint8(number), np.uint8(0))
             if isinstance(form, Plain) and form.shape:

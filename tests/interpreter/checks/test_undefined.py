@@ -37,6 +37,20 @@ def test_workgroup_memory(kernel: Any, find: Any) -> None:
     assert "spirv.Load" in finding.notes[0]
 
 
+def test_cause_among_many(kernel: Any) -> None:
+    """An undefined value's cause is told apart in a kernel with more sources than numbers."""
+    amount = kernel.op(f"spirv.BitwiseAnd %id, {kernel.constant(7)} : i32")
+    shifted = "%id"
+    for _ in range(300):
+        shifted = kernel.op(f"spirv.ShiftLeftLogical {shifted}, {amount} : i32, i32")
+    out(kernel, shifted)
+    variable = kernel.op("spirv.Variable : !spirv.ptr<i32, Function>")
+    out(kernel, kernel.op(f'spirv.Load "Function" {variable} : i32'))
+    checks = Checks(undefined=True)
+    kernel.run(checks=checks)
+    assert [finding.rule for finding in checks.report.findings] == ["UNDEF-01"]
+
+
 @pytest.mark.bug("a Function variable read before it is set", rule="UNDEF-01", op=STORE, count=32)
 def test_function_variable(kernel: Any, find: Any) -> None:
     variable = kernel.op("spirv.Variable : !spirv.ptr<i32, Function>")
