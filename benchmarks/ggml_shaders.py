@@ -3,18 +3,20 @@
 ggml's Vulkan shaders through decoder, printer, encoder, validators and interpreter.
 
     python benchmarks/ggml_shaders.py CHECKOUT [--scratch /tmp/ggml] [--only REGEX] [--every]
-    python benchmarks/ggml_shaders.py CHECKOUT --trips     # only decode, print, parse, encode, validate
-    python benchmarks/ggml_shaders.py CHECKOUT --cost      # only matrix products with and without checks
+    python benchmarks/ggml_shaders.py CHECKOUT --trips     # only the trips and verdicts
+    python benchmarks/ggml_shaders.py CHECKOUT --launches  # only the launches
+    python benchmarks/ggml_shaders.py CHECKOUT --cost      # only the cost of the checks
 
-CHECKOUT is one of github.com/ggml-org/ggml (or the `ggml` folder of llama.cpp); nothing of it is kept
-here. Needed are g++, glslang (`make glslang`), spirv-opt and PyPI's `gguf`.
+CHECKOUT is one of github.com/ggml-org/ggml (or the `ggml` folder of llama.cpp); nothing of it is
+kept here. Needed are g++, glslang (`make glslang`), spirv-opt and PyPI's `gguf`.
 
-ggml builds some 2,000 modules of 139 shaders, most of them one shader with other types. A *kind* is a
-shader with the type of its first operand, its operation, and whether it has experts or cooperative
-matrices; its first module stands for it, `--every` takes all. Each module is run on real numbers with
-all checks, as ggml launches it (grid, push constants, specialization constants), and compared with
-numpy. A launch with findings runs again with line numbers. Everything goes into
-benchmarks/results/ggml.json; docs/ggml.md explains the findings.
+ggml builds some 2,000 modules of 139 shaders, most of them one shader with other types. A *kind*
+is a shader with the type of its first operand, its operation, and whether it has experts or
+cooperative matrices; its first module stands for it, `--every` takes all. Each module is run on
+real numbers with all checks, as ggml launches it (grid, push constants, specialization constants),
+and compared with numpy. A launch with findings runs again with line numbers. Facts go into
+benchmarks/results/ggml.json, in the place of those of the same modules; docs/ggml.md explains the
+findings.
 """
 
 from __future__ import annotations
@@ -176,9 +178,7 @@ def summary(facts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def merged(
-    old: list[dict[str, Any]], new: list[dict[str, Any]], key: str
-) -> list[dict[str, Any]]:
+def merged(old: list[dict[str, Any]], new: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
     """New facts of modules in the place of their old ones."""
     names = {row[key] for row in new}
     return sorted([row for row in old if row[key] not in names] + new, key=lambda row: row[key])

@@ -31,8 +31,8 @@ def attention() -> Iterator[Case]:
     for module in ("flash_attn_f32_f16_int8", "flash_attn_f32_f16_fp32_int8"):
         for kind in ("q8_0", "q4_0"):
             yield _attention(module, kind, (9, 70), MASK)
-    for module, kind in itertools.product(("flash_attn_f32_f16_cm1",
-                                           "flash_attn_f32_f16_f16acc_cm1"), ("f16", "q8_0")):  # fmt: skip
+    matrices = ("flash_attn_f32_f16_cm1", "flash_attn_f32_f16_f16acc_cm1")
+    for module, kind in itertools.product(matrices, ("f16", "q8_0")):
         yield _attention(module, kind, (9, 70), MASK)
 
 
@@ -110,7 +110,7 @@ def _weighed(scores: Array, v: Array) -> Array:
 
 def _parts(scores: Array, v: Array, split: int) -> Array:
     """What parts of the keys leave: sums of values, then sums of powers and maxima, by row."""
-    heads, rows, length = scores.shape
+    length = scores.shape[2]
     # ggml starts a maximum a little above the largest score, for powers of binary16.
     offset = 3.0 * 0.6931
     sums, lows = [], []

@@ -1,9 +1,9 @@
 """
 ggml's block formats: the sizes of blocks, random blocks, and what they stand for.
 
-What a block stands for is PyPI's `gguf`, which is ggml's own numpy code, where it knows the format;
-the formats that it lacks are here. Random bytes are valid blocks of every format but for the scales,
-which are made small floats, so that sums stay finite.
+What a block stands for is said by PyPI's `gguf`, which is ggml's own numpy code, where it knows the
+format; the formats that it lacks are here. Random bytes are valid blocks of every format but for
+the scales, which are made small floats, so that sums stay finite.
 """
 
 from __future__ import annotations

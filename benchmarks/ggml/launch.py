@@ -61,7 +61,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """What came of a case: `error` is the interpreter's refusal, `wrong` a difference in numbers."""
+    """What came of a case: `error` is a refusal, `wrong` a difference in numbers."""
 
     case: Case
     seconds: float

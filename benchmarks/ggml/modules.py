@@ -1,11 +1,11 @@
 """
 Which modules ggml builds, and from what: its own generator says so.
 
-`vulkan-shaders-gen.cpp` decides by itself which shader is compiled how often with which defines, and
-calls `glslc` for each. It is built here with the features that the compiler at hand has, and run with
-a `glslc` that only writes down what it was asked. A module is compiled when it is needed: glslang as
-glslc calls it, `spirv-opt -O` where ggml asks for it. Names are kept, which ggml's build strips, since
-launches go by names.
+`vulkan-shaders-gen.cpp` decides which shader is compiled how often with which defines, and calls
+`glslc` for each. It is built here with the features that the compiler at hand has, and run with a
+`glslc` that only writes down what it was asked. A module is compiled when it is needed: by glslang
+as glslc calls it, and by `spirv-opt -O` where ggml asks for it. Names are kept, which ggml's build
+strips, since launches go by names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,16 +93,14 @@ def find_glslang() -> list[str]:
     raise BuildError("no glslang: run `make glslang`, or set GLSLANG")
 
 
-def find_tool(name: str) -> list[str]:
-    """One of SPIR-V Tools: by an environment variable, the project's own, the machine's."""
-    if variable := os.environ.get(name.upper().replace("-", "_")):
-        return shlex.split(variable)
-    own = ROOT / ".glslang" / "bin" / name
-    if own.exists():
-        return [str(ROOT / ".glslang" / "run"), str(own)]
-    if found := shutil.which(name):
+def find_optimizer() -> list[str]:
+    """The command of spirv-opt: SPIRV_OPT, this environment's, the machine's."""
+    if "SPIRV_OPT" in os.environ:
+        return shlex.split(os.environ["SPIRV_OPT"])
+    own = Path(sys.executable).parent / "spirv-opt"
+    if found := str(own) if own.exists() else shutil.which("spirv-opt"):
         return [found]
-    raise BuildError(f"no {name}: install SPIRV-Tools, or set {name.upper().replace('-', '_')}")
+    raise BuildError("no spirv-opt: install SPIRV-Tools, or set SPIRV_OPT")
 
 
 class Checkout:
@@ -117,7 +116,7 @@ class Checkout:
             )
         scratch.mkdir(parents=True, exist_ok=True)
         self.glslang = find_glslang()
-        self.optimizer = find_tool("spirv-opt")
+        self.optimizer = find_optimizer()
 
     def features(self) -> list[str]:
         """ggml's feature tests that this compiler passes."""
@@ -155,7 +154,7 @@ class Checkout:
     def compile(
         self, module: Module, options: Sequence[str] = (), source: Path | None = None
     ) -> bytes:
-        """The binary of a module, kept in the scratch folder; `source` stands for a changed shader."""
+        """A module's binary, kept in the scratch folder; `source` stands for a changed shader."""
         path = source or module.path
         line = [*self.glslang, "-V", "--target-env", module.target, *options]
         line += ["-S", "comp", f"-P{PREAMBLE}", f"-I{self.shaders}", *module.defines, str(path)]
@@ -166,10 +165,17 @@ class Checkout:
             plain = output.with_suffix(f".{os.getpid()}")
             run([*line, "-o", plain])
             if module.optimize:
-                target = f"--target-env={module.target}"
-                run([*self.optimizer, "-O", target, plain, "-o", plain])
+                self._optimize(plain, module.target)
             plain.rename(output)
         return output.read_bytes()
+
+    def _optimize(self, file: Path, target: str) -> None:
+        """Optimize a file, or leave it where the optimizer is older than a capability in it."""
+        try:
+            run([*self.optimizer, "-O", f"--target-env={target}", file, "-o", file])
+        except BuildError as error:
+            if "Invalid capability" not in str(error):
+                raise
 
     def _stamp(self, path: Path) -> list[float]:
         """When the sources that a module may contain were changed."""

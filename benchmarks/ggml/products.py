@@ -1,4 +1,6 @@
-"""Launches of matrix products: by a few vectors and by a matrix, every format, with experts, too."""
+"""
+Launches of matrix products: by a few vectors and by a matrix, every format, with experts, too.
+"""
 
 from __future__ import annotations
 
@@ -178,6 +180,7 @@ def tiles(kind: str, aligned: bool = False) -> tuple[dict[int, int], int, int]:
         "dots": (32, 32, 32, 32, 32, 32, 2, 2, 1, 1, 32, int(aligned)),
         "dots_k": (32, 32, 32, 32, 32, 32, 1, 2, 1, 1, 32, int(aligned)),
         "matrices": (64, 32, 64, 32, 32, 32, 2, 16, 16, 16, 32, int(aligned)),
+        "tensors": (128, 64, 64, 64, 0, int(aligned), 32),
     }
     constants = dict(enumerate(table[kind]))
     return constants, constants[1], constants[2]
@@ -208,9 +211,11 @@ def product(
     else:
         data = b = b.astype(KINDS[b_kind])
     constants, rows, columns = tiles(kind, aligned)
+    # ggml's rows of B go on to the end of a tile where the shader does not look.
     if b_kind == "q8_1":
-        # ggml's rows of blocks go on to the end of a tile.
         data = np.concatenate((data, np.zeros(-n % columns * k // 32 * 36, np.uint8)))
+    elif kind == "tensors":
+        data = np.pad(data, ((0, -n % columns), (0, 0)))
     part = -(-k // split)
     parts = [b[:, p : p + part].astype(float) @ matrix[:, p : p + part].T
              for p in range(0, k, part)]  # fmt: skip
@@ -219,6 +224,8 @@ def product(
     push |= {"batch_stride_a": m * k, "batch_stride_b": n * k, "batch_stride_d": m * n}
     push |= {"base_work_group_z": 0, "num_batches": 1, "k_split": part, "ne02": 1, "ne12": 1}
     push |= {"broadcast2": 1, "broadcast3": 1}
+    if kind == "tensors":
+        push["padded_N"] = n + -n % columns
     return Case(
         module, (-(-m // rows) * split, -(-n // columns), 1), {0: blocks, 1: data, 2: d * 0},
         {2: d}, push, constants, absolute=bound(matrix, b.astype(float), precision),
@@ -232,19 +239,15 @@ def matrices() -> Iterator[Case]:
         for name, b_kind in (("f32_f32", "f32"), ("f32_f16", "f16"), ("f16", "f16"),
                              ("f16_f32", "f32"), ("bf16", "bf16")):  # fmt: skip
             format = name.split("_")[0]
-            module = f"matmul_{name}{_in_order(suffix)}"
+            module = f"matmul_{name}{suffix}"
             yield product(module, "small", (45, 37, 50), format, b_kind, precision=precision)
             yield product(module, "small", (32, 64, 64), format, b_kind, True, precision)
         for name, b_kind in itertools.product(QUANTIZED, ("f32", "f16")):
             k = max(QUANTIZED[name].size, 64)
-            yield product(f"matmul_{name}_{b_kind}{_in_order(suffix)}", "quantized", (32, 37, k),
+            yield product(f"matmul_{name}_{b_kind}{suffix}", "quantized", (32, 37, k),
                           name, b_kind, precision=precision)  # fmt: skip
     yield product("matmul_f32_f32_fp32", "scalar", (64, 64, 96), "f32", "f32", True, split=3,
                   note="split in three")  # fmt: skip
-
-
-def _in_order(suffix: str) -> str:
-    return suffix
 
 
 def matrices_of_dots() -> Iterator[Case]:
@@ -270,6 +273,24 @@ def matrices_of_subgroups() -> Iterator[Case]:
             k = max(QUANTIZED[name].size, 64)
             yield product(f"matmul_{name}_{b_kind}{suffix}", "matrices", (32, 37, k), name, b_kind,
                           precision=precision)  # fmt: skip
+
+
+def matrices_of_workgroups() -> Iterator[Case]:
+    """Products by cooperative matrices of workgroups, loaded through tensor layouts."""
+    for suffix, precision in (("_cm2", 1.5e-3), ("_f16acc_cm2", 1e-2)):
+        for name in ("f16", "f32_f16", "bf16"):
+            format = name.split("_")[0]
+            slack = 1e-2 if format == "bf16" else precision
+            b_kind = "bf16" if format == "bf16" else "f16"
+            module = f"matmul_{name}{suffix}"
+            yield product(module, "tensors", (45, 37, 50), format, b_kind, False, slack)
+            yield product(module, "tensors", (64, 64, 64), format, b_kind, True, slack)
+        for name in QUANTIZED:
+            k = max(QUANTIZED[name].size, 64)
+            module = f"matmul_{name}_f16{suffix}"
+            yield product(module, "tensors", (64, 37, k), name, "f16", precision=precision)
+    for name in QUANTIZED:
+        yield _experts(f"matmul_id_subgroup_{name}_f16_cm2", "tensors", name, "f16", 1.5e-3)
 
 
 def matrices_of_experts() -> Iterator[Case]:
@@ -301,12 +322,16 @@ def _experts(module: str, kind: str, format: str, b_kind: str, precision: float)
     elif b_kind == "bf16":
         data = (b.view(np.uint32) >> 16).astype(np.uint16)
         b = (data.astype(np.uint32) << 16).view(np.float32)
+    elif b_kind == "f16":
+        data = b = b.astype(np.float16)
     d = np.einsum("tumk,tuk->tum", matrix[ids], b.astype(float)).astype(np.float32)
     counts = np.bincount(ids.ravel(), minlength=3).astype(np.int32)
     constants, rows, columns = tiles(kind)
     push = {"M": m, "N": tokens, "K": k, "stride_a": k, "stride_b": k, "stride_d": m}
     push |= {"batch_stride_a": m * k, "batch_stride_b": used * k, "batch_stride_d": used * m}
     push |= {"nei0": used, "nei1": tokens, "nbi1": used, "ne11": used}
+    if kind == "tensors":
+        push["padded_N"] = tokens
     return Case(
         module, (-(-m // rows), -(-tokens // columns), 3),
         {0: blocks, 1: data, 2: d * 0, 3: ids, 4: counts}, {2: d}, push, constants,
@@ -325,5 +350,14 @@ def split_sums() -> Iterator[Case]:
         )  # fmt: skip
 
 
-FAMILIES = (vectors, vectors_of_experts, other_vectors, matrices, matrices_of_dots,
-            matrices_of_subgroups, matrices_of_experts, split_sums)  # fmt: skip
+FAMILIES = (
+    vectors,
+    vectors_of_experts,
+    other_vectors,
+    matrices,
+    matrices_of_dots,
+    matrices_of_subgroups,
+    matrices_of_workgroups,
+    matrices_of_experts,
+    split_sums,
+)

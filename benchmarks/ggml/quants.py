@@ -1,4 +1,6 @@
-"""Launches over block formats: unpacking, packing, rows by index, and the blocks of int8 for dots."""
+"""
+Launches over block formats: unpacking, packing, rows by index, and the blocks of int8 for dots.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def unpacking() -> Iterator[Case]:
 
 
 def in_blocks(push: dict[str, int], number: int, format: Format, tensor: Tensor) -> dict[str, int]:
-    """A tensor's push constants where it is one of blocks: extents of elements, strides of blocks."""
+    """Push constants with a tensor of blocks: extents of elements, strides of blocks."""
     strides = {f"nb{number}0": 1}
     strides |= {f"nb{number}{n}": tensor.nb[n] // format.size for n in (1, 2, 3)}
     return push | strides

@@ -108,6 +108,16 @@ def several_added() -> Iterator[Case]:
                    push | {"nb": strides, "rms_partials": int(sums)}, {0: 3})  # fmt: skip
 
 
+def added_by_expert() -> Iterator[Case]:
+    """Rows added to rows that indices pick."""
+    random = generator("add_id")
+    a, b = numbers(random, (2, 5, 700)), numbers(random, (4, 700))
+    ids = random.integers(0, 4, (2, 8)).astype(np.int32)
+    d = a + b[ids[:, :5]]
+    push = {"ne0": 700, "ne1": 5, "s01": 700, "s02": 3500, "s11": 700, "s21": 8}
+    yield Case("add_id_f32", (5, 2, 1), {0: a, 1: b, 2: ids, 3: d * 0}, {3: d}, push)
+
+
 def soft_maxima() -> Iterator[Case]:
     """With and without mask, biases by head, sinks; long rows in three launches."""
     for kind, block, options in itertools.product(
@@ -155,7 +165,8 @@ def _soft_max(
     push |= {"scale": 0.5, "max_bias": bias, "m0": m0, "m1": m1, "n_head_log2": heads}
     push |= {"nrows_x": 24, "has_sinks": int(with_sinks)}
     case = Case(name, (24, 1, 1), {0: a, 1: mask.buffer, 2: sinks, 3: d * 0}, {3: d}, push,
-                {0: block}, note="mask" * masked + " biases" * biased + " sinks" * with_sinks)  # fmt: skip
+                {0: block},
+                note="mask" * masked + " biases" * biased + " sinks" * with_sinks)  # fmt: skip
     return case, (scores, sinks)
 
 
@@ -359,4 +370,14 @@ def solved() -> Iterator[Case]:
                binary_push(a, b, d), {0: 0, 1: n, 2: k, 3: 8, 4: 128}, absolute=1e-5)  # fmt: skip
 
 
-FAMILIES = (norms, several_added, soft_maxima, sums, places, choices_of_experts, transforms, solved)
+FAMILIES = (
+    norms,
+    several_added,
+    added_by_expert,
+    soft_maxima,
+    sums,
+    places,
+    choices_of_experts,
+    transforms,
+    solved,
+)

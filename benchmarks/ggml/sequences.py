@@ -190,7 +190,8 @@ def _scan(name: str, lanes: int) -> Case:
     push |= {"n_group": groups, "n_tok": tokens, "n_seq": samples, "K": 1}
     grid = (-(-heads * width * lanes // state), samples, 1)
     return Case(name, grid, {0: s, 1: x, 2: dt, 3: a, 4: b, 5: c, 6: ids, 7: d * 0}, {7: d},
-                push, {0: state, 1: lanes}, lanes, absolute=1e-3, note=f"{lanes} lanes")  # fmt: skip
+                push, {0: state, 1: lanes}, lanes, absolute=1e-3,
+                note=f"{lanes} lanes")  # fmt: skip
 
 
 def linear_attention() -> Iterator[Case]:

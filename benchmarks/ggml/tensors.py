@@ -2,7 +2,7 @@
 Tensors as ggml lays them out, and the numbers that its launches are made of.
 
 A tensor has four extents `ne`, the first one dense, and strides `nb` in elements. Here it is a view
-with the axes reversed, as numpy has them, of a flat buffer that ends with the tensor's last element.
+with the axes reversed, as numpy has them, of a flat buffer that ends with its last element.
 """
 
 from __future__ import annotations

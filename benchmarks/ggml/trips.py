@@ -1,8 +1,8 @@
 """
 A module's trips: binary, dialect, text, dialect, binary; and the validators' verdicts.
 
-`encode(decode(x))` is the canonical form (docs/binary.md). It must be its own, printed and parsed or
-not, and spirv-val must accept it where it accepts the module; our validator's verdict must be
+`encode(decode(x))` is the canonical form (docs/binary.md). It must be its own, printed and parsed
+or not, and spirv-val must accept it where it accepts the module; our validator's verdict must be
 spirv-val's.
 """
 

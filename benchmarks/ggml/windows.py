@@ -67,15 +67,25 @@ def _columns_3d(suffix: str, target: str) -> Case:
     d = np.ascontiguousarray(windows.transpose(0, 2, 3, 4, 1, 5, 6, 7)).astype(TYPES[target])
     _, od, oh, ow, *_ = d.shape
     window = 3 * 12
-    push = {"nb10": 1, "nb11": 7, "nb12": 42, "nb13": 210, "s0": 1, "s1": 2, "s2": 1, "p0": 2}
+    push: dict[str, Any] = {
+        "nb10": 1,
+        "nb11": 7,
+        "nb12": 42,
+        "nb13": 210,
+        "s0": 1,
+        "s1": 2,
+        "s2": 1,
+        "p0": 2,
+    }
     push |= {"p1": 0, "p2": 1, "d0": 1, "d1": 1, "d2": 2, "IW": 7, "IH": 6, "ID": 5, "IC": 3}
     push |= {"KW": 2, "OH": oh, "KD_KH_KW": 12, "KH_KW": 6, "IC_KD_KH_KW": window}
     push |= {"N_OD_OH": 2 * od * oh, "OD_OH": od * oh, "misalign_offsets": 0}
     push |= {"OD_OH_OW_IC_KD_KH_KW": od * oh * ow * window, "OH_OW_IC_KD_KH_KW": oh * ow * window}
     push |= {"OW_IC_KD_KH_KW": ow * window}
     grid = (1, ow, 2 * od * oh)
-    return Case(f"im2col_3d{suffix}", grid, {0: image, 1: d * 0}, {1: d},
-                push | {"dst_addr": Address(1) if "bda" in suffix else [0, 0]}, {0: 512}, relative=HALF)  # fmt: skip
+    push["dst_addr"] = Address(1) if "bda" in suffix else [0, 0]
+    return Case(f"im2col_3d{suffix}", grid, {0: image, 1: d * 0}, {1: d}, push, {0: 512},
+                relative=HALF)  # fmt: skip
 
 
 def pools() -> Iterator[Case]:
@@ -154,8 +164,8 @@ def by_channel() -> Iterator[Case]:
 
 def convolutions() -> Iterator[Case]:
     """Convolutions as products of matrices: two and three dimensions, transposed, every way."""
-    for kind, way in itertools.product(("f32", "f16_f32"), ("", "_unroll", "_cm1")):
-        for collective in (0, 1) if way != "_cm1" else (0,):
+    for kind, way in itertools.product(("f32", "f16_f32"), ("", "_unroll", "_cm1", "_cm2")):
+        for collective in (0, 1) if "cm" not in way else (0,):
             yield _convolution(kind, way, collective, transposed=False)
         yield _convolution(kind, way, 0, transposed=True)
         yield _convolution_3d(kind, way)
@@ -163,6 +173,8 @@ def convolutions() -> Iterator[Case]:
 
 def _blocks(way: str) -> tuple[list[int], list[int], dict[str, float]]:
     """The first constants, the last ones, and the tolerances."""
+    if way == "_cm2":
+        return [256, 64, 32, 32, 4], [1, 16, 16], {"relative": 1e-2, "absolute": 3e-2}
     if way == "_cm1":
         return [256, 64, 32, 32, 4], [1, 16, 16], {"relative": 1e-2, "absolute": 3e-2}
     return [128, 64, 32, 32, 4], [0], {"absolute": 1e-4}
@@ -190,7 +202,7 @@ def _convolution(kind: str, way: str, collective: int, *, transposed: bool) -> C
     push["OWmp"], push["OWL"] = fast_division(o.ne[0])
     push["OWOHmp"], push["OWOHL"] = fast_division(o.ne[0] * o.ne[1])
     first, last, tolerances = _blocks(way)
-    constants = [*first, collective, 8 if way == "_cm1" else 4, strides[1], strides[0], pads[1]]
+    constants = [*first, collective, 8 if "cm" in way else 4, strides[1], strides[0], pads[1]]
     constants += [pads[0], dilations[1], dilations[0], 2, 3, 0, *last]
     name = f"{'conv_transpose_2d' if transposed else 'conv2d'}_{kind}{way}"
     return Case(name, (2, -(-d[:, 0].size // 32), 1), {0: kernel, 1: image, 2: d * 0}, {2: d},
@@ -212,7 +224,7 @@ def _convolution_3d(kind: str, way: str) -> Case:
     for name, size in (("OW", ow), ("OWOH", ow * oh), ("OWOHOD", ow * oh * od)):
         push[f"{name}mp"], push[f"{name}L"] = fast_division(size)
     first, last, tolerances = _blocks(way)
-    constants = [*first, 8 if way == "_cm1" else 4, 1, 2, 1, 2, 0, 1, 1, 1, 2, 2, 3, 2, 0, *last]
+    constants = [*first, 8 if "cm" in way else 4, 1, 2, 1, 2, 0, 1, 1, 1, 2, 2, 3, 2, 0, *last]
     return Case(f"conv3d_{kind}{way}", (2, -(-d[:, 0].size // 32), 1),
                 {0: kernel, 1: image, 2: d * 0}, {2: d}, push, dict(enumerate(constants)),
                 **tolerances)  # fmt: skip

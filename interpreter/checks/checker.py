@@ -121,7 +121,12 @@ class Checker:
     # Findings.
 
     def lanes(self, where: Array) -> Array:
-        """A condition over (w, s, l), full, in invocations that exist."""
+        """
+        A condition over (w, s, l), full, in invocations that exist; one over the components of
+        matrices, in a function that is called for each, is one of all invocations that hold them.
+        """
+        if where.shape[2] not in (1, self.wave.shape[2]):
+            where = where.any(axis=2, keepdims=True)
         lanes = np.broadcast_to(where, self.wave.shape)
         return lanes if self.existing is None else lanes & self.existing
 

@@ -301,6 +301,9 @@ class Races:
             who = accessors.subgroups if near else accessors.workgroups
             if mask is not None:
                 mask = mask.any(axis=2 if near else (1, 2), keepdims=True)
+        elif items.shape[2] not in (1, self.wave.shape[2]):
+            # A function for a matrix's components: some invocation of the scope calls it.
+            who = accessors.workgroups if items.shape[1] == 1 else accessors.subgroups
         elif not access.write and mask is None and items.shape[2] == 1 and self.wave.lanes > 1:
             who = accessors.subgroups
         else:

@@ -28,7 +28,7 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import zeros
+from xdsl_spirv.interpreter.forms import Opaque, zeros
 from xdsl_spirv.interpreter.layout import (
     Chain,
     Layout,
@@ -111,10 +111,13 @@ def has_bytes(type: PointerType) -> bool:
 
 @action(ops.VariableOp)
 def variable(op: ops.VariableOp, unit: Unit) -> Function:
-    """A variable of each invocation, with its initial value or 0."""
+    """
+    A variable of each invocation, with its initial value or 0; a tensor layout or view in one has
+    no value before it is stored.
+    """
     form = unit.form(pointer_type(op.result).pointee)
     return lambda wave, *initial: VariablePointer(
-        Variable(form, initial[0] if initial else zeros(form))
+        Variable(form, initial[0] if initial else None if isinstance(form, Opaque) else zeros(form))
     )
 
 
@@ -140,6 +143,8 @@ def load(op: ops.LoadOp, unit: Unit) -> Function:
 def load_variable(unit: Unit, wave: Wave, pointer: VariablePointer) -> Any:
     """The part of a variable that is pointed at."""
     holder = pointer.variable
+    if holder.value is None:
+        raise InterpreterError("a variable without a null value is read before it is set")
     if not pointer.path:
         return holder.value
     return read_part(holder.form, unit.options.component_mapping, wave, holder.value, pointer.path)

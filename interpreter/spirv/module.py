@@ -520,16 +520,21 @@ def make_checker(unit: Unit, checks: Checks) -> Checker:
 
 
 def _used_variables(unit: Unit, function: Operation) -> set[str]:
-    """The variables that a function and those it calls take the address of."""
+    """
+    The variables that a function takes the address of, or one that it calls or has called for the
+    components of a matrix.
+    """
     used: set[str] = set()
     pending, seen = [function], {function}
     while pending:
         for op in pending.pop().walk():
             if op.name == "spirv.mlir.addressof":
                 used.add(symbol_name(op.properties["variable"]))
-            if op.name == "spirv.FunctionCall":
-                callee = unit.symbol(op.properties["callee"])
-                if callee not in seen:
+                continue
+            for named in op.properties.values():
+                name = symbol_name(named) if isinstance(named, SymbolRefAttr) else ""
+                callee = unit.symbols.get(name)
+                if isinstance(callee, FuncOp) and callee not in seen:
                     seen.add(callee)
                     pending.append(callee)
     return used

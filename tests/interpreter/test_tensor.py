@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.interpreter.checks import Checks
+
 POINTER = "!spirv.ptr<f32, StorageBuffer>"
 
 
@@ -185,6 +188,30 @@ def test_a_slice_of_five_dimensions_with_strides_and_a_slice_of_it(kernel: Any, 
     assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
 
 
+def test_a_layout_in_a_variable(kernel: Any, rng: Any) -> None:
+    """glslang keeps layouts in variables of the function."""
+    data = rng.standard_normal(11 * 13).astype(np.float32)
+    source = kernel.buffer("f32", data)
+    tensors = Tensors(kernel, State(2, "Constant"))
+    tensors.dimension([11, 13])
+    tensors.slice([2, 3], [8, 4])
+    type = tensors.layout_type
+    variable = kernel.op(f"spirv.Variable : !spirv.ptr<{type}, Function>")
+    kernel(f'spirv.Store "Function" {variable}, {tensors.layout} : {type}')
+    tensors.layout = kernel.op(f'spirv.Load "Function" {variable} : {type}')
+    assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
+
+
+def test_a_layout_that_no_one_set(kernel: Any) -> None:
+    tensors = Tensors(kernel, State(2, "Constant"))
+    type = tensors.layout_type
+    variable = kernel.op(f"spirv.Variable : !spirv.ptr<{type}, Function>")
+    tensors.layout = kernel.op(f'spirv.Load "Function" {variable} : {type}')
+    source = kernel.buffer("f32", np.zeros(32, np.float32))
+    with pytest.raises(InterpreterError, match="read before it is set"):
+        loaded(kernel, tensors, source, 8, 4)
+
+
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("clip", [None, (1, 3, 2, 5), (2, 100, 0, 4)])
 def test_a_view_permutes_and_clips(kernel: Any, rng: Any, own: bool, clip: Any) -> None:
@@ -272,3 +299,48 @@ def test_a_decoded_block_format(kernel: Any, rng: Any) -> None:
     numbers = packed[..., :1].astype(np.float32) * packed[..., 1:]
     wanted[:7] = numbers.reshape(rows, columns)[1:8, 4:12]
     assert (kernel.run()[out].reshape(8, 8) == wanted).all()
+
+
+def test_a_decode_function_reads_shared_memory(kernel: Any, rng: Any) -> None:
+    """Which invocation calls it is unknown; the race check takes all of the scope's for it."""
+    data = rng.standard_normal(64).astype(np.float32)
+    source = kernel.buffer("f32", data)
+    shared = "!spirv.ptr<!spirv.array<32 x f32>, Workgroup>"
+    element = "!spirv.ptr<f32, Workgroup>"
+    kernel.globals.append(f"spirv.GlobalVariable @factors : {shared}")
+    block = "!spirv.struct<(f32 [0]), Block>"
+    pointer = f"!spirv.ptr<{block}, PhysicalStorageBuffer>"
+    pair, single = "!spirv.array<2 x i32>", "!spirv.ptr<f32, PhysicalStorageBuffer>"
+    kernel.functions.append(f"""
+    spirv.func @decode(%p: {pointer}, %block: {pair}, %in: {pair}) -> f32 "None" {{
+      %zero = spirv.Constant 0 : i32
+      %row = spirv.CompositeExtract %block[0 : i32] : {pair}
+      %factors = spirv.mlir.addressof @factors : {shared}
+      %fp = spirv.AccessChain %factors[%row] : {shared}, i32 -> {element}
+      %f = spirv.Load "Workgroup" %fp ["NonPrivatePointer"] : f32
+      %vp = spirv.AccessChain %p[%zero] : {pointer}, i32 -> {single}
+      %v = spirv.Load "PhysicalStorageBuffer" %vp ["Aligned", 4] : f32
+      %r = spirv.FMul %f, %v : f32
+      spirv.ReturnValue %r : f32
+    }}""")
+    factors = kernel.op(f"spirv.mlir.addressof @factors : {shared}")
+    place = kernel.op(f"spirv.AccessChain {factors}[%id] : {shared}, i32 -> {element}")
+    own = kernel.op("spirv.ConvertUToF %id : i32 to f32")
+    kernel(f'spirv.Store "Workgroup" {place}, {own} ["NonPrivatePointer"] : f32')
+    memory = "AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible"
+    kernel(f"spirv.ControlBarrier <Workgroup>, <Workgroup>, <{memory}>")
+    out = kernel.buffer("f32", np.zeros(64, np.float32))
+    tensors = Tensors(kernel, State(2, "Constant"))
+    tensors.dimension([8, 8])
+    type, stride = matrix_type(8, 8), kernel.constant(8)
+    zero = kernel.constant("0.0", "f32")
+    nothing = kernel.op(f"spirv.CompositeConstruct {zero} : (f32) -> {type}")
+    found = tensors.move(kernel.pointer(source, "%zero"), nothing, type, decode=" decode(@decode)")
+    kernel(
+        f"spirv.KHR.CooperativeMatrixStore {kernel.pointer(out, '%zero')}, {found}, {stride}, "
+        f"<RowMajor> : {POINTER}, {type}, i32"
+    )
+    checks = Checks.all()
+    result = kernel.run(checks=checks)[out].reshape(8, 8)
+    assert (result == data.reshape(8, 8) * np.arange(8, dtype=np.float32)[:, None]).all()
+    assert not list(checks.report), str(checks.report)
