@@ -46,6 +46,12 @@ class Region:
         self.singles: dict[str, list[Single]] = {"writes": [], "reads": []}
         self._kept = 0
 
+    def words_of(self, which: str) -> Array:
+        """Further words: those of reads through one variable."""
+        if which not in self.words:
+            self.words[which] = np.zeros(self.count * self.length, np.int64)
+        return self.words[which]
+
     def refine(self, unit: int) -> None:
         """Divide the granules so that steps of `unit` bytes are whole ones."""
         finer = gcd(self.unit, unit)

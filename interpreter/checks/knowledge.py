@@ -242,8 +242,8 @@ class Knowledge:
     def _join(self, event: Barrier) -> None:
         """Who passes a control barrier learns what the others of its scope know."""
         semantics = event.semantics
-        if not semantics.is_both():
-            self._meet(event)
+        self._meet(event)
+        if not semantics.both:
             return
         level = min(event.level, semantics.scope)
         if not self.nodes or not level:
@@ -264,7 +264,7 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """A control barrier that does not order memory itself carries what fences release."""
+        """A control barrier carries what fences release of storage that it does not order."""
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
@@ -273,7 +273,8 @@ class Knowledge:
             members = lanes[teams == team].tolist()
             for lane in members:
                 for release in self._fences_of(lane, SAME_DEVICE):
-                    chain = Chain(chain, release)
+                    if release.semantics.release & ~event.semantics.both:
+                        chain = Chain(chain, release)
             if chain is None:
                 continue
             for lane in members:

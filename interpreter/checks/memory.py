@@ -179,13 +179,21 @@ class PlainAccess:
         self.atomic = atomic
         self.name = f"an access by {op.name}"
         self.shadows: list[Any] = []
+        self.astray: Array | None = None
+        """Lanes whose address is undefined: nobody knows what they meet."""
+
+    def placed(self, mask: Mask) -> Mask:
+        """The active lanes whose address is defined."""
+        if self.astray is None:
+            return mask
+        return ~self.astray if mask is None else mask & ~self.astray
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
         """The value; lanes outside read 0. Its shadow is appended to `shadows`."""
         checker = self.checker
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a load")
         found = access.load()
-        access.note(mask, write=False, atomic=self.atomic)
+        access.note(self.placed(mask), write=False, atomic=self.atomic)
         undefined = checker.shadow_of(access.memory).undefined
         shadow = None if undefined is None else self.read_shadow(access, undefined, mask)
         outside = access.outside
@@ -235,6 +243,7 @@ class PlainAccess:
     def store(self, pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
         """Write the value in active lanes that are inside; the shadow is `shadows`' first."""
         checker = self.checker
+        mask = self.placed(mask)
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a store")
         access.note(mask, write=True, atomic=self.atomic, value=value)
         if access.outside is not None:

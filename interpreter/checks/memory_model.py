@@ -96,9 +96,10 @@ class Semantics:
     visible: int = SAME_INVOCATION
     scope: int = SAME_INVOCATION
 
-    def is_both(self) -> bool:
-        """Whether it releases and acquires."""
-        return bool(self.release and self.acquire)
+    @property
+    def both(self) -> int:
+        """The storage that it releases and acquires."""
+        return self.release & self.acquire
 
     def within(self, level: int) -> Semantics:
         """The same for a scope that another one bounds."""

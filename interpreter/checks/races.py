@@ -159,7 +159,10 @@ class Races:
         fences = [op for op in ops if self._is_fence(op)]
         words = [model.semantics(op) for op in (*atomics, *fences)]
         words += [model.semantics(op, "unequal_semantics") for op in atomics]
-        bare = any(isinstance(op, CONTROL) and not model.semantics(op).is_both() for op in ops)
+        named = 0
+        for each in words:
+            named |= each.release | each.acquire
+        bare = any(isinstance(op, CONTROL) and named & ~model.semantics(op).both for op in ops)
         both = any(each.release for each in words) and any(each.acquire for each in words)
         return both and bool(atomics or bare)
 
@@ -272,6 +275,7 @@ class Races:
         storage = WORKGROUPS if region.rows == "workgroup" else BUFFERS
         writes = region.words["writes"][index]
         self._compare(region, "writes", index, who, writes, storage, access, facts)
+        self._note_variable(region, access, facts, index, who, now)
         if not access.write:
             self._read(region, index, now, who, storage, access.layout)
             return
@@ -286,6 +290,21 @@ class Races:
         if clash.any():
             conflicts = Conflicts("writes", clash, index, who, back)
             self.reports.together(region, access, conflicts, index)
+
+    def _note_variable(
+        self, region: Region, access: Access, facts: Facts, index: Array, who: Array, now: Array
+    ) -> None:
+        """Where variables share memory: through which a place was read."""
+        if len(region.names) < 2:
+            return
+        own = f"reads through {facts.variable}"
+        if not access.write:
+            region.words_of(own)[index] = now
+            return
+        for which in [name for name in region.words if name.startswith("reads through")]:
+            if which != own:
+                earlier = region.words[which][index]
+                self.reports.aliases(region, access, facts, "reads", index, who, earlier)
 
     def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
         """Granules (n, ...) and who touches them (n, 1, ...); sets the access's layout."""
@@ -342,7 +361,7 @@ class Races:
                 return
         elif not earlier.any():
             return
-        if several:
+        if several and which == "writes":
             self.reports.aliases(region, access, facts, which, index, who, earlier)
         where = self._is_open(earlier, who, storage, kind)
         if not where.any():

@@ -74,10 +74,12 @@ def variable(op: ops.VariableOp, compiler: CheckedCompiler, function: Function) 
     return call
 
 
-def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask) -> None:
-    """Report an undefined address."""
-    if shadow is not None:
-        compiler.checker.find_undefined(op, "the address", shadow, mask)
+def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask) -> Array | None:
+    """Report an undefined address; the lanes that have one."""
+    if shadow is None:
+        return None
+    compiler.checker.find_undefined(op, "the address", shadow, mask)
+    return np.asarray(shadow) != 0
 
 
 class Reader:
@@ -97,8 +99,10 @@ class Reader:
             self.read = loader(lying, layout, self.plain.load)
             self.assemble = loader(lying, layout, self.plain.loaded)
 
-    def __call__(self, wave: Wave, pointer: Any) -> tuple[Any, Shadow]:
+    def __call__(self, wave: Wave, pointer: Any, astray: Array | None = None) -> tuple[Any, Shadow]:
+        """The value and its shadow; the address of lanes `astray` is undefined."""
         if self.bytes:
+            self.plain.astray = astray
             shadows = self.plain.shadows
             shadows.clear()
             value = self.read(pointer, wave.mask)
@@ -158,8 +162,12 @@ class Writer:
             self.write = storer(lying, layout, self.plain.store)
             self.collect = storer(lying, layout, self.plain.to_store)
 
-    def __call__(self, wave: Wave, pointer: Any, value: Any, shadow: Shadow) -> None:
+    def __call__(
+        self, wave: Wave, pointer: Any, value: Any, shadow: Shadow, astray: Array | None = None
+    ) -> None:
+        """Write, but for lanes `astray`, whose address is undefined."""
         if self.bytes:
+            self.plain.astray = astray
             self.plain.shadows.clear()
             if shadow is not None:
                 if self.visible:
@@ -190,10 +198,10 @@ def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Check
     reader = Reader(op, op.pointer, accessed(op.pointer, op.results[0].type), compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        address(compiler, op, shadows[0], wave.mask)
+        astray = address(compiler, op, shadows[0], wave.mask)
         if reader.bytes:
             check_aligned_operand(compiler.checker, op, values[0], "alignment")
-        return reader(wave, values[0])
+        return reader(wave, values[0], astray)
 
     return call
 
@@ -204,10 +212,10 @@ def store(op: ops.StoreOp, compiler: CheckedCompiler, function: Function) -> Che
     writer = Writer(op, op.pointer, accessed(op.pointer, op.object.type), compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        address(compiler, op, shadows[0], wave.mask)
+        astray = address(compiler, op, shadows[0], wave.mask)
         if writer.bytes:
             check_aligned_operand(compiler.checker, op, values[0], "alignment")
-        writer(wave, values[0], values[1], shadows[1])
+        writer(wave, values[0], values[1], shadows[1], astray)
         return None, None
 
     return call
@@ -221,24 +229,28 @@ def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Funct
     writer = Writer(op, op.target, target, compiler)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        for shadow in shadows:
-            address(compiler, op, shadow, wave.mask)
-        value, shadow = reader(wave, values[1])
-        writer(wave, values[0], value, shadow)
+        to, of = (address(compiler, op, shadow, wave.mask) for shadow in shadows)
+        value, shadow = reader(wave, values[1], of)
+        writer(wave, values[0], value, shadow, to)
         return None, None
 
     return call
 
 
-def lengths_of(type: Attribute, indexes: Sequence[SSAValue], unit: Unit) -> list[tuple[int, int]]:
-    """(number of the index, elements) for every dynamic index into something of known length."""
-    found: list[tuple[int, int]] = []
+def lengths_of(
+    type: Attribute, indexes: Sequence[SSAValue], unit: Unit
+) -> list[tuple[int, int, str]]:
+    """
+    (number of the index, elements, the rule) for every dynamic index into something of known
+    length: a vector's is a component number.
+    """
+    found: list[tuple[int, int, str]] = []
     for number, index in enumerate(indexes):
         known = constant_integer(index)
         if isinstance(type, StructType):
             type = type.member_types[known or 0]
             continue
-        count = None
+        count, rule = None, "BOUNDS-03" if isinstance(type, VectorType) else "BOUNDS-02"
         if isinstance(type, ArrayType):
             count, type = unit.size(type.length), type.element_type
         elif isinstance(type, VectorType):
@@ -248,7 +260,7 @@ def lengths_of(type: Attribute, indexes: Sequence[SSAValue], unit: Unit) -> list
         elif isinstance(type, RuntimeArrayType):
             type = type.element_type
         if known is None and count is not None:
-            found.append((number, count))
+            found.append((number, count, rule))
     return found
 
 
@@ -271,11 +283,11 @@ def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
     base = op.properties.get("base_type")
     base = pointer_type(op.base).pointee if base is None else base
     lengths = lengths_of(base, op.indexes, unit)
-    limits = [(first + number, count) for number, count in lengths] if checker.checks.bounds else []
+    limits = [(first + n, count, rule) for n, count, rule in lengths if checker.checks.bounds]
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         parts = [shadow for shadow in shadows if shadow is not None]
-        for place, count in limits:
+        for place, count, rule in limits:
             index = values[place]
             outside = (index < 0) | (index >= count)
             if not outside.any():
@@ -285,15 +297,17 @@ def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
             if wave.mask is not None:
                 outside = outside & wave.mask
             if outside.any():
-                parts.append(_outside(checker, op, count, outside, index))
+                parts.append(_outside(checker, op, count, rule, outside, index))
         pointer = function(*values)
         return pointer, normal(largest(parts)) if parts else None
 
     return call
 
 
-def _outside(checker: Any, op: Operation, count: int, outside: Array, index: Array) -> Array:
-    message = f"an index outside an array of {count}"
-    number = checker.origin(op, "BOUNDS-02", message, "bounds")
+def _outside(
+    checker: Any, op: Operation, count: int, rule: str, outside: Array, index: Array
+) -> Array:
+    what = "a vector" if rule == "BOUNDS-03" else "an array"
+    number = checker.origin(op, rule, f"an index outside {what} of {count}", "bounds")
     checker.example(number, outside, {"index": index})
     return np.where(outside, np.uint8(number), np.uint8(0))
