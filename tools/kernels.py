@@ -5,12 +5,15 @@ One entry point of a SPIR-V binary on the interpreter: buffers by their binding,
 from __future__ import annotations
 
 import argparse
+import json
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, entry_points
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.api import dispatch
+from xdsl_spirv.interpreter.structs import PushConstants
 from xdsl_spirv.passes.spirv.specialize import parse_values, specialize
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -37,11 +40,39 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
                 "write --buffer NAME=x.npy",
             )
         buffers[names[name]] = read_array(path).copy(order="C")
+    grid, push = parse_grid(arguments.grid), _push_constants(arguments)
     with options_of(arguments, program) as options:
-        dispatch(module, entry, parse_grid(arguments.grid), buffers, options=options)
+        dispatch(module, entry, grid, buffers, push_constants=push, options=options)
     results = {f"{s}.{b}": array for (s, b), array in sorted(buffers.items())}
     write_results(arguments.output, results)
     return report(arguments, options)
+
+
+def _push_constants(arguments: argparse.Namespace) -> PushConstants:
+    """By name, or as bytes."""
+    if arguments.push and arguments.push_bytes:
+        raise ProgramError("both --push and --push-bytes are given", "", "leave one out")
+    try:
+        if arguments.push_bytes:
+            return bytes.fromhex(arguments.push_bytes)
+    except ValueError:
+        raise ProgramError(
+            f"--push-bytes {arguments.push_bytes} is not hexadecimal",
+            "",
+            "write two digits for each byte, as in 03000000",
+        ) from None
+    found: dict[str, Any] = {}
+    for text in arguments.push:
+        name, equals, value = text.partition("=")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            equals = ""
+        if not equals or not name:
+            raise ProgramError(
+                f"--push {text} is no value", "", "write NAME=VALUE, as in n=3 or scale=[1, 0.5]"
+            )
+    return found
 
 
 def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:

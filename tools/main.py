@@ -368,6 +368,16 @@ def _interpret(command: argparse.ArgumentParser) -> None:
         metavar="ID=VALUE",
         help="a specialization constant of a module that is run by an entry point (repeat)",
     )
+    command.add_argument(
+        "--push",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a push constant by its member's name, the value as JSON: 3, 0.5, [1, 2] (repeat)",
+    )
+    command.add_argument(
+        "--push-bytes", metavar="HEX", default="", help="all push constants, as hexadecimal digits"
+    )
     _debugging(command)
     _inputs(command)
 

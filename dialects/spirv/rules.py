@@ -327,11 +327,14 @@ MATRIX_PARTS = ("rows", "columns", "scope", "use")
 """What a cooperative matrix type has besides its component type."""
 
 
-def cm_19_conversion(operand: Attribute, result: Attribute, *, bitcast: bool = False) -> None:
+def cm_19_conversion(
+    operand: Attribute, result: Attribute, *, bitcast: bool = False, uses: bool = True
+) -> None:
     """
     CM-19: a conversion keeps a cooperative matrix's scope, rows, columns and use.
 
-    Under SPV_NV_cooperative_matrix2 it may turn an accumulator into another use.
+    `uses` says that a capability lets it turn an accumulator into another use
+    (SPV_NV_cooperative_matrix2, SPV_EXT_cooperative_matrix_maintenance1).
     """
     from_matrix = isinstance(operand, CooperativeMatrixType)
     if from_matrix != isinstance(result, CooperativeMatrixType):
@@ -345,13 +348,15 @@ def cm_19_conversion(operand: Attribute, result: Attribute, *, bitcast: bool = F
     ):
         return
     accumulator = operand.use.data is CooperativeMatrixUse.MatrixAccumulatorKHR
-    kept = ("rows", "columns", "scope") if accumulator and not bitcast else MATRIX_PARTS
+    free = accumulator and uses and not bitcast
+    kept = ("rows", "columns", "scope") if free else MATRIX_PARTS
     for what in kept:
         if getattr(operand, what) != getattr(result, what):
             refuse(
                 "CM-19",
                 f"a conversion keeps the {what}, which {operand} and {result} do not share",
-                "convert the components only; store and load to change the rest",
+                "convert the components only; store and load to change the rest, or declare "
+                "CooperativeMatrixConversionsNV to change an accumulator's use",
             )
     components = (operand.element_type, result.element_type)
     if bitcast and (

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixLayout,
     MemoryModel,
 )
-from xdsl_spirv.dialects.spirv.rules import constant_integer
+from xdsl_spirv.dialects.spirv.rules import cm_19_conversion, constant_integer
 from xdsl_spirv.dialects.spirv.rules_types import refuse
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -32,6 +32,15 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 
 MATRIX_ACCESSES = ("spirv.KHR.CooperativeMatrixLoad", "spirv.KHR.CooperativeMatrixStore")
+
+CONVERSIONS = frozenset(
+    f"spirv.{name}"
+    for name in "ConvertFToU ConvertFToS ConvertSToF ConvertUToF UConvert SConvert FConvert".split()
+)
+USE_CONVERSIONS = frozenset(
+    {Capability.CooperativeMatrixConversionsNV, Capability.CooperativeMatrixConversionsEXT}
+)
+"""What lets a conversion turn an accumulator into an A or a B."""
 
 POINTER_USERS = frozenset(
     {
@@ -85,6 +94,8 @@ def check_module(module: Operation) -> None:
             if id(attribute) not in seen:
                 seen[id(attribute)] = attribute
                 cm_05_constants(attribute, constants)
+        if op.name in CONVERSIONS and triple is not None and declared.isdisjoint(USE_CONVERSIONS):
+            cm_19_conversion(op.operands[0].type, op.results[0].type, uses=False)
         if op.name in MATRIX_ACCESSES:
             cm_11_layout_constant(op.properties.get("matrix_layout"), constants)
             if not kernel:

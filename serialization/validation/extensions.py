@@ -332,25 +332,19 @@ def matrix_conversion(m: Module, i: Instruction) -> Problems:
         return
     if "CooperativeMatrixKHR" not in (result.kind, operand.kind):
         return
-    if _from_accumulator(m, operand, result):
-        return
     from xdsl_spirv.dialects.spirv import rules
 
     lift = lifter(m)
-    bitcast = i.op == "Bitcast"
+    bitcast, uses = i.op == "Bitcast", not USE_CONVERSIONS.isdisjoint(m.capabilities)
     yield from asked(
-        lambda: rules.cm_19_conversion(lift.type(operand), lift.type(result), bitcast=bitcast)
+        lambda: rules.cm_19_conversion(
+            lift.type(operand), lift.type(result), bitcast=bitcast, uses=uses
+        )
     )
 
 
-def _from_accumulator(m: Module, operand: Type, result: Type) -> bool:
-    """CooperativeMatrixConversionsNV lets an accumulator become an A or a B."""
-    if "CooperativeMatrixConversionsNV" not in m.capabilities:
-        return False
-    if len(operand.at.words) < 7 or operand.at.words[3:6] != result.at.words[3:6]:
-        return False
-    use = m.integer(operand.at.words[6])
-    return use is not None and enumerant("CooperativeMatrixUse", use) == "MatrixAccumulatorKHR"
+USE_CONVERSIONS = {"CooperativeMatrixConversionsNV", "CooperativeMatrixConversionsEXT"}
+"""What lets a conversion turn an accumulator into an A or a B."""
 
 
 MATRIX_INTEGER = frozenset("SNegate IAdd ISub IMul SDiv UDiv".split())

@@ -46,6 +46,55 @@ def test_a_module_over_buffers(kernel: list[str], tmp_path: Path) -> None:
     assert np.load(output)["0.0"].tolist() == [0, *[1] * 7]
 
 
+PUSH = "!spirv.ptr<!spirv.struct<PC, (i32 [0], vector<2xf32> [8]), Block>, PushConstant>"
+
+
+@pytest.fixture
+def pushed(tmp_path: Path) -> list[str]:
+    """The arguments that run a kernel which divides by a push constant."""
+    source, data = tmp_path / "pushed.mlir", tmp_path / "out.npy"
+    struct = PUSH.removeprefix("!spirv.ptr<").removesuffix(", PushConstant>")
+    declared = f"""spirv.GlobalVariable @pc : {PUSH}
+  spirv.RawGlobal "OpMemberName"({struct}, 0, "n")
+  spirv.RawGlobal "OpMemberName"({struct}, 1, "v")
+  spirv.GlobalVariable @out"""
+    read = f"""%pp = spirv.mlir.addressof @pc : {PUSH}
+    %np = spirv.AccessChain %pp[%zero] : {PUSH}, i32 -> !spirv.ptr<i32, PushConstant>
+    %n = spirv.Load "PushConstant" %np : i32
+    %q = spirv.IMul %n, %i"""
+    text = KERNEL.replace("%q = spirv.UDiv %i, %i", read)
+    source.write_text(text.replace("spirv.GlobalVariable @out", declared, 1))
+    np.save(data, np.full(8, -1, np.int32))
+    return ["interpret", str(source), "--grid", "1", "--buffer", f"0={data}"]
+
+
+@pytest.mark.parametrize(
+    "push", [["--push", "n=3", "--push", "v=[1, 2.5]"], ["--push-bytes", "03" + "00" * 15]]
+)
+def test_push_constants(pushed: list[str], push: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "results.npz"
+    assert main([*pushed, *push, "-o", str(output)]) == 0
+    assert np.load(output)["0.0"].tolist() == [3 * i for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("push", "message"),
+    [
+        ([], "uses the push constants @pc of 16 bytes, but got none"),
+        (["--push", "n=3"], "the member v has no value"),
+        (["--push", "n=x"], "--push n=x is no value"),
+        (["--push-bytes", "0300"], "but got 2"),
+        (["--push-bytes", "0z"], "is not hexadecimal"),
+        (["--push-bytes", "00", "--push", "n=3"], "leave one out"),
+    ],
+)
+def test_push_constants_that_are_none(
+    pushed: list[str], push: list[str], message: str, capsys: Any
+) -> None:
+    assert main([*pushed, *push]) == 1
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("grid", ["1", "1x1", "1,1", "1,1,1"])
 def test_a_grid_may_leave_axes_out(kernel: list[str], grid: str) -> None:
     assert main([grid if each == "1,1,1" else each for each in kernel]) == 0

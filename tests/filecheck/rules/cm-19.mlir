@@ -114,3 +114,24 @@
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>)
 %0 = spirv.Bitcast %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi16, Subgroup, MatrixA>
 // CHECK: CM-19: a bitcast of a cooperative matrix is between integers of one width
+
+// -----
+
+// An accumulator becomes an A where a capability says so.
+spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, VulkanMemoryModel, CooperativeMatrixKHR, Linkage, CooperativeMatrixConversionsNV], [SPV_KHR_cooperative_matrix, SPV_NV_cooperative_matrix2]> {
+  spirv.func @f(%x: !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>) "None" {
+    %0 = spirv.FConvert %x : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+    spirv.Return
+  }
+}
+// CHECK: spirv.FConvert %x : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+
+// -----
+
+spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, VulkanMemoryModel, CooperativeMatrixKHR, Linkage], [SPV_KHR_cooperative_matrix]> {
+  spirv.func @f(%x: !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>) "None" {
+    %0 = spirv.FConvert %x : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
+    spirv.Return
+  }
+}
+// CHECK: CM-19: a conversion keeps the use
