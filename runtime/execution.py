@@ -13,7 +13,7 @@ import numpy as np
 
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.memory import refuse_beyond_memory
+from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
 from xdsl_spirv.runtime.program import Dispatch, Program
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _dispatch_all(
             kernel.module,
             launch.entry_point,
             launch.workgroups,
-            {(b.set, b.binding): buffers[b.buffer] for b in launch.bindings},
+            {(b.set, b.binding): _behind(buffers[b.buffer]) for b in launch.bindings},
             spec_constants={c.id: c.value for c in launch.spec_constants},
             push_constants=push_constant_bytes(launch),
             options=options,
@@ -183,6 +183,11 @@ def _dispatch_all(
         )
         if times is not None:
             times.append(time.perf_counter() - start)
+
+
+def _behind(buffer: Array) -> Array:
+    """What a binding has of a buffer: something, too, where it has no elements."""
+    return buffer if buffer.nbytes else np.zeros(EMPTY_BYTES, np.uint8)
 
 
 def _explore_mappings(

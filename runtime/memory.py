@@ -14,6 +14,12 @@ from xdsl_spirv.runtime.errors import ProgramError
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.program import Buffer
 
+EMPTY_BYTES = 16
+"""
+Behind the binding of a buffer without elements. Vulkan has no buffer of 0 bytes, and a kernel whose
+indices are clamped may read a first element that it does not use, in a vector of 16 bytes at most.
+"""
+
 
 def physical_bytes() -> int | None:
     """The machine's memory; None where the system does not say."""

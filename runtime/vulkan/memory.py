@@ -12,6 +12,7 @@ import ctypes as c
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from xdsl_spirv.runtime.memory import EMPTY_BYTES
 from xdsl_spirv.runtime.vulkan.enums import BufferUsage, MemoryAllocate, MemoryProperty, Result
 from xdsl_spirv.runtime.vulkan.errors import OutOfMemoryError, VulkanError
 from xdsl_spirv.runtime.vulkan.layout import pointer
@@ -142,8 +143,7 @@ class Buffers:
         kinds = 0xFFFFFFFF
         self._refuse_large(sizes)
         for name, size in sizes.items():
-            # An empty tensor still needs something behind its binding.
-            create = BufferCreateInfo(size=max(4, -(-size // 4) * 4), usage=usage)
+            create = BufferCreateInfo(size=-(-(size or EMPTY_BYTES) // 4) * 4, usage=usage)
             self.handles[name] = self.device.made("Buffer", create)
             needs = MemoryRequirements()
             handle = self.handles[name]
