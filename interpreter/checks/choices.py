@@ -39,6 +39,7 @@ from xdsl_spirv.interpreter.memories import Place, copy_buffers
 from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Accumulation, Options
 from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
+from xdsl_spirv.interpreter.source.source_map import name_of_buffer
 from xdsl_spirv.interpreter.unit import Unit
 
 Run: TypeAlias = Callable[[Options, dict[Place, Array]], Unit]
@@ -222,7 +223,7 @@ class Choices:
             "choices",
             rule,
             op.name,
-            f"the result at set {place[0]}, binding {place[1]} is another one with {what}",
+            f"the result at {name_of_buffer(op, place)} is another one with {what}",
             "let no result depend on what an implementation may choose",
         )
         places.locate(finding, op)

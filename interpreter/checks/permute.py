@@ -36,6 +36,7 @@ from xdsl_spirv.interpreter.memories import Place, copy_buffers
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.schedule import Schedule
+from xdsl_spirv.interpreter.source.source_map import map_of
 
 Run: TypeAlias = Callable[[Options, dict[Place, Array]], object]
 """Run the first workgroups with some options over some buffers."""
@@ -121,14 +122,18 @@ class Permuted:
     ) -> None:
         elements = different.reshape(own.size, -1).any(axis=1)
         numbers = np.flatnonzero(elements)
-        of = f"set {place[0]}, binding {place[1]}"
+        found = map_of(self.module)
+        assert found is not None
+        names = found.names
         a, b = own.reshape(-1), other.reshape(-1)
         values = [
-            f"element {n} of {of} is {a[n]} in lockstep, {b[n]} in schedule {seed}"
+            f"{names.buffer_element(place, int(n), a.itemsize)} is {a[n]} in lockstep, "
+            f"{b[n]} in schedule {seed}"
             for n in numbers[:SHOWN]
         ]
         stores = stores_to(self.module, place)
         notes = [places.relate("stored by", op) for op in stores]
+        of = names.buffer(place)
         message = f"{len(numbers)} elements of {of} depend on the order in which invocations run"
         self._add(message, values, notes, stores[0] if stores else None, causes)
 

@@ -46,6 +46,7 @@ class Names:
     def __init__(self, module: ModuleOp):
         self._members: dict[Attribute, dict[int, str]] = {}
         self._types: dict[str, Attribute] = {}
+        self._buffers: dict[tuple[int, ...], str] = {}
         self.compiled = False
         """Whether the module says what it was compiled from."""
         for op in module.body.block.ops:
@@ -58,6 +59,9 @@ class Names:
         pointer = op.properties.get("type")
         if isinstance(pointer, PointerType):
             self._types[op.sym_name.data] = pointer.pointee
+        if op.descriptor_set is not None and op.binding is not None:
+            place = op.descriptor_set.value.data, op.binding.value.data
+            self._buffers.setdefault(place, op.sym_name.data)
 
     def _read(self, op: RawGlobalOp) -> None:
         name = op.instruction.data
@@ -86,6 +90,18 @@ class Names:
             return f"`{self.variable(match[1])}`" if match[1] in self._types else match[0]
 
         return SYMBOL.sub(name, text)
+
+    def buffer(self, place: tuple[int, ...]) -> str:
+        """The buffer at a set and binding, and a number in an array of them."""
+        where = f"set {place[0]}, binding {place[1]}"
+        symbol = self._buffers.get(place) if self.compiled else None
+        return f"`{self.variable(symbol)}` ({where})" if symbol else where
+
+    def buffer_element(self, place: tuple[int, ...], number: int, bytes: int) -> str:
+        """An element of the array that is given as a buffer."""
+        symbol = self._buffers.get(place)
+        name = self.element(f"@{symbol}", number * bytes, {}) if symbol else ""
+        return f"`{name}`" if name else f"element {number} of {self.buffer(place)}"
 
     def element(self, label: str, byte: int, lengths: Mapping[str, int]) -> str:
         """The part of a variable, named by a label, that a byte lies in; empty if that is open."""

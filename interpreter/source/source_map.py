@@ -168,3 +168,9 @@ def in_source(op: Operation, text: str) -> str:
     """A message about an operation with the source's names of variables."""
     found = map_of(op)
     return text if found is None else found.names.renamed(text)
+
+
+def name_of_buffer(op: Operation, place: tuple[int, ...]) -> str:
+    """The buffer at a set and binding of the module around an operation."""
+    found = map_of(op)
+    return f"set {place[0]}, binding {place[1]}" if found is None else found.names.buffer(place)

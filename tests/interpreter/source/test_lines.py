@@ -113,6 +113,8 @@ def test_without_debug_information_nothing_changes(compile_source: Compile) -> N
     assert finding.line == 0
     assert "spirv.Load" in finding.text
     assert f"  at {finding.text} in @main\n" in str(finding)
+    assert "elements of `result` (set 0, binding 1) depend on the order" in str(finding)
+    assert "\n  `result.y[0]` is 2.0 in lockstep, nan in schedule" in str(finding)
 
 
 @pytest.mark.parametrize("option", ["-g", "-gVS"])
