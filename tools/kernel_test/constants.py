@@ -111,6 +111,8 @@ class Constants:
         from xdsl_spirv.serialization.grammar import grammar
 
         entry = grammar().by_opcode(i.words[3])
+        if entry is not None and entry.name == "OpCompositeExtract":
+            return self._part(*i.words[4:])
         operands = [self._number(id) for id in i.words[4:]]
         made = fold(entry.name, operands, _attribute(type_)) if entry is not None else None
         if made is None:
@@ -119,6 +121,15 @@ class Constants:
         if type_.kind == "Int" and not type_.signed:
             return int(value) & ((1 << type_.width) - 1)
         return bool(value) if type_.kind == "Bool" else value
+
+    def _part(self, id: int, *path: int) -> Any:
+        """The value of a part of a composite constant: gl_WorkGroupSize.x as an array's length."""
+        for index in path:
+            i = self.module.definitions.get(id)
+            if i is None or not i.op.endswith("ConstantComposite"):
+                raise Misuse(f"{self.module.spell(id)} is no composite constant", "", "")
+            id = i.words[3 + index]
+        return self.value(id)
 
     def _number(self, id: int) -> Number:
         from xdsl.dialects.builtin import FloatAttr, IntegerType

@@ -10,6 +10,6 @@ layout(std430, binding = 0) writeonly buffer Output { float y[]; };
 
 void main() {
     uint i = gl_GlobalInvocationID.x;
-    Row row = Row(table + uint64_t(i * stride));
-    y[i] = row.v.x + row.v.y + row.v.z + row.v.w;
+    vec4 row = Row(table + uint64_t(i * stride)).v;
+    y[i] = row.x + row.y + row.z + row.w;
 }
