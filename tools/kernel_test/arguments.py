@@ -23,6 +23,7 @@ from xdsl_spirv.tools.kernel_test.interface import (
     Interface,
     Leaf,
     Node,
+    Place,
     Resource,
     Struct,
     Structs,
@@ -76,7 +77,7 @@ class Buffer:
     """A buffer of one launch."""
 
     name: str
-    places: list[tuple[int, int]]
+    places: list[Place]
     names: list[str]
     parts: list[Part]
     bytes: int
@@ -108,7 +109,7 @@ class Arguments:
     push_constants: bytes
     push_values: Mapping[str, Any]
 
-    def arrays(self) -> dict[tuple[int, int], Array]:
+    def arrays(self) -> dict[Place, Array]:
         """Arrays by descriptor set and binding; an alias has the same array."""
         return {place: b.array for b in self.buffers for place in b.places}
 
@@ -167,7 +168,7 @@ def _planned(interface: Interface, given: Mapping[str, Contents], base: Path) ->
     """Buffers without memory: their sizes and parts."""
     resources = by_name(interface.resources)
     found: dict[str, Buffer] = {}
-    owners: dict[tuple[int, int], str] = {}
+    owners: dict[Place, str] = {}
     for name, contents in given.items():
         resource = resources.get(name)
         if resource is not None:

@@ -4,6 +4,7 @@ Is a buffer what the test expects? Exactly, unless the test gives a tolerance; N
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from xdsl_spirv.tools.kernel_test.arguments import Buffer, Part
 from xdsl_spirv.tools.kernel_test.contents import Array, listed, read_npy
 from xdsl_spirv.tools.kernel_test.description import Misuse, Tolerance
 from xdsl_spirv.tools.kernel_test.expressions import Evaluator
+
+ONE_OF_ARRAY = re.compile(r"(\w+)\[(\d+)\]")
+"""The name of a buffer in an array of buffers."""
 
 SHOWN = 5
 """Elements of a mismatch that are listed."""
@@ -55,6 +59,16 @@ def names_of(
     for name, value in (*values, *push.items(), *specialization.items()):
         found[name] = None if name in taken else value
         taken.add(name)
+    return found | _arrays(found)
+
+
+def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
+    """Of an array of buffers, `name[0]`, the buffers by their numbers."""
+    found: dict[str, dict[int, Any]] = {}
+    for name, value in values.items():
+        match = ONE_OF_ARRAY.fullmatch(name)
+        if match:
+            found.setdefault(match[1], {})[int(match[2])] = value
     return found
 
 

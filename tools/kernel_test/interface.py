@@ -103,13 +103,17 @@ class Member:
     node: Node
 
 
+Place: TypeAlias = tuple[int, int] | tuple[int, int, int]
+"""Descriptor set and binding; in an array of buffers also the number."""
+
+
 @dataclass(frozen=True)
 class Resource:
     """Variables at one place: they share its memory. The largest block describes it."""
 
-    place: tuple[int, int]
+    place: Place
     names: tuple[str, ...]
-    """What a test may call it, best first; the last is SET.BINDING."""
+    """What a test may call it, best first; the last is SET.BINDING. One of an array is `name[0]`."""
     block: Node
     written: bool = True
     read: bool = True
@@ -158,10 +162,26 @@ class Interface:
     @cached_property
     def resources(self) -> list[Resource]:
         """The buffers, by their places."""
-        places: dict[tuple[int, int], list[tuple[int, Type]]] = {}
+        places: dict[Place, list[tuple[int, Type]]] = {}
         for id, type_ in self.of_class(*BUFFERS, "UniformConstant"):
-            places.setdefault(self._place(id), []).append((id, type_))
+            for place, block in self._bindings(id, type_):
+                places.setdefault(place, []).append((id, block))
         return [self._resource(place, places[place]) for place in sorted(places)]
+
+    def _bindings(self, id: int, type_: Type) -> Iterator[tuple[Place, Type]]:
+        """The place of a variable, or those of an array of buffers."""
+        place, element = self._place(id), type_.element
+        if type_.kind not in ("Array", "RuntimeArray") or element is None:
+            yield place, type_
+            return
+        if type_.kind == "RuntimeArray":
+            raise Misuse(
+                f"{self.module.spell(id)} is an array of buffers without a length",
+                "",
+                "such a kernel cannot be tested here: give the array a length",
+            )
+        for number in range(int(self.constants.value(type_.count_id))):
+            yield (*place, number), element
 
     def _place(self, id: int) -> tuple[int, int]:
         numbers: list[int] = []
@@ -170,7 +190,7 @@ class Interface:
             numbers.append(int(decoration.parameters[0]) if decoration else 0)
         return numbers[0], numbers[1]
 
-    def _resource(self, place: tuple[int, int], variables: list[tuple[int, Type]]) -> Resource:
+    def _resource(self, place: Place, variables: list[tuple[int, Type]]) -> Resource:
         m = self.module
         names: dict[str, None] = {}
         for id, type_ in variables:
@@ -182,8 +202,9 @@ class Interface:
         written = written and any(self.storage(id) != "Uniform" for id, _ in variables)
         read = any(not self._all(id, t, "NonReadable") for id, t in variables)
         names[f"{place[0]}.{place[1]}"] = None
+        number = "".join(f"[{n}]" for n in place[2:])
         largest = max(blocks, key=lambda node: node.size)
-        return Resource(place, tuple(names), largest, written, read)
+        return Resource(place, tuple(n + number for n in names), largest, written, read)
 
     def _all(self, id: int, type_: Type, decoration: str) -> bool:
         """Whether a variable or all members of its block have a decoration."""

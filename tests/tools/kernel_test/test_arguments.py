@@ -256,3 +256,28 @@ content = "zeros"
 expect = [5, 14]
 """
     passed(run_glsl(source, text))
+
+
+def test_an_array_of_buffers(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+layout(std430, set = 1, binding = 3) buffer Block { uint v[]; } b[2];
+void main() { b[1].v[0] = b[0].v[1] + 1; }
+"""
+    )
+    text = """grid = 1
+[buffers."b[0]"]
+content = [5, 6]
+[buffers."b[1]"]
+size = 1
+content = "zeros"
+expect = "b[0][1] + 1"
+"""
+    passed(run_glsl(source, text))
+    (outcome,) = run_glsl(source, text.partition('[buffers."b[1]"]')[0])
+    assert "the buffer Block[1] is not given" in outcome.misuse
+    endless = source.replace("b[2]", "b[]").replace("b[1].v", "b[gl_WorkGroupID.x].v")
+    extension = "#version 450\n#extension GL_EXT_nonuniform_qualifier : require"
+    (outcome,) = run_glsl(endless.replace("#version 450", extension), text)
+    assert "an array of buffers without a length" in outcome.misuse
