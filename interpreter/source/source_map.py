@@ -4,6 +4,9 @@ Which line of the source each operation comes from.
 DebugScope and DebugLine hold from where they stand to the end of their block, as SPIR-V has blocks:
 a block of the dialect goes on, behind a selection or loop, with another one, and the first block of
 such a construct is the end of the one before. OpLine is the operation's location.
+
+glslang states a line when it changes, also across the end of a block: what is behind a selection
+and has no line is on the line of the selection, as the store in `x = c ? a : b`.
 """
 
 from __future__ import annotations
@@ -85,17 +88,21 @@ class SourceMap:
         blocks: list[tuple[Block, State]] = [(b, NOTHING) for b in function.regions[0].blocks]
         while blocks:
             block, state = blocks.pop()
+            selection: SourceLocation | None = None
             for op in block.ops:
                 entry = entry_of(op)
                 if entry is not None:
                     state = state.after(entry)
-                self._places[op] = self._location(op, state)
+                place = self._location(op, state)
+                selection = selection if place is None else None
+                self._places[op] = place or selection
                 if isinstance(state.scope, Attribute):
                     self._scopes[op] = state.scope
                 if isinstance(op, SelectionOp | LoopOp):
                     first = op.regions[0].first_block
                     inner = op.regions[0].blocks
                     blocks += [(each, state if each is first else NOTHING) for each in inner]
+                    selection = self._places[op] if isinstance(op, SelectionOp) else None
                     state = NOTHING
 
     def _location(self, op: Operation, state: State) -> SourceLocation | None:

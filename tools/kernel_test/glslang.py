@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -52,9 +53,10 @@ def find_glslang() -> list[str]:
     """The command that runs glslang; raises `Misuse` if there is none."""
     named = os.environ.get("GLSLANG")
     if named:
-        if shutil.which(named) is None:
+        program, *arguments = shlex.split(named) or [""]
+        if shutil.which(program) is None:
             raise Misuse(f"GLSLANG is {named!r}, which is no program", "", "correct the variable")
-        return _runnable(Path(named))
+        return [*_runnable(Path(program)), *arguments]
     if (FETCHED / "run").exists():
         return _runnable(FETCHED / "bin" / "glslang")
     for name in ("glslang", "glslangValidator"):

@@ -113,7 +113,7 @@ class Resource:
 
     place: Place
     names: tuple[str, ...]
-    """What a test may call it, best first; the last is SET.BINDING. One of an array is `name[0]`."""
+    """What a test may call it, best first; the last is SET.BINDING. In an array: `name[0]`."""
     block: Node
     written: bool = True
     read: bool = True

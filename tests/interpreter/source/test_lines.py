@@ -69,6 +69,19 @@ def run(module: ModuleOp, length: int = 128) -> Report:
     return checks.report
 
 
+@pytest.mark.parametrize("option", ["-g", "-gVS"])
+def test_what_is_behind_a_selection_on_one_line(option: str, compile_source: Compile):
+    """glslang states no line for the store of `x = c ? a : b`: it has stated this line before."""
+    chosen = REDUCE.replace("= x[i];", "= i < 100 ? x[i] : 0.0;")
+    files = {**FILES, "reduce.comp": chosen}
+    (finding,) = run(decode(compile_source(files, option))).findings
+    (other, *_) = finding.related
+    assert finding.source is not None
+    assert other.source is not None
+    assert (finding.source.line, other.source.line) == (READ, WRITTEN)
+    assert "i < 100 ? x[i] : 0.0;" in other.source.text
+
+
 def printed_and_parsed(module: ModuleOp) -> ModuleOp:
     """A module by way of its text."""
     context = Context()
