@@ -22,8 +22,13 @@ LARGE = 1 << 16
 
 
 def inferred(model: Any) -> Any:
+    """The model with the types and shapes of its values, large initializers as inputs."""
+    return import_module("onnx.shape_inference").infer_shapes(bare_model(model), data_prop=True)
+
+
+def bare_model(model: Any) -> Any:
     """
-    The model with the types and shapes of its values, large initializers as inputs.
+    A copy with large initializers as inputs.
 
     To infer, onnx copies a model twice; without the weights that costs nothing.
     """
@@ -44,7 +49,7 @@ def inferred(model: Any) -> Any:
         elif tensor.name not in listed:
             kind, shape = tensor.data_type, list(tensor.dims)
             graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, kind, shape))
-    return import_module("onnx.shape_inference").infer_shapes(bare, data_prop=True)
+    return bare
 
 
 class Graph:
@@ -85,6 +90,16 @@ class Graph:
         if not all(field.HasField("dim_value") for field in fields):
             return None
         return tuple(field.dim_value for field in fields)
+
+    def sizes(self, name: str) -> tuple[int | None, ...] | None:
+        """A value's sizes, None for an open one; None if not even their number is known."""
+        if name in self.constants:
+            return tuple(self.constants[name].dims)
+        value = self._values.get(name)
+        if value is None or not value.type.tensor_type.HasField("shape"):
+            return None
+        fields = value.type.tensor_type.shape.dim
+        return tuple(f.dim_value if f.HasField("dim_value") else None for f in fields)
 
     def declared(self, name: str) -> Any | None:
         """What is known of a value, as ONNX writes it."""

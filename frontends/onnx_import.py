@@ -27,6 +27,7 @@ from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.culprit import crashing_node
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FLOATS, Array, ImportedModel, Node, Value, annotate
+from xdsl_spirv.frontends.onnx_checks import check_nodes
 from xdsl_spirv.frontends.quantized_nodes import expand_quantized
 from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
 from xdsl_spirv.frontends.wide_sums import widen_sums
@@ -124,6 +125,7 @@ def lower_onnx(
         onnx_file.refuse_open_dimensions(proto, kept)
     inputs = [value_of(value) for value in onnx_file.inputs_of(proto)]
     onnx_file.name_nodes(proto)
+    check_nodes(proto)
     proto = widen_sums(expand_quantized(proto))
     return _lowered(proto, inputs, simplify, worker, find_crashes)
 

@@ -13,6 +13,11 @@ from typing import Any
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx_graph import Graph, attributes_of
 from xdsl_spirv.frontends.onnx_rules_recurrent import is_plain
+from xdsl_spirv.frontends.onnx_rules_windows import (
+    is_plain_average,
+    is_plain_max,
+    is_plain_norm,
+)
 
 Attributes = dict[str, Any]
 Reason = tuple[str, str]
@@ -86,6 +91,74 @@ def recurrent(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
     return cause, "use layout 0 and a known, shorter sequence, or the default activations"
 
 
+def pool(is_plain: Callable[[Graph, Any, Attributes], bool]) -> Check:
+    """Windows that were not written out, as sizes are open or there are too many elements."""
+
+    def check(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
+        if is_plain(graph, node, attributes):
+            return None
+        cause = (
+            "ceil_mode, auto_pad, dilations, padding of one side or of integers, or Indices, of a "
+            "image of open sizes or of more than 2^22 elements in all windows"
+        )
+        return cause, "give all sizes, or pad before the pooling"
+
+    return check
+
+
+def is_right_max(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Whether torch-mlir finds the largest: a last window that is cut off is none of its faults."""
+    return is_plain_max(graph, node, attributes | {"ceil_mode": 0})
+
+
+def log_sum_exp(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
+    """With axes that are no constants."""
+    floats = (graph.onnx.TensorProto.FLOAT, graph.onnx.TensorProto.DOUBLE)
+    if graph.type(node.input[0]) not in floats:
+        return "it would overflow", "cast the operand to float"
+    return "its axes are no constants, and without a largest it overflows", "make axes constants"
+
+
+def depth(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
+    """Of open sizes in the other order."""
+    if attributes.get("mode", "DCR") == "DCR":
+        return None
+    return "mode CRD of an image of open sizes", "give sizes to all but the first dimension"
+
+
+def pad(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
+    """Round and round, of which torch-mlir makes no end."""
+    if attributes.get("mode", "constant") != "wrap":
+        return None
+    return "mode wrap is not lowered", "write it as Concat of slices"
+
+
+def slice_(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
+    """Backwards along an open size, from a place counted from its start."""
+    values = [graph.value(name) if name else None for name in node.input[1:5]]
+    starts, _, axes, steps = [*values, None, None, None, None][:4]
+    if steps is None or (steps > 0).all():
+        return None
+    sizes = graph.sizes(node.input[0])
+    if starts is not None and sizes is not None:
+        along = range(len(starts)) if axes is None else axes
+        places = zip(starts, (sizes[i] for i in along), steps, strict=True)
+        if all(step > 0 or start < 0 or size is not None for start, size, step in places):
+            return None
+    return "steps backwards from a start that may be beyond the end", "count starts from the end"
+
+
+def convolution(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
+    """Of bytes, padded by sizes that are open."""
+    made = {name: each for each in graph.model.graph.node for name in each.output}
+    given = made.get(node.input[0])
+    if given is None or given.op_type != "DequantizeLinear":
+        return None
+    if "SAME" not in attributes.get("auto_pad", "NOTSET") or graph.shape(node.input[0]):
+        return None
+    return "auto_pad of quantized numbers of open sizes", "give the sizes, or pads"
+
+
 def cast(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
     """To integers of 16 bits, and what is computed in them without a sign."""
     types = graph.onnx.TensorProto
@@ -105,6 +178,14 @@ CHECKS: dict[str, Check] = {
         "fix the input that decides, as in --constant NAME=VALUE",
     ),
     "Resize": resize,
+    "MaxPool": pool(is_right_max),
+    "AveragePool": pool(is_plain_average),
+    "LpPool": pool(is_plain_norm),
+    "ReduceLogSumExp": log_sum_exp,
+    "DepthToSpace": depth,
+    "Slice": slice_,
+    "Pad": pad,
+    "Conv": convolution,
     "Cast": cast,
     "Div": division,
     "Mod": division,

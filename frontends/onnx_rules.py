@@ -38,6 +38,7 @@ TABLES: tuple[dict[str, Rule], ...] = (
     onnx_rules_control.RULES,
     onnx_rules_norm.RULES,
     onnx_rules_quantized.RULES,
+    onnx_rules_quantized.ZEROS,
     onnx_rules_training.RULES,
 )
 

@@ -38,14 +38,17 @@ def gemm(graph: Graph, node: Any, attributes: Attributes) -> bool:
 
 def depth_to_space(graph: Graph, node: Any, attributes: Attributes) -> bool:
     """Either order of channels and places in a block; torch-mlir knows one."""
-    shape, size = graph.shape(node.input[0]), attributes["blocksize"]
-    if attributes.get("mode", "DCR") != "CRD" or shape is None:
+    sizes, size = graph.sizes(node.input[0]), attributes["blocksize"]
+    if attributes.get("mode", "DCR") != "CRD" or sizes is None:
         return False
-    n, c, h, w = shape
+    _, c, h, w = sizes
+    if c is None or h is None or w is None:
+        return False
     depth = c // (size * size)
-    blocks = graph.reshape(node.input[0], [n, depth, size, size, h, w])
+    # 0: as many images as there are.
+    blocks = graph.reshape(node.input[0], [0, depth, size, size, h, w])
     ordered = graph.add("Transpose", [blocks], perm=[0, 1, 4, 2, 5, 3])
-    graph.reshape(ordered, [n, depth, h * size, w * size], node.output[0])
+    graph.reshape(ordered, [0, depth, h * size, w * size], node.output[0])
     return True
 
 
@@ -57,11 +60,12 @@ def slice_(graph: Graph, node: Any, attributes: Attributes) -> bool:
         return False
     values = [graph.value(name) if name else None for name in node.input[1:5]]
     starts, ends, axes, steps = values
-    shape = graph.shape(node.input[0])
-    if starts is None or ends is None or steps is None or shape is None:
+    known = graph.sizes(node.input[0])
+    if starts is None or ends is None or steps is None or known is None:
         return False
     axes = np.arange(len(starts)) if axes is None else axes
-    sizes = np.array(shape, np.int64)[axes]
+    # An open size is none that a start could be beyond: refused if it matters.
+    sizes = np.array([np.iinfo(np.int64).max if s is None else s for s in known])[axes]
     moved = np.where((steps < 0) & (starts >= sizes), sizes - 1, starts)
     if (moved == starts).all():
         return False
@@ -73,9 +77,9 @@ def slice_(graph: Graph, node: Any, attributes: Attributes) -> bool:
 def log_sum_exp(graph: Graph, node: Any, attributes: Attributes) -> bool:
     """With the largest number taken out before, so that no power overflows."""
     x, types = node.input[0], graph.onnx.TensorProto
-    shape, kind = graph.shape(x), graph.type(x)
+    kind = graph.type(x)
     axes = _axes(graph, node, attributes)
-    if kind is None or axes is None or shape is None or kind not in _floats(graph):
+    if kind is None or axes is None or kind not in _floats(graph):
         return False
     if not axes:
         graph.add("Identity", [x], node.output[0])
@@ -90,7 +94,7 @@ def log_sum_exp(graph: Graph, node: Any, attributes: Attributes) -> bool:
     total = graph.add("Log", [graph.reduce("ReduceSum", powers, axes, True)])
     found = graph.add("Add", [total, peak])
     if not attributes.get("keepdims", 1):
-        found = graph.reshape(found, [s for i, s in enumerate(shape) if i not in axes])
+        found = graph.add("Squeeze", [found, graph.integers(*axes)])
     graph.cast(found, kind, node.output[0])
     return True
 
@@ -102,8 +106,8 @@ def _floats(graph: Graph) -> tuple[int, ...]:
 
 def _axes(graph: Graph, node: Any, attributes: Attributes) -> list[int] | None:
     """The axes of a reduction, from the first; None if they are not known."""
-    shape = graph.shape(node.input[0])
-    if shape is None:
+    sizes = graph.sizes(node.input[0])
+    if sizes is None:
         return None
     given: Any = attributes.get("axes")
     if len(node.input) > 1 and node.input[1]:
@@ -111,8 +115,8 @@ def _axes(graph: Graph, node: Any, attributes: Attributes) -> list[int] | None:
         if given is None:
             return None
     if given is None or len(given) == 0:
-        return [] if attributes.get("noop_with_empty_axes", 0) else list(range(len(shape)))
-    return sorted({int(axis) % len(shape) for axis in given})
+        return [] if attributes.get("noop_with_empty_axes", 0) else list(range(len(sizes)))
+    return sorted({int(axis) % len(sizes) for axis in given})
 
 
 def vector(graph: Graph, node: Any, attributes: Attributes) -> bool:
@@ -167,15 +171,18 @@ def quantized_padding(graph: Graph, node: Any, attributes: Attributes) -> bool:
     """
     made = {name: each for each in graph.model.graph.node for name in each.output}
     bytes_ = made.get(node.input[0])
-    shape, result = graph.shape(node.input[0]), graph.shape(node.output[0])
-    if bytes_ is None or bytes_.op_type != "DequantizeLinear" or not shape or not result:
+    if bytes_ is None or bytes_.op_type != "DequantizeLinear":
         return False
     zero = graph.value(bytes_.input[2]) if len(bytes_.input) > 2 and bytes_.input[2] else None
     weight = graph.shape(node.input[1])
     if zero is None or zero.size != 1 or zero.max() < 128 or weight is None:
         return False
     kernel = list(weight[2:])
-    before, after = paddings_of(shape[2:], result[2:], kernel, attributes)
+    image, result = ((graph.sizes(name) or ())[2:] for name in (node.input[0], node.output[0]))
+    around_image = paddings_of(image, result, kernel, attributes)
+    if around_image is None:
+        return False
+    before, after = around_image
     if before == after:
         return False
     attributes = {k: v for k, v in attributes.items() if k not in ("pads", "auto_pad")}

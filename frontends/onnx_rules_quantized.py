@@ -3,6 +3,7 @@ Quantization with a scale for each channel or block, where torch-mlir lacks it o
 
     QuantizeLinear(x, s, z)     Clip(Round(x / s) + z)
     DequantizeLinear(q, s, z)   (q - z) * s
+    QuantizeLinear(x, s)        QuantizeLinear(x, s, 0)
 
 torch-mlir extends the unsigned zero points of channels by their highest bit.
 """
@@ -32,7 +33,8 @@ def quantize(graph: Graph, node: Any, attributes: Attributes) -> bool:
     }
     if shape is None or kind is None or kind not in limits or graph.shape(x) is None:
         return False
-    of_channels = shape not in ((), (1,)) and graph.value(scale) is None
+    is_unsigned = kind == types.UINT8
+    of_channels = shape not in ((), (1,)) and (is_unsigned or graph.value(scale) is None)
     if not (size or of_channels or kind in (types.UINT16, types.INT16)):
         return False
     axis = attributes.get("axis", 1)
@@ -76,5 +78,23 @@ def _large(graph: Graph, zero: str) -> bool:
     value = graph.value(zero)
     return value is None or bool((value >> (8 * value.itemsize - 1)).any())
 
+
+def with_zero(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """A zero point of zero, where it is left out."""
+    import numpy as np
+
+    if len(node.input) > 2 and node.input[2]:
+        return False
+    types = graph.onnx.TensorProto
+    kind = graph.type(node.output[0] if node.op_type == "QuantizeLinear" else node.input[0])
+    shape = graph.shape(node.input[1])
+    if shape is None or kind not in (types.UINT8, types.INT8, types.INT32):
+        return False
+    zero = graph.constant(np.zeros(shape, graph.onnx.helper.tensor_dtype_to_np_dtype(kind)))
+    graph.add(node.op_type, [*node.input[:2], zero], node.output[0], **attributes)
+    return True
+
+
+ZEROS: dict[str, Rule] = dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), with_zero)
 
 RULES: dict[str, Rule] = {"QuantizeLinear": quantize, "DequantizeLinear": dequantize}

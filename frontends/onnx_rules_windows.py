@@ -12,6 +12,7 @@ Rows are constants: sizes have to be known, and there may be 2^22 of places in a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -43,7 +44,7 @@ def windows_of(image: tuple[int, ...], result: tuple[int, ...], attributes: Attr
     rank = len(image)
     kernel = attributes["kernel_shape"]
     strides, dilations = (attributes.get(k) or [1] * rank for k in ("strides", "dilations"))
-    before, after = paddings_of(image, result, kernel, attributes)
+    before, after = paddings_of(image, result, kernel, attributes) or ([], [])
     at: Any = np.zeros((1, 1), np.int64)
     inside: Any = np.ones((1, 1), np.bool_)
     counted: Any = np.ones((1, 1), np.bool_)
@@ -65,19 +66,23 @@ def _outer(rows: Any, more: Any, join: Any) -> Any:
 
 
 def paddings_of(
-    image: tuple[int, ...], result: tuple[int, ...], kernel: list[int], given: Attributes
-) -> tuple[list[int], list[int]]:
-    """What surrounds an image before and after it, also where `auto_pad` says so."""
-    rank = len(image)
+    image: Sequence[int | None], result: Sequence[int | None], kernel: list[int], given: Attributes
+) -> tuple[list[int], list[int]] | None:
+    """What surrounds an image before and after it; None where that needs sizes that are open."""
+    rank = len(kernel)
     pads = list(given.get("pads") or [0] * 2 * rank)
     auto = given.get("auto_pad", "NOTSET")
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
         return pads[:rank], pads[rank:]
     strides, dilations = (given.get(k) or [1] * rank for k in ("strides", "dilations"))
-    totals = [
-        max((result[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - image[i], 0)
-        for i in range(rank)
-    ]
+    totals: list[int] = []
+    for i, (size, made) in enumerate(zip(image, result, strict=True)):
+        if size is None or made is None:
+            return None
+        reached = (made - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1
+        totals.append(max(reached - size, 0))
+    if len(totals) < rank:
+        return None
     less = [total // 2 for total in totals]
     more = [total - half for total, half in zip(totals, less, strict=True)]
     return (less, more) if auto == "SAME_UPPER" else (more, less)
@@ -97,12 +102,11 @@ def _gathered(graph: Graph, x: str, places: Any, zero: bool) -> str:
     """The windows' elements, [n, c, windows, taps]; -1 is `zero`."""
     import numpy as np
 
-    shape = graph.shape(x) or ()
-    count = prod(shape[2:])
-    flat = graph.reshape(x, [*shape[:2], count])
+    count = prod((graph.shape(x) or ())[2:])
+    # 0: as many images and channels as there are.
+    flat = graph.reshape(x, [0, 0, count])
     if zero:
-        behind = graph.constant(np.zeros((*shape[:2], 1), graph.dtype(x)))
-        flat = graph.add("Concat", [flat, behind], axis=2)
+        flat = graph.add("Pad", [flat, graph.integers(0, 0, 0, 0, 0, 1)])
     at = graph.constant(np.where(places < 0, count, places))
     return graph.add("Gather", [flat, at], axis=2)
 
@@ -111,9 +115,9 @@ def max_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
     """The places of the largest elements, counted over all images and channels; or odd windows."""
     import numpy as np
 
-    indices = len(node.output) > 1 and node.output[1]
-    if not indices and not _is_odd(graph, node, attributes):
+    if is_plain_max(graph, node, attributes):
         return False
+    indices = len(node.output) > 1 and node.output[1]
     windows = _windows(graph, node, attributes)
     if windows is None or (windows.places < 0).all(1).any():
         return False
@@ -123,7 +127,7 @@ def max_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
     places = np.where(places < 0, first, places)
     elements = _gathered(graph, node.input[0], places, zero=False)
     n, c, *image = graph.shape(node.input[0]) or (0, 0)
-    shape = [n, c, *windows.sizes]
+    shape = [0, 0, *windows.sizes]
     if node.output[0]:
         graph.note(elements, node.input[0])
         graph.reshape(graph.reduce("ReduceMax", elements, [3], False), shape, node.output[0])
@@ -140,24 +144,33 @@ def max_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
     return True
 
 
-def _is_odd(graph: Graph, node: Any, attributes: Attributes) -> bool:
-    """Whether the last window is cut off, or integers are surrounded by their least one."""
+def is_plain_max(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Whether no places are asked for, no window is cut off, and no integers are surrounded."""
     types = graph.onnx.TensorProto
     floats = (types.FLOAT, types.FLOAT16, types.DOUBLE)
     padded = any(attributes.get("pads") or ()) or "SAME" in attributes.get("auto_pad", "")
-    return bool(attributes.get("ceil_mode", 0)) or (
-        padded and graph.type(node.input[0]) not in floats
-    )
+    cut = attributes.get("ceil_mode", 0) or (padded and graph.type(node.input[0]) not in floats)
+    return not cut and not (len(node.output) > 1 and node.output[1])
+
+
+def is_plain_average(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Whether no window is cut off, and both sides are surrounded by the same."""
+    pads = attributes.get("pads") or [0]
+    plain = not attributes.get("ceil_mode", 0) and attributes.get("auto_pad", "NOTSET") == "NOTSET"
+    even = list(pads[: len(pads) // 2]) == list(pads[len(pads) // 2 :]) or not any(pads)
+    return plain and even and all(d == 1 for d in attributes.get("dilations") or [1])
+
+
+def is_plain_norm(graph: Graph, node: Any, attributes: Attributes) -> bool:
+    """Whether nothing surrounds the image."""
+    return {"p", "kernel_shape", "strides"} >= attributes.keys()
 
 
 def average_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
     """Where the last window reaches beyond the padding, which does not count."""
     import numpy as np
 
-    pads = attributes.get("pads") or [0]
-    plain = not attributes.get("ceil_mode", 0) and attributes.get("auto_pad", "NOTSET") == "NOTSET"
-    even = list(pads[: len(pads) // 2]) == list(pads[len(pads) // 2 :]) or not any(pads)
-    if plain and even and all(d == 1 for d in attributes.get("dilations") or [1]):
+    if is_plain_average(graph, node, attributes):
         return False
     windows = _windows(graph, node, attributes)
     if windows is None:
@@ -168,14 +181,13 @@ def average_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
     total = graph.reduce("ReduceSum", elements, [3], False)
     counts = graph.constant(np.maximum(count, 1).astype(graph.dtype(node.input[0])))
     mean = graph.add("Div", [total, counts])
-    n, c, *_ = graph.shape(node.input[0]) or (0, 0)
-    graph.reshape(mean, [n, c, *windows.sizes], node.output[0])
+    graph.reshape(mean, [0, 0, *windows.sizes], node.output[0])
     return True
 
 
 def lp_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
     """The p-th root of the windows' sums of p-th powers."""
-    if {"p", "kernel_shape", "strides"} >= attributes.keys():
+    if is_plain_norm(graph, node, attributes):
         return False
     windows = _windows(graph, node, attributes)
     if windows is None:
@@ -187,8 +199,7 @@ def lp_pool(graph: Graph, node: Any, attributes: Attributes) -> bool:
     raised = graph.add("Pow", [elements, graph.scalar_of(power, types.FLOAT)])
     sums = graph.reduce("ReduceSum", raised, [3], False)
     root = graph.add("Pow", [sums, graph.scalar_of(1 / power, types.FLOAT)])
-    n, c, *_ = graph.shape(x) or (0, 0)
-    graph.cast(graph.reshape(root, [n, c, *windows.sizes]), kind, node.output[0])
+    graph.cast(graph.reshape(root, [0, 0, *windows.sizes]), kind, node.output[0])
     return True
 
 

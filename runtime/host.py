@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
@@ -204,14 +204,16 @@ class _HostReader:
         kind: BufferKind,
         value: SSAValue,
         element: str | None = None,
-        shaped: Attribute | None = None,
+        shaped: SSAValue | None = None,
     ) -> None:
-        type = shaped or value.type
+        """A buffer; what `shaped` says of its sizes counts where that is the same memory."""
+        shaped = shaped or value
+        type = shaped.type
         if not isinstance(type, TensorType | MemRefType):
             raise ProgramError(f"{name} is of type {type}", HOST, "use tensors of static shape")
         sizes = type.get_shape()
         if DYNAMIC_INDEX in sizes:
-            sizes = extents(value)
+            sizes = extents(shaped)
         shape = tuple(written(size, self.sizes.name) for size in sizes)
         if name in self.buffers:
             raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
@@ -299,8 +301,8 @@ class _HostReader:
         return x, y, z
 
 
-Result = tuple[str, Attribute, str]
-"""A result's name, its type as a tensor, and its element type outside."""
+Result = tuple[str, SSAValue, str]
+"""A result's name, the tensor that is returned, and its element type outside."""
 
 
 def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
@@ -317,5 +319,5 @@ def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
                 f"func.return in @{function.sym_name.data}",
                 "return each kernel's result once, and no argument",
             )
-        results[root] = (result_name(function, i), value.type, result_type(function, i))
+        results[root] = (result_name(function, i), value, result_type(function, i))
     return results

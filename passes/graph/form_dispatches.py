@@ -324,7 +324,12 @@ class _Chain:
 
 
 def _add_producers(group: Group, others: list[Operation]) -> None:
-    """What makes another operand of an epilogue, for nobody else: a broadcast or a conversion."""
+    """
+    What makes another operand of an epilogue, for nobody else: a broadcast or a conversion.
+
+    What was fused before, `others`, reads memory: a tensor that the contraction multiplies, too, is
+    made before it.
+    """
     waiting = [op for op in group.members if op not in others]
     while waiting:
         op = waiting.pop()
@@ -334,7 +339,8 @@ def _add_producers(group: Group, others: list[Operation]) -> None:
                 continue
             if owner.parent_block() is not group.block or not is_pointwise(owner):
                 continue
-            if not users_of(value, group.block) <= set(group.members):
+            users = users_of(value, group.block)
+            if not users <= set(group.members) or users & set(others):
                 continue
             if moves_only(owner) or _count(value) >= _count(group.root.results[0]):
                 group.add(owner)

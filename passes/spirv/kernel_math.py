@@ -98,6 +98,9 @@ SINH = (
 HALF_PI = (1.5703125, 4.837512969970703e-4, 7.549790126404332e-08)
 """pi / 2 in three parts, the first two of few bits, so that small multiples of them are exact."""
 
+MOST_ANGLE = 2.0**19
+"""Beyond it the multiples are not exact, and sine, cosine and tangent are no number."""
+
 
 # Functions that GLSL.std.450 computes well enough
 
@@ -181,6 +184,7 @@ def _quadrants(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
         rest = v.fma(turns, v.number(-part), rest)
     square = v.mul(rest, rest)
     number = v.as_type(i32).op(conversion.ConvertFToSOp, turns)
+    square = v.select(v.less(v.magnitude(x), v.number(MOST_ANGLE)), square, v.number(nan))
     return number, v.mul(rest, v.polynomial(square, SIN)), v.polynomial(square, COS)
 
 
