@@ -53,6 +53,8 @@ class RandomGraph:
     nodes: list[Any] = field(default_factory=list[Any])
     results: dict[str, Array] = field(default_factory=dict[str, Array])
     read: set[str] = field(default_factory=set[str])
+    step: float = 0.0
+    """What a result may differ by where a sum lies on a tie between two steps, in few places."""
     open_sizes: bool = False
     """Whether the first size of every input is left open."""
 

@@ -396,6 +396,7 @@ def integer_product(g: RandomGraph) -> None:
         zeros = [g.constant(zero_point(g, d)) for d in (first, second, first)]
         given_all = [g.input(a), scales[0], zeros[0], g.either(b), scales[1], zeros[1]]
         g.node(kind, *given_all, scales[2], zeros[2])
+        g.step = 1.0
         return
     values = [
         g.constant((zero_point(g, d) // 4).astype(d)) if g.rng.random() < 0.6 else None
@@ -428,6 +429,7 @@ def qdq(g: RandomGraph) -> None:
     if g.rng.random() < 0.6:
         made = g.node("Relu", made) if g.rng.random() < 0.5 else made
         sy, zy = g.constant(np.float32(0.11)), g.constant(zero_point(g, first))
+        g.step = 0.11
         q = g.node("QuantizeLinear", made, sy, zy)
         g.node("DequantizeLinear", q, sy, zy)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx_graph import inferred
+from xdsl_spirv.frontends.onnx_old import converted
 
 OPSET = 13
 """The first in which a dequantization may have a scale of each channel."""
@@ -76,10 +77,7 @@ def _converted(model: Any) -> Any:
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not versions or versions[0] >= OPSET:
         return model
-    try:
-        return import_module("onnx.version_converter").convert_version(model, CONVERTED)
-    except Exception:
-        return model
+    return converted(model, CONVERTED)
 
 
 def _constants(graph: Any) -> Iterator[tuple[str, Any]]:

@@ -161,17 +161,12 @@ def do(job: dict[str, Any], folder: Path, stage: Stage) -> None:
 
 
 def convert(model: Any) -> Any:
-    """The model in an opset that torch-mlir knows, or as it is where nobody can convert it."""
+    """The model in an opset that torch-mlir knows; raises `FrontendError` if nobody converts it."""
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if not versions:
         # Operators of other domains, which the rules write in terms of ONNX's own.
         model.opset_import.append(package("onnx.helper").make_opsetid("", OPSET))
-    if not versions or versions[0] >= OPSET:
-        return model
-    try:
-        return package("onnx.version_converter").convert_version(model, OPSET)
-    except Exception:
-        return model
+    return package("xdsl_spirv.frontends.onnx_old").converted(model, OPSET)
 
 
 def element_types(model: Any) -> dict[str, int]:

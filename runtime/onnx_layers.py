@@ -53,7 +53,7 @@ def intermediates(
 ) -> dict[str, Array]:
     """The tensors of these names; those that the file does not compute at its top are left out."""
     onnx: Any = import_module("onnx")
-    model, _ = loaded_for_onnxruntime(path)
+    model, *_ = loaded_for_onnxruntime(path)
     made = {name for node in model.graph.node for name in node.output}
     given = {value.name for value in model.graph.output}
     wanted = [name for name in dict.fromkeys(names) if name in made]
