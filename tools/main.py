@@ -9,6 +9,7 @@ option cost nothing. Every failure ends in one message on standard error and exi
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -530,6 +531,9 @@ def _bug(error: BaseException) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names and source lines may have letters that a terminal has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
     top = parser()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["opt"]:

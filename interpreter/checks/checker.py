@@ -197,9 +197,13 @@ class Checker:
 
     def spot(self, memory: Memory, byte: int) -> str:
         """A byte of a memory, by the source's name of what lies there if that is known."""
-        found = map_of(self.unit.module)
-        name = "" if found is None else found.names.element(memory.label, byte, self.unit.lengths)
+        name = self.part(memory, byte)
         return f"at `{name}` (byte {byte})" if name else f"at byte {byte}"
+
+    def part(self, memory: Memory, byte: int) -> str:
+        """The source's name of what lies at a byte of a memory; empty if it is not known."""
+        found = map_of(self.unit.module)
+        return "" if found is None else found.names.element(memory.label, byte, self.unit.lengths)
 
     # Divergence.
 

@@ -132,12 +132,19 @@ class CheckedAccess(memory.Access):
                     f"element of {self.dtype.itemsize} bytes": items,
                     "elements there are": np.full((1, 1, 1), self.length),
                 },
+                notes=lambda: self._named(items, outside),
                 remedy="check the index against the number of elements, or make the buffer larger",
             )
             if self.memory.view(self.dtype).shape[1] < self.count:
                 return super().settle(items, mask, what)
             items = np.where(outside, 0, items)
         return items
+
+    def _named(self, items: Array, outside: Array) -> list[str]:
+        """The first element outside, as the source calls it."""
+        number = int(np.broadcast_to(items, outside.shape)[outside][0])
+        name = self.checker.part(self.memory, number * self.dtype.itemsize) if number >= 0 else ""
+        return [f"the first of them is `{name}`"] if name else []
 
     def note(
         self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -195,3 +198,21 @@ def test_on_the_command_line(compile_source: Compile, tmp_path: Path, capsys: An
     assert f"  i = 3\n  sum = {SUMS[3]}\n" in printed
     assert printed.count("a.comp:6: int product = a * a;") == 3
     assert printed.count("  product = 9\n") == 3
+
+
+def test_a_terminal_without_the_letters(compile_source: Compile, tmp_path: Path) -> None:
+    shader = SHADER.replace("y[i] = sum;", "y[i] = sum; // Größe 日本")
+    kernel, data = tmp_path / "a.spv", tmp_path / "y.npy"
+    np.save(data, np.zeros(4, np.int32))
+    kernel.write_bytes(compile_source({"größe.comp": shader}, "-g"))
+    command = ["interpret", str(kernel), "--grid", "1", "--buffer", f"0={data}", "--check", "all"]
+    program = "import sys; from xdsl_spirv.tools.main import main; sys.exit(main(sys.argv[1:]))"
+    result = subprocess.run(
+        [sys.executable, "-c", program, *command],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert r"gr\xf6\xdfe.comp:15: y[i] = sum; // Gr\xf6\xdfe \u65e5\u672c" in result.stdout
