@@ -1,8 +1,7 @@
 """
 GLSL.std.450: the extended instructions for mathematics.
 
-Left out: interpolation (fragment shaders only), and the forms of Modf and Frexp that write through
-a pointer, which have struct forms.
+Left out: interpolation, which is for fragment shaders only.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from xdsl_spirv.dialects.spirv.signedness import (
     IntegerTernary,
     IntegerUnary,
 )
-from xdsl_spirv.dialects.spirv.types import MatrixType, StructType
+from xdsl_spirv.dialects.spirv.types import MatrixType, PointerType, StructType
 
 
 def _check(op: Operation) -> None:
@@ -642,6 +641,46 @@ class GLFrexpStructOp(GLStructForm):
         return [operand, with_element(operand, i32)]
 
 
+class GLPointerForm(GLTyped, ABC):
+    """Two results, the second of which is written through a pointer."""
+
+    operand = operand_def()
+    pointer = operand_def(PointerType)
+    traits = traits_def()
+
+    def __init__(self, operand: Value, pointer: Value):
+        super().__init__(operands=[operand, pointer], result_types=[SSAValue.get(operand).type])
+
+    def written(self) -> Attribute:
+        """The type of what is written, of any signedness."""
+        return self.operand.type
+
+    def verify_(self) -> None:
+        require(self, [self.operand.type], is_ieee_float, "floating-point")
+        self.expect("result", self.operand.type, self.result.type)
+        assert isinstance(self.pointer.type, PointerType)
+        self.expect("pointee", self.written(), self.pointer.type.pointee)
+
+
+@irdl_op_definition
+class GLModfOp(GLPointerForm):
+    """The fraction; the whole part is written."""
+
+    name = "spirv.GL.Modf"
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand", "i": "pointer"}
+
+
+@irdl_op_definition
+class GLFrexpOp(GLPointerForm):
+    """The significand in [0.5, 1); the exponent is written."""
+
+    name = "spirv.GL.Frexp"
+    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand", "exp": "pointer"}
+
+    def written(self) -> Attribute:
+        return with_element(self.operand.type, i32)
+
+
 class GLPacking(GLTyped, ABC):
     """Between a vector and one packed scalar, both of fixed types."""
 
@@ -912,6 +951,8 @@ OPERATIONS: list[type[Operation]] = [
     GLFMixOp,
     GLLdexpOp,
     GLRefractOp,
+    GLModfOp,
+    GLFrexpOp,
     GLModfStructOp,
     GLFrexpStructOp,
     GLLengthOp,

@@ -15,6 +15,7 @@ from xdsl_spirv.dialects.spirv import memory as ops
 from xdsl_spirv.dialects.spirv import untyped_pointer as untyped
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.glsl import GLFrexpOp, GLModfOp, GLPointerForm
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     MatrixType,
@@ -40,6 +41,7 @@ from xdsl_spirv.interpreter.memory import Pointer, Pointers
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.source.locals import read_by
+from xdsl_spirv.interpreter.spirv.glsl import PARTS
 from xdsl_spirv.interpreter.spirv.memory import (
     accessed,
     copied_types,
@@ -202,6 +204,22 @@ def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Check
         if reader.bytes:
             check_aligned_operand(compiler.checker, op, values[0], "alignment")
         return reader(wave, values[0], astray)
+
+    return call
+
+
+@checked(GLModfOp, GLFrexpOp)
+def parts_by_pointer(op: GLPointerForm, compiler: CheckedCompiler, function: Function) -> Checked:
+    """A float's parts, one of which is stored."""
+    pointee = pointer_type(op.pointer).pointee
+    writer = Writer(op, op.pointer, accessed(op.pointer, pointee), compiler)
+    split = PARTS[op.__class__]
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        address(compiler, op, shadows[1], wave.mask)
+        first, second = split(values[0])
+        writer(wave, values[1], second, shadows[0])
+        return first, shadows[0]
 
     return call
 

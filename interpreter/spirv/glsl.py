@@ -7,16 +7,19 @@ Fma is fused. FMin, FMax and FClamp, undefined for NaN, give the operand that is
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import glsl as ops
 from xdsl_spirv.interpreter import elementwise as ew
-from xdsl_spirv.interpreter.forms import Composite
+from xdsl_spirv.interpreter.layout import Layout, storer
 from xdsl_spirv.interpreter.numbers import F16, F32, F64, I32, Array
-from xdsl_spirv.interpreter.semantics import Function, value, value_table
+from xdsl_spirv.interpreter.semantics import Function, action, value, value_table
+from xdsl_spirv.interpreter.spirv.memory import has_bytes, placed, pointer_type, store_variable
 from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
 
 
 def clamp(low: Function, high: Function) -> Function:
@@ -183,22 +186,40 @@ def ldexp(op: ops.GLLdexpOp, unit: Unit) -> Function:
     return call
 
 
-@value(ops.GLModfStructOp)
-def modf(op: ops.GLModfStructOp, unit: Unit) -> Function:
-    """{fraction, whole}, both with the sign of the operand."""
-    return np.modf
-
-
-@value(ops.GLFrexpStructOp)
-def frexp(op: ops.GLFrexpStructOp, unit: Unit) -> Function:
+def _frexp(a: Array) -> tuple[Array, Array]:
     """{significand of magnitude [0.5, 1), exponent}."""
-    form = unit.form(op.result.type)
-    assert isinstance(form, Composite)
-    exponent = unit.plain(op.result.type.member_types[1]).dtype  # pyright: ignore
+    significand, power = np.frexp(a)
+    return significand, power.astype(I32)
 
-    def call(a: Array) -> tuple[Array, Array]:
-        significand, power = np.frexp(a)
-        return significand, power.astype(exponent)
+
+PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
+    ops.GLModfStructOp: np.modf,
+    ops.GLFrexpStructOp: _frexp,
+    ops.GLModfOp: np.modf,
+    ops.GLFrexpOp: _frexp,
+}
+"""{fraction, whole part} with the operand's sign, {significand, exponent}."""
+
+
+@value(ops.GLModfStructOp, ops.GLFrexpStructOp)
+def parts(op: Operation, unit: Unit) -> Function:
+    """Both as one value."""
+    return PARTS[type(op)]
+
+
+@action(ops.GLModfOp, ops.GLFrexpOp)
+def parts_by_pointer(op: ops.GLPointerForm, unit: Unit) -> Function:
+    """The first one; the second is stored."""
+    split, type = PARTS[op.__class__], pointer_type(op.pointer)
+    write = storer(placed(op.pointer, type.pointee, unit), Layout(unit))
+
+    def call(wave: Wave, value: Array, pointer: Any) -> Array:
+        first, second = split(value)
+        if has_bytes(type):
+            write(pointer, second, wave.mask)
+        else:
+            store_variable(unit, wave, pointer, second)
+        return first
 
     return call
 

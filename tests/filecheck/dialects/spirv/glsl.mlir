@@ -145,6 +145,12 @@ spirv.module Logical GLSL450 {
     // CHECK-NEXT: %9 = spirv.GL.NClamp %f, %f, %f : f32
     %10 = spirv.GL.ModfStruct %f : f32 -> !spirv.struct<(f32, f32)>
     // CHECK-NEXT: %10 = spirv.GL.ModfStruct %f : f32 -> !spirv.struct<(f32, f32)>
+    %whole = spirv.Variable : !spirv.ptr<f32, Function>
+    %exponent = spirv.Variable : !spirv.ptr<si32, Function>
+    %fraction = spirv.GL.Modf %f : f32, %whole : !spirv.ptr<f32, Function> -> f32
+    // CHECK: %{{.*}} = spirv.GL.Modf %f : f32, %{{.*}} : !spirv.ptr<f32, Function> -> f32
+    %significand = spirv.GL.Frexp %f : f32, %exponent : !spirv.ptr<si32, Function> -> f32
+    // CHECK-NEXT: %{{.*}} = spirv.GL.Frexp %f : f32, %{{.*}} : !spirv.ptr<si32, Function> -> f32
     %refracted = spirv.GL.Refract %v3f : vector<3xf32>, %v3f : vector<3xf32>, %f : f32 -> vector<3xf32>
     // CHECK-NEXT: %{{.*}} = spirv.GL.Refract %v3f : vector<3xf32>, %v3f : vector<3xf32>, %f : f32 -> vector<3xf32>
     %11 = spirv.GL.PackUnorm4x8 %vf : vector<4xf32> -> i32
