@@ -14,6 +14,9 @@ from typing import Any, TypeAlias
 
 from xdsl_spirv.runtime.errors import ProgramError
 
+FAILED, MISUSED = 1, 2
+"""Exit statuses: a launch did not do what it should; a test is described wrongly."""
+
 SUFFIX = ".kernel.toml"
 GLSL = (".comp", ".glsl")
 KERNELS = (*GLSL, ".spv", ".spvasm", ".mlir")

@@ -13,6 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.types import enumerant
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load, names
 from xdsl_spirv.tools.kernel_test.interface import Interface
 
@@ -223,7 +224,7 @@ def _property(interface: Interface, at: Instruction) -> CooperativeMatrixPropert
         assert type_.element is not None
         words = type_.at.words
         sizes[key] = (int(constants.value(words[4])), int(constants.value(words[5])))
-        scope = {3: "Subgroup", 2: "Workgroup"}.get(int(constants.value(words[3])), "another")
+        scope = enumerant("Scope", int(constants.value(words[3])))
         kind = interface.scalar(type_.element)
         if kind[0] in "iu":
             signed = bool(mask & operands[SIGNED[key]].value)

@@ -12,10 +12,11 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.interpreter.source import SourceLocation
 from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError
+from xdsl_spirv.serialization.validation.types import enumerant
 from xdsl_spirv.targets import Target, TargetError, load
 from xdsl_spirv.tools.kernel_test.arguments import Arguments, prepare
 from xdsl_spirv.tools.kernel_test.comparing import compare, expected, names_of
@@ -36,6 +37,9 @@ from xdsl_spirv.tools.kernel_test.problems import (
     Sources,
     of_finding,
 )
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter import Options
 
 DEFAULT_SUBGROUP = 32
 
@@ -265,7 +269,9 @@ def workgroup_size(interface: Interface) -> tuple[int, int, int]:
     """From the WorkgroupSize built-in, LocalSizeId or LocalSize."""
     m, constants = interface.module, interface.constants
     for id, decorations in m.decorations.items():
-        if any(d.name == "BuiltIn" and d.parameters[:1] == (25,) for d in decorations):
+        built_ins = [enumerant("BuiltIn", int(d.parameters[0])) for d in decorations
+                     if d.name == "BuiltIn"]  # fmt: skip
+        if "WorkgroupSize" in built_ins:
             x, y, z = constants.parts(id)
             return x, y, z
     for name, operands, _ in m.modes[interface.entry.function]:
@@ -289,18 +295,14 @@ def _run(
     size: int,
     outcome: Outcome,
 ) -> list[Problem]:
-    from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
-    from xdsl_spirv.interpreter.checks import Allowed, Checks
+    from xdsl_spirv.interpreter import InterpreterError, dispatch
     from xdsl_spirv.passes.spirv.specialize import specialize
 
-    checks = None
-    if test.checks != "none":
-        allow = tuple(Allowed(rule=r, text=t) for r, _, t in (a.partition(":") for a in test.allow))
-        checks = Checks.of(test.checks, allow=allow)
-    more: dict[str, Any] = {"robust": True} if test.robust else {}
-    if test.robust and "robust" not in {f.name for f in fields(Options)}:
-        raise Misuse("the interpreter has no robust mode", "robust", "leave it out")
-    options = Options(subgroup_size=size, checks=checks, max_steps=test.max_steps, **more)
+    try:
+        options = _options(test, size)
+    except InterpreterError as error:
+        raise Misuse(error.cause, str(error.place), error.remedy) from error
+    checks = options.checks
     module = kernel.module()
     given = {str(id): _text(value) for id, value in interface.constants.values.items()}
     specialize(module, given, defaults=True)
@@ -325,6 +327,21 @@ def _run(
     sources = Sources(kernel.path)
     outcome.notes += [f"allowed: {f.rule}: {f.message}" for f in checks.report.allowed]
     return [*(of_finding(finding, sources) for finding in checks.report.findings), *refused]
+
+
+def _options(test: KernelTest, size: int) -> Options:
+    """What the interpreter is asked to do; raises `InterpreterError` for what it cannot."""
+    from xdsl_spirv.interpreter import Options
+    from xdsl_spirv.interpreter.checks import Allowed, Checks
+
+    checks = None
+    if test.checks != "none":
+        allow = tuple(Allowed(rule=r, text=t) for r, _, t in (a.partition(":") for a in test.allow))
+        checks = Checks.of(test.checks, allow=allow)
+    more: dict[str, Any] = {"robust": True} if test.robust else {}
+    if test.robust and "robust" not in {f.name for f in fields(Options)}:
+        raise Misuse("the interpreter has no robust mode", "robust", "leave it out")
+    return Options(subgroup_size=size, checks=checks, max_steps=test.max_steps, **more)
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from xdsl_spirv.tools.kernel_test.arguments import key, template, zero
 from xdsl_spirv.tools.kernel_test.constants import Constants
-from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.description import MISUSED, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.running import workgroup_size
@@ -27,7 +27,7 @@ def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespac
         path = beside(test.kernel)
         if path.exists():
             print(f"{path} is there already: it is left as it is", file=sys.stderr)
-            status = 2
+            status = MISUSED
             continue
         from xdsl_spirv.tools.output import write
 

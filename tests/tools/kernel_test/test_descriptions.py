@@ -157,6 +157,8 @@ def test_a_right_description_of_the_kernel(run_glsl: Run):
         ("grid = 1\n", 'grid = 1\nentry = "mian"\n', "no entry point 'mian'; did you mean 'main'"),
         ("vulkan1.2", "vulkan9", "there is no target environment 'vulkan9'"),
         ("grid = 1\n", 'grid = 1\ntarget = "lavapip"\n', "there is no target 'lavapip'"),
+        ("grid = 1\n", "grid = 1\nchecks = 'race'\n", "there is no check 'race'"),
+        ("grid = 1\n", "grid = 1\nsubgroup-sizes = 12\n", "12 invocations does not exist"),
         ("factor = 3", "facter = 3", "'facter' is no specialization constant; did you mean"),
         ("factor = 3", "4 = 3", "'4' is no specialization constant"),
         ("factor = 3", "factor = -1", "specialization.factor is -1, outside 0 to 4294967295"),

@@ -1,0 +1,59 @@
+"""
+Runs what a command line asks for, and tells what came of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from xdsl_spirv.tools.kernel_test.collecting import collect
+from xdsl_spirv.tools.kernel_test.description import FAILED, MISUSED, KernelTest
+from xdsl_spirv.tools.kernel_test.overriding import override
+from xdsl_spirv.tools.kernel_test.problems import Outcome
+from xdsl_spirv.tools.kernel_test.reporting import summary, to_json, told
+from xdsl_spirv.tools.kernel_test.running import run_test
+
+
+def run_suite(arguments: argparse.Namespace) -> int:
+    """The exit status; raises `Misuse` for options that cannot be understood."""
+    found = collect(arguments.kernels)
+    tests = [override(each, arguments) for each in found.tests]
+    if arguments.init:
+        from xdsl_spirv.tools.kernel_test.starting import write_descriptions
+
+        return write_descriptions(tests, arguments)
+    say = (lambda text: print(text, file=sys.stderr)) if arguments.json == "-" else print
+    outcomes: list[Outcome] = []
+    for path, error in found.refused:
+        outcomes.append(Outcome(KernelTest(path, path), misuse=str(error)))
+        say(told(outcomes[-1]))
+    for each in tests:
+        for outcome in run_test(each):
+            outcomes.append(outcome)
+            if not arguments.quiet or not outcome.passed:
+                say(told(outcome))
+    for path in found.undescribed:
+        say(f"{path}: not tested, no file describes its launch (--init writes one)")
+    _write_reports(outcomes, arguments)
+    say(summary(outcomes, len(found.undescribed)))
+    if not outcomes or any(outcome.misuse for outcome in outcomes):
+        return MISUSED
+    return FAILED if any(outcome.problems for outcome in outcomes) else 0
+
+
+def _write_reports(outcomes: list[Outcome], arguments: argparse.Namespace) -> None:
+    from xdsl_spirv.tools.output import write
+
+    if arguments.json == "-":
+        sys.stdout.write(to_json(outcomes))
+    elif arguments.json:
+        write(arguments.json, to_json(outcomes).encode())
+    if arguments.junit:
+        from xdsl_spirv.tools.kernel_test.junit import to_junit
+
+        write(arguments.junit, to_junit(outcomes))
+    if arguments.sarif:
+        from xdsl_spirv.tools.kernel_test.sarif import to_sarif
+
+        write(arguments.sarif, to_sarif(outcomes).encode())
