@@ -34,6 +34,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, 
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding
 from xdsl_spirv.interpreter.component_maps import MAPPINGS, applies, count
+from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memories import Place, copy_buffers
 from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dtype
@@ -100,16 +101,36 @@ class Choices:
     ) -> None:
         """
         Run with every choice and compare; `buffers` are as the launch found them, `results` as it
-        left them.
+        left them. A program that fails unchecked is not compared: why it fails was reported.
         """
+        tried = self.plain
 
         def outcome(options: Options) -> dict[Place, Array]:
+            nonlocal tried
+            tried = options
             copies = copy_buffers(buffers)
             unit = run(options, copies)
             if options.accumulation == "magnitudes":
                 self.length = max(1, unit.products)
             return copies
 
+        try:
+            self._explore(buffers, results, workgroups, outcome)
+        except InterpreterError as error:
+            failed = tried
+            try:
+                outcome(self.plain)
+            except InterpreterError:
+                return
+            self._fail(failed, error)
+
+    def _explore(
+        self,
+        buffers: Mapping[Place, Array],
+        results: Mapping[Place, Array],
+        workgroups: int,
+        outcome: Callable[[Options], dict[Place, Array]],
+    ) -> None:
         self.before = buffers
         few = workgroups <= SAMPLE
         self.partial = not few and not self.atomic
@@ -226,14 +247,29 @@ class Choices:
             f"the result at {name_of_buffer(op, place)} is another one with {what}",
             "let no result depend on what an implementation may choose",
         )
-        places.locate(finding, op)
         finding.values = [
             f"{count} elements differ, the first at {list(first)}: {own[first]} and {other[first]}"
         ]
         if is_float(own.dtype):
             spread = np.abs(own.astype(np.float64) - other.astype(np.float64))
             finding.values.append(f"largest difference: {np.nanmax(spread):g}")
-        if report.add(finding, op, self.checks.allow) and self.checks.stop:
+        self._add(finding, op)
+
+    def _fail(self, options: Options, error: InterpreterError) -> None:
+        """A choice with which the program does not run to its end."""
+        op, rule = self.components, "CHOICE-01"
+        if options.accumulation != self.plain.accumulation:
+            op, rule = self.sums[0], "CHOICE-02"
+        elif options.bfloat16_rounding != self.plain.bfloat16_rounding:
+            op, rule = self.bfloat, "CHOICE-03"
+        assert op is not None
+        message = f"the program fails where an implementation may choose: {error}"
+        remedy = "let no address depend on what an implementation may choose"
+        self._add(Finding("choices", rule, op.name, message, remedy), op)
+
+    def _add(self, finding: Finding, op: Operation) -> None:
+        places.locate(finding, op)
+        if self.checks.report.add(finding, op, self.checks.allow) and self.checks.stop:
             raise CheckError(finding)
 
 

@@ -8,8 +8,10 @@ Only atomics may rightly give another result in another order, where the program
 return or where they do not commute; the theorem that data-race-free programs depend on nothing else
 says when a difference is a bug.
 
-So where races are looked for as well, nothing runs unless one was found: then the difference is
-that finding's consequence, and stands with it. Where they are not, it is a finding of its own.
+So where races are looked for as well, nothing runs unless one was found: then a difference that its
+memory can bring about is that finding's consequence, and stands with it. Any other is a finding of
+its own. A program that fails when it runs unchecked is not asked for more: what makes it fail was
+reported, or is allowed.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from xdsl_spirv.dialects.spirv.structure import (
     UntypedGlobalVariableOp,
 )
 from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.checks.influence import Influence
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding, Related
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.memories import Place, copy_buffers
@@ -38,11 +41,13 @@ from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.schedule import Schedule
 from xdsl_spirv.interpreter.source.source_map import map_of
 
-Run: TypeAlias = Callable[[Options, dict[Place, Array]], object]
-"""Run the first workgroups with some options over some buffers."""
+Run: TypeAlias = Callable[[Options, dict[Place, Array], int], object]
+"""Run some of the first workgroups with some options over some buffers."""
 
 SEEDS = (1, 2, 3)
 """The schedules that are tried."""
+WITNESSES = 2
+"""How many workgroups of a large launch run again, in one order, to show what a race leads to."""
 SHOWN = 3
 """How many elements a finding names."""
 ORDERED = ("races", "overlap", "barriers")
@@ -79,32 +84,68 @@ class Permuted:
         buffers: Mapping[Place, Array],
         results: Mapping[Place, Array] | None,
         run: Run,
+        sample: int,
     ) -> None:
         """
-        Compare what schedules make of `buffers` with `results`, or with a run in lockstep if those
-        are not of the same workgroups.
+        Compare what schedules make of `buffers` with `results`, or with a run in lockstep of the
+        first workgroups, at most `sample`, if there are more.
         """
         causes = self._causes()[self.known :]
         if not causes and (self.checks.races or depends_on_order(self.module)):
             return
+        count, seeds = sample, SEEDS
+        if causes and results is None:
+            count, seeds = WITNESSES, SEEDS[:1]
 
         def outcome(options: Options) -> dict[Place, Array]:
             copies = copy_buffers(buffers)
-            run(options, copies)
+            run(options, copies, count)
             return copies
 
-        own = outcome(self.plain) if results is None else results
-        for seed in SEEDS:
+        try:
+            own = outcome(self.plain) if results is None else results
+        except InterpreterError:
+            return
+        for seed in seeds:
             try:
                 other = outcome(replace(self.plain, schedule=Schedule(seed)))
             except InterpreterError as error:
-                self._failed(error, seed, causes)
+                self._failed(error, seed, causes, outcome)
                 return
-            for place, array in own.items():
-                different = _bytes(array) != _bytes(other[place])
-                if different.any():
-                    self._tell(place, array, other[place], different, seed, causes)
-                    return
+            if self._compare(own, other, seed, causes):
+                return
+
+    def _compare(
+        self,
+        own: Mapping[Place, Array],
+        other: Mapping[Place, Array],
+        seed: int,
+        causes: list[Finding],
+    ) -> bool:
+        """Tell the first difference that has a cause, or is one."""
+        for place, array in own.items():
+            different = _bytes(array) != _bytes(other[place])
+            if not different.any():
+                continue
+            shared = [p for p, a in own.items() if np.may_share_memory(a, array)]
+            reasons = self._reasons(shared, causes)
+            if reasons or not (causes and depends_on_order(self.module)):
+                self._tell(place, array, other[place], different, seed, reasons)
+                return True
+        return False
+
+    def _reasons(self, shared: list[Place], causes: list[Finding]) -> list[Finding]:
+        """The findings whose memory can change what buffers hold."""
+        if not causes:
+            return []
+        influence = Influence(self.module)
+        names = {name for place in shared for name in names_of(self.module, place)}
+        found: list[Finding] = []
+        for cause in causes:
+            op = self.report.where(cause)
+            if not isinstance(op, Operation) or influence.reaches(op, names):
+                found.append(cause)
+        return found
 
     def _causes(self) -> list[Finding]:
         """What was found that leaves an order open, intended or not."""
@@ -137,8 +178,18 @@ class Permuted:
         message = f"{len(numbers)} elements of {of} depend on the order in which invocations run"
         self._add(message, values, notes, stores[0] if stores else None, causes)
 
-    def _failed(self, error: InterpreterError, seed: int, causes: list[Finding]) -> None:
-        """An order in which the program does not even run to its end."""
+    def _failed(
+        self,
+        error: InterpreterError,
+        seed: int,
+        causes: list[Finding],
+        outcome: Callable[[Options], object],
+    ) -> None:
+        """An order in which the program does not run to its end, as it does in lockstep."""
+        try:
+            outcome(self.plain)
+        except InterpreterError:
+            return
         message = "the program fails in another order of invocations"
         self._add(message, [f"schedule {seed}: {error}"], [], None, causes)
 
@@ -190,9 +241,9 @@ STORES = (StoreOp, CooperativeMatrixStoreOp, CopyMemoryOp)
 """What writes through its first operand; atomics do as well."""
 
 
-def stores_to(module: Operation, place: Place) -> list[Operation]:
-    """The instructions that write to the buffer at a (set, binding), where that can be seen."""
-    names = {
+def names_of(module: Operation, place: Place) -> set[str]:
+    """The variables that are bound to a (set, binding)."""
+    return {
         op.sym_name.data
         for op in module.regions[0].block.ops
         if isinstance(op, GlobalVariableOp | UntypedGlobalVariableOp)
@@ -200,6 +251,11 @@ def stores_to(module: Operation, place: Place) -> list[Operation]:
         and op.binding is not None
         and (op.descriptor_set.value.data, op.binding.value.data) == place
     }
+
+
+def stores_to(module: Operation, place: Place) -> list[Operation]:
+    """The instructions that write to the buffer at a (set, binding), where that can be seen."""
+    names = names_of(module, place)
     return [
         op
         for op in module.walk()

@@ -57,7 +57,7 @@ KINDS = {
         "access what invocations share with NonPrivatePointer (in GLSL: declare it coherent)",
     ),
     "plain": (
-        "RACE-02",
+        "RACE-03",
         "a {} and an earlier {} of {} are ordered, but the buffer is not coherent",
         "declare the buffer coherent",
     ),
@@ -127,7 +127,7 @@ class RaceReports:
         who: Array,
         earlier: Array,
     ) -> None:
-        """RACE-04: memory that is reached through variables which may not alias."""
+        """ALIAS-01: memory that is reached through variables which may not alias."""
         if self.repeats(access.op) or facts.variable is None:
             return
         stamps = earlier >> 32
@@ -151,7 +151,7 @@ class RaceReports:
     def _find_alias(
         self, region: Region, access: Access, conflicts: Conflicts, variable: str, other: str
     ) -> None:
-        self._known[access.op] = "RACE-04"
+        self._known[access.op] = "ALIAS-01"
         kinds = self._kinds(access, conflicts)
         restricted = [
             f"@{name}" for name in (variable, other) if self.races.model.is_restricted(name)
@@ -164,7 +164,7 @@ class RaceReports:
         first = tuple(int(n) for n in np.argwhere(conflicts.earlier != 0)[0])
         self.checker.find(
             "races",
-            "RACE-04",
+            "ALIAS-01",
             access.op,
             f"a {kinds[0]} through @{variable} meets an earlier {kinds[1]} of the same memory "
             f"through @{other}, and {why}",

@@ -188,6 +188,10 @@ class Report:
         self.findings.append(finding)
         return True
 
+    def where(self, finding: Finding) -> object:
+        """The operation that a finding is about."""
+        return next((op for (*_, op), known in self._known.items() if known is finding), None)
+
     def __str__(self) -> str:
         parts = [str(finding) for finding in self.findings]
         for name, counts in self.counters.items():

@@ -398,13 +398,13 @@ def run_entry(
     before = copy_buffers(buffers) if wanted else {}
     run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
 
-    def sample(chosen: Options, copies: Buffers) -> Unit:
+    def sample(chosen: Options, copies: Buffers, count: int = SAMPLE) -> Unit:
         return run_workgroups(
-            module, entry, grid, copies, spec_values, push_constants, chosen, SAMPLE, buffers
+            module, entry, grid, copies, spec_values, push_constants, chosen, count, buffers
         )
 
     if permuted is not None:
-        permuted.explore(before, buffers if x * y * z <= SAMPLE else None, sample)
+        permuted.explore(before, buffers if x * y * z <= SAMPLE else None, sample, SAMPLE)
     if choices is not None and again:
         choices.explore(before, buffers, x * y * z, sample)
 

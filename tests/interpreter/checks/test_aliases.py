@@ -64,7 +64,7 @@ def test_a_race_through_overlapping_bindings(kernel: Any, find: Any) -> None:
     assert find(kernel).count == 24
 
 
-@pytest.mark.bug("a place read through another variable than wrote it", rule="RACE-04", op=LOAD)
+@pytest.mark.bug("a place read through another variable than wrote it", rule="ALIAS-01", op=LOAD)
 def test_a_second_reference(kernel: Any, find: Any) -> None:
     """No barrier makes visible for one reference what was written through another."""
     twice = Twice(kernel)
@@ -75,7 +75,7 @@ def test_a_second_reference(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug(
-    "what a restrict variable reads is written through another", rule="RACE-04", op=STORE
+    "what a restrict variable reads is written through another", rule="ALIAS-01", op=STORE
 )
 def test_restrict(kernel: Any, find: Any) -> None:
     twice = Twice(kernel)

@@ -284,3 +284,34 @@ def test_an_error_in_a_part_is_the_launchs_error(new_kernel: Any) -> None:
     with pytest.raises(InterpreterError, match="outside the buffer @b0"):
         kernel.run(schedule=Schedule(0), **TWO)
     assert threading.active_count() == before
+
+
+def test_a_race_elsewhere_is_no_evidence(new_kernel: Any) -> None:
+    """Two races: what one of them leads to does not stand with the other."""
+    kernel = new_kernel()
+    kernel.intended = None
+    missing(kernel)
+    other = kernel.buffer("i32", np.zeros(64, np.int32))
+    kernel.store(other, "%one", "%zero")
+    checks = Checks.all(allow=())
+    kernel.run((2, 1, 1), checks=checks, **TWO)
+    notes = {f.message.partition(" of ")[2]: "\n".join(f.notes) for f in checks.report}
+    tile = next(text for name, text in notes.items() if "@tile" in name)
+    buffer = next(text for name, text in notes.items() if "@b1" in name)
+    assert "depend on the order" in tile
+    assert "depend on the order" not in buffer
+
+
+@pytest.mark.parametrize("name", ["races", "permute"])
+def test_a_program_that_fails_unchecked_is_not_run_again(new_kernel: Any, name: str) -> None:
+    """What it relies on was reported, or is allowed; a rerun does not raise."""
+    kernel = new_kernel()
+    kernel.intended = None
+    out = kernel.buffer("i32", np.zeros(32, np.int32))
+    kernel.store(out, "%id", "%id")
+    kernel.store(out, "%one", "%zero")
+    checks = Checks.of(f"{name},bounds,permute")
+    kernel.run((2, 1, 1), checks=checks, **TWO)
+    rules = {finding.rule for finding in checks.report}
+    assert "BOUNDS-01" in rules
+    assert "SCHED-01" not in rules

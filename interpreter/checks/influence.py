@@ -1,0 +1,116 @@
+"""
+Which memory can change what another memory holds: by values, addresses and branches.
+
+Used to tell whether a difference in a result is the consequence of a race somewhere else. An answer
+may be yes where it should be no, through calls and pointers whose variable is not obvious.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv.control_flow import BranchConditionalOp, FunctionCallOp, SwitchOp
+from xdsl_spirv.dialects.spirv.memory import VariableOp
+from xdsl_spirv.interpreter.checks.memory_model import CHAINS, accessed_pointer, root_of, storage_of
+from xdsl_spirv.interpreter.checks.writes import is_write
+
+Node: TypeAlias = str | VariableOp | None
+"""A module's variable, a function's, or one that is not known."""
+
+
+def memory_of(op: Operation, write: bool) -> Node:
+    """What an instruction reads or writes."""
+    pointer = accessed_pointer(op, write)
+    if pointer is None:
+        return None
+    owner: Operation | Block = pointer.owner
+    while isinstance(owner, CHAINS):
+        owner = owner.operands[0].owner
+    return owner if isinstance(owner, VariableOp) else root_of(pointer)
+
+
+class Influence:
+    """The flow of values between the variables of a module."""
+
+    def __init__(self, module: Operation):
+        self.sources: dict[Node, set[Node]] = {}
+        self.calls = any(isinstance(op, FunctionCallOp) for op in module.walk())
+        for op in module.walk():
+            if is_write(op):
+                values = [*op.operands, *_conditions(op)]
+                self.sources.setdefault(memory_of(op, True), set()).update(_read_by(values))
+
+    def reaches(self, op: Operation, names: AbstractSet[str]) -> bool:
+        """Whether what an instruction reads or writes can change what some variables hold."""
+        if accessed_pointer(op, is_write(op)) is None or self.calls:
+            return True
+        start = memory_of(op, is_write(op))
+        pending: list[Node] = [*names]
+        seen: set[Node] = set(pending)
+        while pending:
+            node = pending.pop()
+            if node is None or node == start:
+                return True
+            more = self.sources.get(node, set()) | self.sources.get(None, set())
+            pending += more - seen
+            seen |= more
+        return start is None
+
+
+def _read_by(values: Iterable[SSAValue]) -> set[Node]:
+    """The memory that some values are computed from."""
+    found: set[Node] = set()
+    pending, seen = [*values], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(owner, Block):
+            pending += _incoming(owner)
+            continue
+        pointer = next((o for o in owner.operands if storage_of(o) is not None), None)
+        if pointer is not None and not isinstance(owner, CHAINS):
+            found.add(memory_of(owner, False))
+        pending += owner.operands
+        for region in owner.regions:
+            pending += [o for op in region.walk() if _decides(op) for o in op.operands[:1]]
+            pending += [
+                o for block in region.blocks if block.last_op for o in block.last_op.operands
+            ]
+    return found
+
+
+def _decides(op: Operation) -> bool:
+    return isinstance(op, BranchConditionalOp | SwitchOp)
+
+
+def _incoming(block: Block) -> list[SSAValue]:
+    """What may become a block's arguments: what the terminators of its region pass on."""
+    region = block.parent
+    if region is None:
+        return []
+    found: list[SSAValue] = []
+    for other in region.blocks:
+        last = other.last_op
+        if last is not None and block in last.successors:
+            found += last.operands
+    return found
+
+
+def _conditions(op: Operation) -> list[SSAValue]:
+    """What decides whether an instruction is executed: branches of the regions around it."""
+    found: list[SSAValue] = []
+    region = op.parent_region()
+    while region is not None:
+        for block in region.blocks:
+            if block.last_op is not None and _decides(block.last_op):
+                found += block.last_op.operands[:1]
+        parent = region.parent
+        region = None if parent is None else parent.parent_region()
+    return found
