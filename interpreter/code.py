@@ -20,9 +20,10 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import Merge, lane_bytes, merger
+from xdsl_spirv.interpreter.forms import Mask, Merge, lane_bytes, merger
 from xdsl_spirv.interpreter.half import HalfValues
 from xdsl_spirv.interpreter.semantics import Function, semantics_of
+from xdsl_spirv.interpreter.suspension import CallFrame, Suspended
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
@@ -83,16 +84,26 @@ class Steps:
 
     def run(self, env: Env) -> None:
         """Execute the steps for the lanes of the wave's mask."""
+        self._run(env, self.steps)
+
+    def run_from(self, env: Env, number: int) -> None:
+        """Execute the steps from one on."""
+        self._run(env, self.steps[number:])
+
+    def _run(self, env: Env, steps: Sequence[Step]) -> None:
         step = None
         try:
             if not self.ends:
-                for step in self.steps:
+                for step in steps:
                     step(env)
                 return
-            for step in self.steps:
+            for step in steps:
                 step(env)
                 if step in self.ends and env[WAVE].nobody:
                     return
+        except Suspended as suspended:
+            suspended.at = 0 if step is None else self.steps.index(step)
+            raise
         except InterpreterError as error:
             raise error.at(self._op(step)) from None
         except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
@@ -118,14 +129,33 @@ class Code:
 
     def __call__(self, wave: Wave, arguments: Sequence[Any]) -> Any:
         """The returned value, None if there is none. The mask is the caller's again afterwards."""
+        if wave.resuming:
+            return self.resume(wave)[RETURNED]
         env = self.template.copy()
         env[WAVE] = wave
         for slot, argument in zip(self.arguments, arguments, strict=True):
             env[slot] = argument
-        mask, partial = wave.mask, wave.partial
-        self.body(env)
-        wave.mask, wave.partial, wave.nobody = mask, partial, False
+        self.execute(env, wave, wave.mask, wave.partial)
         return env[RETURNED]
+
+    def resume(self, wave: Wave) -> Env:
+        """Go on where the wave was suspended."""
+        frame = wave.resuming.pop()
+        assert isinstance(frame, CallFrame)
+        if frame.finished:
+            wave.mask, wave.partial = frame.mask, frame.partial
+        else:
+            self.execute(frame.env, wave, frame.mask, frame.partial)
+        return frame.env
+
+    def execute(self, env: Env, wave: Wave, mask: Mask, partial: bool) -> None:
+        """Run the body, from its beginning or on; the wave is as its caller left it afterwards."""
+        try:
+            self.body(env)
+        except Suspended as suspended:
+            suspended.leave_call(env, mask, partial)
+            raise
+        wave.mask, wave.partial, wave.nobody = mask, partial, False
 
 
 class Compiler:
@@ -183,6 +213,14 @@ class Compiler:
         self._escaping.add(value)
         slot = self._slots[value] = self.new_slot()
         return slot
+
+    def preserve(self, value: SSAValue) -> None:
+        """A value that is read again later than its uses say."""
+        self._escaping.add(value)
+
+    def known(self, value: SSAValue) -> bool:
+        """Whether a value has been defined."""
+        return value in self._slots
 
     def escapes(self, value: SSAValue) -> bool:
         """Whether a value is used in another block of its region."""

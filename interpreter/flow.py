@@ -25,10 +25,12 @@ from xdsl.ir import Block, Region, SSAValue
 
 from xdsl_spirv.dialects.spirv.control_flow import Construct
 from xdsl_spirv.dialects.spirv.exits import ExitOp
-from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Steps
+from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step, Steps
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, merger
 from xdsl_spirv.interpreter.semantics import TABLE
+from xdsl_spirv.interpreter.suspension import FlowFrame, Suspended
+from xdsl_spirv.interpreter.waiting import watches
 from xdsl_spirv.interpreter.wave import Wave
 
 LEAVE = -1
@@ -49,12 +51,15 @@ class Flow:
     def __init__(self, compiler: Compiler, region: Region, results: Sequence[SSAValue] = ()):
         self.compiler = compiler
         self.results = tuple(compiler.new_slot() for _ in results)
+        self.trackers: list[int] = []
         merges = [merger(compiler.unit.form(result.type)) for result in results]
         self.assign_results = compiler.assigner(self.results, merges)
         self.exits = compiler.new_slot()
         compiler.flows[region] = self
         order = block_order(region)
         self.numbers = {block: number for number, block in enumerate(order)}
+        self.watches = watches(order, compiler)
+        self.trackers += [watch.slot for watch in self.watches.values()]
         for block in order[1:]:
             for argument in block.args:
                 compiler.keep(argument)
@@ -65,6 +70,8 @@ class Flow:
             self.blocks.append(steps)
             self.terminators.append(self._terminator(block, steps))
             compiler.release(ended)
+        for watch in self.watches.values():
+            watch.locate(compiler)
 
     def _terminator(self, block: Block, steps: Steps) -> Terminator:
         op = block.last_op
@@ -73,7 +80,9 @@ class Flow:
             name = "an empty block" if op is None else op.name
             raise InterpreterError(f"{name} ends a block but is no branch", op)
         steps.ops.append(op)
-        return self.compiler.terminator(op, semantics.stage(op, self))
+        terminate = self.compiler.terminator(op, semantics.stage(op, self))
+        watch = self.watches.get(op)
+        return terminate if watch is None else watch.before(terminate)
 
     def edge(
         self, target: Block, operands: Sequence[SSAValue]
@@ -88,25 +97,69 @@ class Flow:
         Run the region for the wave's active lanes; afterwards the mask holds those that left it.
         """
         wave: Wave = env[WAVE]
+        if wave.resuming:
+            self._resume(env, wave)
+            return
         outer_partial, wave.partial = wave.partial, False
-        number, exits = 0, self.exits
-        env[exits] = None
-        while number >= 0:
-            self.blocks[number].run(env)
-            if env[exits]:
-                number = self._rejoin(env, wave, number)
-                continue
-            if wave.nobody:
-                break
-            leaving = self.terminators[number](env)
-            if isinstance(leaving, int):
-                number = leaving
-            else:
-                number = self._run_parted(env, wave, leaving, wave.mask)
+        env[self.exits] = None
+        if self.trackers:
+            self.forget(env)
+        self._follow(env, wave, 0, self.blocks[0].run, outer_partial)
+
+    def _follow(self, env: Env, wave: Wave, number: int, block: Step, outer_partial: bool) -> None:
+        """Run blocks until all lanes have left, beginning with (the rest of) one."""
+        exits = self.exits
+        try:
+            while True:
+                block(env)
+                if env[exits]:
+                    number = self._rejoin(env, wave, number)
+                elif wave.nobody:
+                    break
+                else:
+                    leaving = self.terminators[number](env)
+                    if isinstance(leaving, int):
+                        number = leaving
+                    else:
+                        number = self._run_parted(env, wave, leaving, wave.mask)
+                if number < 0:
+                    break
+                block = self.blocks[number].run
+        except Suspended as suspended:
+            suspended.leave(self, env, number, outer_partial)
+            raise
+        self._end(wave, number, outer_partial)
+
+    @staticmethod
+    def _end(wave: Wave, number: int, outer_partial: bool) -> None:
         if number == RETURN:
             wave.nobody = True
             wave.departures += 1
         wave.partial = outer_partial
+
+    def _resume(self, env: Env, wave: Wave) -> None:
+        """Go on where the wave was suspended."""
+        frame = wave.resuming.pop()
+        assert isinstance(frame, FlowFrame)
+        wave.partial = frame.waiting is not None
+        if frame.waiting is None:
+            rest: Step = lambda env: frame.proceed(env, wave)  # noqa: E731
+            self._follow(env, wave, frame.number, rest, frame.outer_partial)
+            return
+        try:
+            number = self._meet(env, wave, frame.waiting, frame.whole, frame.departures, frame)
+        except Suspended as suspended:
+            suspended.leave(self, env, frame.number, frame.outer_partial)
+            raise
+        if number < 0:
+            self._end(wave, number, frame.outer_partial)
+        else:
+            self._follow(env, wave, number, self.blocks[number].run, frame.outer_partial)
+
+    def forget(self, env: Env) -> None:
+        """What was known of rounds that the region's loops have made."""
+        for slot in self.trackers:
+            env[slot] = None
 
     def exit(self, env: Env, number: int) -> int:
         """The active lanes go to a block of this region from regions inside."""
@@ -124,7 +177,11 @@ class Flow:
             return pending
         # What the others bring to a block must not replace what those who left have put there.
         wave.partial = wave.partial or bool(pending)
-        going = self.terminators[number](env)
+        try:
+            going = self.terminators[number](env)
+        except Suspended:
+            env[self.exits] = pending
+            raise
         return [*([(going, wave.mask)] if isinstance(going, int) else going), *pending]
 
     def _rejoin(self, env: Env, wave: Wave, number: int) -> int:
@@ -147,11 +204,31 @@ class Flow:
         waiting: dict[int, Mask] = {}
         wave.partial = True
         self._send(wave, leaving, waiting)
-        while len(waiting) > 1:
-            number = min(waiting, key=_priority)
-            wave.mask = waiting.pop(number)
-            self.blocks[number].run(env)
-            self._send(wave, self._left(env, wave, number), waiting)
+        return self._meet(env, wave, waiting, whole, departures)
+
+    def _meet(
+        self,
+        env: Env,
+        wave: Wave,
+        waiting: dict[int, Mask],
+        whole: Mask,
+        departures: int,
+        frame: FlowFrame | None = None,
+    ) -> int:
+        """Run blocks until the waiting lanes agree, beginning with the rest of a frame's block."""
+        number = 0 if frame is None else frame.number
+        try:
+            if frame is not None:
+                frame.proceed(env, wave)
+                self._send(wave, self._left(env, wave, number), waiting)
+            while len(waiting) > 1:
+                number = min(waiting, key=_priority)
+                wave.mask = waiting.pop(number)
+                self.blocks[number].run(env)
+                self._send(wave, self._left(env, wave, number), waiting)
+        except Suspended as suspended:
+            suspended.leave_parted(self, env, number, waiting, whole, departures)
+            raise
         wave.partial = False
         if not waiting:
             return RETURN

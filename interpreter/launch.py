@@ -1,7 +1,7 @@
 """
 A launch: compile the entry point, cut the grid into chunks that fit the memory budget, run each.
 
-Chunks are independent: they share nothing but buffers.
+Chunks share nothing but buffers. One runs after the other, unless invocations wait (turns.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xdsl_spirv.interpreter.code import Code
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
+from xdsl_spirv.interpreter.turns import Turns, parted_by
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.wave import Geometry, Triple, Wave
 
@@ -49,12 +50,12 @@ def run(
         geometry = unit.geometry
         chunk = chunk_size(unit, code)
         last = geometry.workgroups if workgroups is None else min(workgroups, geometry.workgroups)
+        turns = Turns(unit, code, arguments, lambda: parted_by(unit, function))
         for first in range(0, last, chunk):
             wave = Wave(geometry, first, min(first + chunk, last))
             wave.globals = unit.wave_globals(wave)
-            if unit.checker is not None:
-                unit.checker.start(wave)
-            code(wave, arguments)
+            turns.run(wave)
+        turns.finish()
 
 
 def _name(function: Operation) -> str:

@@ -9,6 +9,7 @@ here; a launch with other values compiles anew.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, NoneType, SymbolRefAttr, VectorType
@@ -58,7 +59,8 @@ class Unit:
     is the launch's. `global_slot` numbers the module's variables in a wave's `globals`, and
     `creators` makes each of them for a new wave. `memories` has the launch's buffers. `checker`
     looks on where the options ask for checks; `products` counts what `magnitudes`
-    (options.py) sums, `clock` how often a clock was read.
+    (options.py) sums, `clock` how often a clock was read; `waited` says that invocations have
+    waited for others.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -81,6 +83,7 @@ class Unit:
         self.steps = Steps.of(options.max_steps)
         self.products = 0
         self.clock = 0
+        self.waited = False
         self.debug: Debug | None = options.debug
         self._forms: dict[Attribute, Form] = {}
         self._codes: dict[str, Code] = {}
@@ -109,6 +112,13 @@ class Unit:
         self.specialized[name] = value
         if not isinstance(value, tuple) and value.dtype.kind == "i" and value.size == 1:
             self.lengths[name] = int(value.item())
+
+    @cached_property
+    def written(self) -> set[str] | None:
+        """The variables that the module may write, None if that may be any."""
+        from xdsl_spirv.interpreter.checks.races import written_variables
+
+        return written_variables(self.module)
 
     def specialize(self, name: Attribute | str) -> Value:
         """The value of a specialization constant, made on the first question."""

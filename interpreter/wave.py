@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.numbers import I32, Array
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.schedule import Part
 
 Triple: TypeAlias = tuple[int, int, int]
 
@@ -60,11 +57,16 @@ class Wave:
     `mask` is None while all lanes are active. `partial` says that the region being executed has
     parted its lanes, so that a value which outlives its block must be merged with the older one.
     `existing` is the mask of all lanes that there are. `departures` counts divergent returns,
-    breaks and continues; `nobody` says that no lane is left in this region. `part` is what runs the
-    wave where a schedule does.
+    breaks and continues; `nobody` says that no lane is left in this region.
+
+    A wave that `pauses` may stop (suspension.py); `resuming` are the frames in which it is still to
+    go on, the next one last. `apart` says that other invocations of its workgroups are in other
+    waves, so that it stops at barriers; `meets` are the lanes for which the barrier that it goes on
+    at is executed, those of all such waves or none.
     """
 
     __slots__ = (
+        "apart",
         "departures",
         "existing",
         "first",
@@ -73,9 +75,11 @@ class Wave:
         "lanes",
         "local_index",
         "mask",
+        "meets",
         "nobody",
-        "part",
         "partial",
+        "pauses",
+        "resuming",
         "subgroups",
         "workgroup_ids",
         "workgroups",
@@ -101,7 +105,10 @@ class Wave:
         self.nobody = False
         self.departures = 0
         self.globals: list[Any] = []
-        self.part: Part | None = None
+        self.pauses = False
+        self.apart = False
+        self.meets: Array | None = None
+        self.resuming: list[Any] = []
         linear = numbers[:, None, None]
         gx, gy, _ = geometry.grid
         self.workgroup_ids = tuple(

@@ -5,7 +5,8 @@ lanes, and the memory's shadows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +60,10 @@ class Checker:
         self.origins: list[Origin | None] = [None]
         self._numbers: dict[tuple[Operation, str], int] = {}
         self.partings: dict[Operation, list[Array]] = {}
+        self.chunk: Wave = None  # pyright: ignore
         self.wave: Wave = None  # pyright: ignore
+        self.others: dict[Wave, tuple[dict[Operation, list[Array]], dict[str, Any] | None]] = {}
+        """What was known of chunks that wait."""
         self.existing: Mask = None
 
     def compiler(self, unit: Unit, function: Operation) -> Compiler:
@@ -68,9 +72,23 @@ class Checker:
 
         return CheckedCompiler(unit, self) if isinstance(function, FuncOp) else Compiler(unit)
 
+    def resume(self, chunk: Wave, wave: Wave) -> None:
+        """A wave of a chunk runs, perhaps after waves of others."""
+        if self.chunk is not chunk:
+            self.others[self.chunk] = self.partings, self.races and self.races.chunk()
+            self.partings, races = self.others.pop(chunk)
+            self.chunk = chunk
+            if self.races is not None and races is not None:
+                self.races.resume(races)
+        self.wave = wave
+        self.existing = wave.existing
+
     def start(self, wave: Wave) -> None:
         """A new chunk of workgroups."""
-        self.wave = wave
+        if self.unit.waited:
+            self.others[self.chunk] = self.partings, self.races and self.races.chunk()
+            self.partings = {}
+        self.chunk = self.wave = wave
         self.existing = wave.mask
         self.partings.clear()
         if self.races is not None:
@@ -84,6 +102,14 @@ class Checker:
             private = op.storage_class == StorageClass.Private
             if private and op.initializer is None and isinstance(made, VariablePointer):
                 made.variable.shadow = filled(shadow_form(made.variable.form), UNWRITTEN)
+
+    @contextmanager
+    def of_whole_chunk(self, wave: Wave, lanes: Array) -> Generator[None]:
+        """What follows is executed for these lanes, which may be in several waves of the chunk."""
+        own = wave.mask
+        wave.mask, self.existing = lanes, self.chunk.existing
+        yield
+        wave.mask, self.existing = own, wave.existing
 
     def shadow_of(self, memory: Memory) -> MemoryShadow:
         """What is known of a memory."""

@@ -77,13 +77,14 @@ class CheckedCode(Code):
 
     def call(self, wave: Wave, arguments: Sequence[Any], shadows: Sequence[Any]) -> tuple[Any, Any]:
         """The returned value and its shadow."""
+        if wave.resuming:
+            env = self.resume(wave)
+            return env[RETURNED], env[RETURNED + 1]
         env = self.template.copy()
         env[WAVE] = wave
         for slot, argument, shadow in zip(self.arguments, arguments, shadows, strict=True):
             env[slot], env[slot + 1] = argument, shadow
-        mask, partial = wave.mask, wave.partial
-        self.body(env)
-        wave.mask, wave.partial, wave.nobody = mask, partial, False
+        self.execute(env, wave, wave.mask, wave.partial)
         return env[RETURNED], env[RETURNED + 1]
 
 

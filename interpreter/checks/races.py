@@ -74,6 +74,9 @@ ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
 """How an instruction's granules lay over (w, s, l): the shape, the active ones, further axes."""
 
+OF_CHUNK = ("wave", "accessors", "horizons")
+"""What `Races.start` makes for each chunk of workgroups."""
+
 
 class Access:
     """One instruction's accesses: elements of `unit` bytes by number, over (w, s, l, ...)."""
@@ -183,6 +186,15 @@ class Races:
             self.weakest = [weakest_store(self.model, is_write, s) for s in (WORKGROUPS, BUFFERS)]
             self.narrow = [self._has_narrow_atomics(storage) for storage in (WORKGROUPS, BUFFERS)]
         self.knowledge.start(self.accessors)
+
+    def chunk(self) -> dict[str, Any]:
+        """What is known of the present chunk, for `resume`."""
+        return {name: getattr(self, name) for name in OF_CHUNK}
+
+    def resume(self, chunk: dict[str, Any]) -> None:
+        """A chunk goes on that waited while others ran."""
+        for name, value in chunk.items():
+            setattr(self, name, value)
 
     def _has_narrow_atomics(self, storage: int) -> bool:
         """Whether some atomics may be for less than all who reach the storage."""

@@ -13,6 +13,7 @@ from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, che
 from xdsl_spirv.interpreter.checks.scopes import full_scope
 from xdsl_spirv.interpreter.checks.shadow import Shadow
 from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.spirv.barrier import meet
 from xdsl_spirv.interpreter.wave import Wave
 
 
@@ -28,6 +29,12 @@ def control_barrier(
     known = scope in (Scope.Subgroup, Scope.Workgroup)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        if wave.apart and scope != Scope.Subgroup:
+            with checker.of_whole_chunk(wave, meet(wave, op)):
+                return reach(wave)
+        return reach(wave)
+
+    def reach(wave: Wave) -> tuple[Any, Shadow]:
         if known and checker.checks.barriers and wave.mask is not checker.existing:
             full_scope(checker, op, scope, "BARRIER-01")
         if checker.races is not None:

@@ -39,7 +39,7 @@ def component_wave(wave: Wave, form: CooperativeMatrix, count: int) -> Wave:
     """A wave in whose lanes `count` components of each matrix stand."""
     inner = copy(wave)
     inner.lanes = count
-    inner.partial = False
+    inner.partial = inner.pauses = False
     if form.scope == Scope.Workgroup:
         inner.subgroups = 1
     if wave.mask is not None:

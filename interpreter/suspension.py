@@ -1,0 +1,195 @@
+"""
+A wave that stops and goes on later: its place in the program is data.
+
+Compiled code is closures that call each other, so a running wave's place is Python's stack. A wave
+stops by an exception, `Suspended`: on its way out each function call and each region adds a frame
+that says where it was. To go on, the function is called again with those frames
+(`Wave.resuming`): each call and region takes its own and continues there, so that the same Python
+stack comes about. Nothing of this costs a wave that never stops more than a look at an empty list.
+
+Since the place is data, a wave can be parted, too: some lanes go on by themselves while the others
+stay where they are (`Stopped.part`). Both have the frames in which lanes of theirs are. Values are
+never changed in place and variables only in active lanes, so the parts share all of them.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.wave import Wave
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.code import Env
+    from xdsl_spirv.interpreter.flow import Flow
+    from xdsl_spirv.interpreter.waiting import Watch
+
+
+@dataclass(frozen=True)
+class CallFrame:
+    """A function that is being executed, by the lanes `mask`; `finished` if all have returned."""
+
+    env: Env
+    mask: Mask
+    partial: bool
+    finished: bool = False
+
+
+@dataclass(frozen=True)
+class FlowFrame:
+    """
+    A region that is being executed: block `number`, from step `at` on (past the last one: the
+    terminator); with `abandoned` none of the block's lanes are left. `waiting` is None while the
+    region's lanes agree.
+    """
+
+    flow: Flow
+    env: Env
+    number: int
+    at: int
+    outer_partial: bool = False
+    waiting: dict[int, Mask] | None = None
+    whole: Mask = None
+    departures: int = 0
+    abandoned: bool = False
+
+    def proceed(self, env: Env, wave: Wave) -> None:
+        """The rest of the block."""
+        if self.abandoned:
+            wave.nobody = True
+        else:
+            self.flow.blocks[self.number].run_from(env, self.at)
+
+
+class Suspended(BaseException):
+    """
+    A wave stops: before another round of a loop that waits (`reason` is its watch), or before a
+    barrier. `idle` says that nothing has changed since it stopped there the last time, `repeats`
+    that nothing will unless others write.
+    """
+
+    def __init__(self, reason: Watch | Operation, idle: bool = False, repeats: bool = True):
+        super().__init__()
+        self.reason = reason
+        self.idle = idle
+        self.repeats = repeats
+        self.frames: list[CallFrame | FlowFrame] = []
+        self.at: int | None = None
+
+    def leave_call(self, env: Env, mask: Mask, partial: bool) -> None:
+        """Note a function on the way out."""
+        self.frames.append(CallFrame(env, mask, partial))
+
+    def leave_parted(
+        self, flow: Flow, env: Env, number: int, waiting: dict[int, Mask], whole: Mask, since: int
+    ) -> None:
+        """Note a region whose lanes do not agree."""
+        self.frames.append(
+            FlowFrame(flow, env, number, self._at(flow, number), False, waiting, whole, since)
+        )
+
+    def leave(self, flow: Flow, env: Env, number: int, outer_partial: bool) -> None:
+        """Note a region."""
+        last = self.frames[-1] if self.frames else None
+        if isinstance(last, FlowFrame) and last.flow is flow and last.env is env:
+            self.frames[-1] = replace(last, outer_partial=outer_partial)
+        else:
+            at = self._at(flow, number)
+            self.frames.append(FlowFrame(flow, env, number, at, outer_partial))
+
+    def _at(self, flow: Flow, number: int) -> int:
+        at, self.at = self.at, None
+        return len(flow.blocks[number].steps) if at is None else at
+
+
+class Stopped:
+    """A wave that has stopped, and its frames, innermost first."""
+
+    def __init__(self, wave: Wave, suspended: Suspended):
+        self.wave = wave
+        self.mask = wave.mask
+        self.frames = suspended.frames
+
+    def resume(self) -> Wave:
+        """The wave, ready for its function to be called again."""
+        wave = self.wave
+        wave.mask, wave.nobody = self.mask, False
+        wave.resuming = [*self.frames]
+        return wave
+
+    def here(self) -> Array:
+        """The lanes that have stopped, (w, s, l)."""
+        return _full(self.mask, self.wave)
+
+    def alive(self) -> Array:
+        """All lanes that have not returned from the entry point, (w, s, l)."""
+        wave, held = self.wave, self.here()
+        for frame in self.frames[:-1]:
+            if isinstance(frame, CallFrame):
+                held = held | _full(frame.mask, wave)
+                continue
+            exits = frame.env[frame.flow.exits] or ()
+            for mask in (*(frame.waiting or {}).values(), *(mask for _, mask in exits)):
+                held = held | mask
+        return held
+
+    def part(self, lanes: Array) -> Stopped:
+        """These lanes by themselves; (w, s, l)."""
+        made = copy(self)
+        made.wave = copy(self.wave)
+        made.wave.existing = made.mask = _narrowed(self.mask, lanes)
+        made.wave.existing = _narrowed(self.wave.existing, lanes)
+        stay = bool(made.mask.any())
+        envs: dict[int, Env] = {}
+        made.frames = []
+        for frame in self.frames:
+            env = envs.setdefault(id(frame.env), [*frame.env])
+            env[0] = made.wave
+            kept = _part_of(frame, env, lanes, stay)
+            if kept is not None and (stay or frame is not self.frames[-1]):
+                made.frames.append(kept)
+                stay = True
+        return made
+
+
+def _part_of(
+    frame: CallFrame | FlowFrame, env: Env, lanes: Array, stay: bool
+) -> CallFrame | FlowFrame | None:
+    """A frame with some lanes only; None without any. `stay` says if any are further inside."""
+    if isinstance(frame, CallFrame):
+        mask = _narrowed(frame.mask, lanes)
+        if not mask.any():
+            return None
+        return replace(frame, env=env, mask=mask, finished=frame.finished or not stay)
+    if not stay:
+        frame.flow.forget(env)
+    slot = frame.flow.exits
+    exits = [(number, mask & lanes) for number, mask in env[slot] or ()]
+    env[slot] = exits = [(number, mask) for number, mask in exits if mask.any()] or None
+    waiting = frame.waiting
+    if waiting is not None:
+        waiting = {number: _narrowed(mask, lanes) for number, mask in waiting.items()}
+        waiting = {number: mask for number, mask in waiting.items() if mask.any()}
+    if not (stay or exits or waiting):
+        return None
+    return replace(
+        frame,
+        env=env,
+        waiting=waiting,
+        whole=_narrowed(frame.whole, lanes),
+        abandoned=frame.abandoned or not stay,
+    )
+
+
+def _full(mask: Mask, wave: Wave) -> Array:
+    return np.broadcast_to(np.True_ if mask is None else mask, wave.shape)
+
+
+def _narrowed(mask: Mask, lanes: Array) -> Any:
+    return lanes if mask is None else mask & lanes

@@ -1,0 +1,278 @@
+"""
+Who runs next: waves that wait let others run, and a launch in which all wait for ever is an error.
+
+A chunk of workgroups is one wave, and runs to its end before the next chunk begins, unless it comes
+to a round of a loop that leads nowhere (waiting.py). Then it stops. Workgroups of which no lane is
+in the loop become a wave of their own that goes on; then other waves take their turns. When none
+gets any further, subgroups without a lane in the loop are parted from the others, and stop at the
+next barrier until those have come; when that leads nowhere either, the next chunk begins. So
+workgroups and subgroups make progress independently of each other, as they do on devices.
+Invocations of one subgroup do not: Vulkan promises them nothing, and many devices run them in
+lockstep. So a loop that waits for what another invocation of its subgroup does behind the loop is
+refused (WAIT-02).
+
+If no wave gets any further in a whole turn, no chunk is left to begin and no byte of memory has
+changed, then nothing ever will: that is WAIT-01.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.kernel import ControlBarrierArriveOp, ControlBarrierWaitOp
+from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
+from xdsl_spirv.interpreter.code import Code
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.memory import Memory, Pointer
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.suspension import Stopped, Suspended
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.waiting import Watch
+from xdsl_spirv.interpreter.wave import Wave
+
+PATIENCE = 4
+"""For so many turns waves that seem to wait run on before the next chunk begins."""
+
+GROUPS, SUBGROUPS, LANES = (1, 2), (2,), ()
+"""The axes over which invocations stay together when a wave is parted."""
+
+
+BARRIERS = (ControlBarrierOp, ControlBarrierWaitOp)
+
+
+def parted_by(unit: Unit, function: Operation) -> Scope:
+    """The least scope whose invocations stay together: Invocation, Subgroup or Workgroup."""
+    if not isinstance(function, FuncOp):
+        return Scope.Workgroup
+    together = Scope.Invocation
+    for op in unit.module.walk():
+        scope = _scope(op, unit)
+        if scope == Scope.Workgroup:
+            return scope
+        if scope is not None:
+            together = scope
+    return together
+
+
+def _scope(op: Operation, unit: Unit) -> Scope | None:
+    """The scope whose invocations execute an operation as one; None for a single invocation."""
+    if isinstance(op, MemoryBarrierOp | ControlBarrierArriveOp):
+        return None
+    scope = op.properties.get("execution_scope")
+    if scope is None:
+        for value in (*op.operands, *op.results):
+            if isinstance(value.type, CooperativeMatrixType | CooperativeMatrixNVType):
+                scope = value.type.scope
+    if scope is None:
+        return None
+    found = unit.scope(scope) if not isinstance(scope, ScopeAttr) else scope.data
+    if found == Scope.Invocation or (isinstance(op, BARRIERS) and found != Scope.Subgroup):
+        return None
+    return Scope.Subgroup if found == Scope.Subgroup else Scope.Workgroup
+
+
+class Turn:
+    """A wave of a chunk that has not ended: `stopped` is None before it begins."""
+
+    def __init__(self, chunk: Wave, wave: Wave, stopped: Stopped | None = None):
+        self.chunk = chunk
+        self.wave = wave
+        self.stopped = stopped
+        self.reason: Watch | Operation | None = None
+
+    @property
+    def watch(self) -> Watch | None:
+        """The loop that it waits in."""
+        return self.reason if isinstance(self.reason, Watch) else None
+
+    @property
+    def barrier(self) -> Operation | None:
+        """The barrier that it waits at."""
+        return self.reason if isinstance(self.reason, Operation) else None
+
+    def workgroups(self) -> Array:
+        """The workgroups of the chunk of which it has any invocations, (w,)."""
+        if self.stopped is None:
+            return np.ones(self.wave.workgroups, np.bool_)
+        return self.stopped.alive().any(axis=(1, 2))
+
+
+class Turns:
+    """The waves of a launch that have begun and not ended."""
+
+    def __init__(
+        self,
+        unit: Unit,
+        code: Code,
+        arguments: Sequence[Any],
+        together: Callable[[], Scope],
+        random: np.random.Generator | None = None,
+    ):
+        self.unit = unit
+        self.code = code
+        self.arguments = arguments
+        self.together = together
+        self.random = random
+        self.turns: list[Turn] = []
+        unit.waited = False
+        self.open_end = False
+        """Whether a wave stopped that may get further by itself."""
+
+    def run(self, chunk: Wave, waves: Sequence[Wave] = ()) -> None:
+        """Begin with a chunk, or waves of it, and run until all have ended or wait."""
+        for wave in waves or (chunk,):
+            wave.pauses = True
+            self.turns.append(Turn(chunk, wave))
+        if self.unit.checker is not None:
+            self.unit.checker.start(chunk)
+        left = PATIENCE
+        while self.turns and left:
+            if not self._round():
+                left = left - 1 if self.open_end else 0
+
+    def finish(self) -> None:
+        """Run until all have ended; `InterpreterError` if they never will."""
+        before: list[Array] | None = None
+        while self.turns:
+            if self._round() or self.open_end:
+                before = None
+                continue
+            memories = [memory.data for memory in self._memories()]
+            if before is not None and all(map(np.array_equal, before, memories)):
+                raise self._livelock()
+            before = [data.copy() for data in memories]
+
+    def _round(self) -> bool:
+        """A turn for each wave that does not wait at a barrier; whether any got further."""
+        further = self.open_end = False
+        turns = [turn for turn in self.turns if turn.barrier is None]
+        if self.random is not None:
+            turns = [turns[number] for number in self.random.permutation(len(turns))]
+        for turn in turns:
+            further |= self._go(turn)
+        return bool(further or self._open_barriers() or self._part(SUBGROUPS))
+
+    def _go(self, turn: Turn) -> bool:
+        """Run a wave until it ends or stops; whether it got further."""
+        wave = turn.wave if turn.stopped is None else turn.stopped.resume()
+        if self.unit.checker is not None:
+            self.unit.checker.resume(turn.chunk, wave)
+        try:
+            self.code(wave, self.arguments)
+        except Suspended as suspended:
+            self.unit.waited = True
+            turn.wave, turn.reason = wave, suspended.reason
+            turn.stopped = Stopped(wave, suspended)
+            parted = turn.watch is not None and self._part_one(turn, GROUPS)
+            self.open_end |= not suspended.repeats
+            return bool(parted or (suspended.repeats and not suspended.idle))
+        self.turns.remove(turn)
+        return True
+
+    # Parting waves.
+
+    def _part(self, axes: tuple[int, ...]) -> bool:
+        """Part lanes that wait from those that do not; whether there were any."""
+        if axes == SUBGROUPS and self.together() == Scope.Workgroup:
+            return False
+        waiting = [turn for turn in self.turns if turn.watch is not None]
+        return bool([turn for turn in waiting if self._part_one(turn, axes)])
+
+    def _part_one(self, turn: Turn, axes: tuple[int, ...]) -> bool:
+        assert turn.stopped is not None
+        here = turn.stopped.here()
+        stay = here.any(axis=axes, keepdims=True) if axes else here
+        if not (turn.stopped.alive() & ~stay).any():
+            return False
+        stay = np.broadcast_to(stay, here.shape)
+        others = self._split(turn, stay)
+        others.reason = None
+        if axes != GROUPS:
+            turn.wave.apart = others.wave.apart = True
+        return True
+
+    def _split(self, turn: Turn, stay: Array) -> Turn:
+        """Leave a turn only some lanes; the turn of the others."""
+        assert turn.stopped is not None
+        stopped = turn.stopped.part(~stay)
+        turn.stopped = turn.stopped.part(stay)
+        turn.wave = turn.stopped.wave
+        others = Turn(turn.chunk, stopped.wave, stopped)
+        others.reason = turn.reason
+        self.turns.insert(self.turns.index(turn), others)
+        return others
+
+    # Barriers.
+
+    def _open_barriers(self) -> bool:
+        """Let workgroups go on of which all invocations have come to a barrier."""
+        released: list[Turn] = []
+        for turn in [turn for turn in self.turns if turn.barrier is not None]:
+            blocked = np.zeros(turn.wave.workgroups, np.bool_)
+            for other in self.turns:
+                if other.chunk is turn.chunk and other.barrier is None and other not in released:
+                    blocked |= other.workgroups()
+            own = turn.workgroups()
+            if (own & ~blocked).any():
+                if (own & blocked).any():
+                    self._split(turn, np.broadcast_to(~blocked[:, None, None], turn.wave.shape))
+                released.append(turn)
+        for turn in released:
+            self._meet(turn, released)
+        for turn in released:
+            turn.reason = None
+        return bool(released)
+
+    @staticmethod
+    def _meet(turn: Turn, released: Sequence[Turn]) -> None:
+        """The first wave at a barrier executes it for all of them."""
+        all_here = [other for other in released if other.chunk is turn.chunk]
+        same = [other for other in all_here if other.barrier is turn.barrier]
+        assert turn.stopped is not None
+        lanes = turn.stopped.here()
+        if same[0] is not turn:
+            turn.wave.meets = np.zeros_like(lanes)
+            return
+        for other in same[1:]:
+            assert other.stopped is not None
+            if other.wave.shape == turn.wave.shape:
+                lanes = lanes | other.stopped.here()
+        turn.wave.meets = lanes
+
+    # Livelocks.
+
+    def _memories(self) -> list[Memory]:
+        """All memory that waves share."""
+        made = [one for turn in self.turns for one in turn.chunk.globals]
+        local = {id(one.memory): one.memory for one in made if isinstance(one, Pointer)}
+        buffers = {id(memory): memory for memory in self.unit.memories.all()}
+        return [*{**local, **buffers}.values()]
+
+    def _livelock(self) -> InterpreterError:
+        from xdsl_spirv.interpreter.livelock import describe
+
+        turns = [(turn, turn.stopped) for turn in self.turns if turn.stopped is not None]
+        waiting = [(turn.watch, stopped) for turn, stopped in turns if turn.watch is not None]
+        barriers = [(turn.barrier, stopped) for turn, stopped in turns if turn.barrier is not None]
+        return describe(self.unit, waiting, barriers, self._lanes_help())
+
+    def _lanes_help(self) -> bool:
+        """Whether someone would get further if invocations of a subgroup ran by themselves."""
+        waiting = [turn for turn in self.turns if turn.watch is not None]
+        if not self._part(LANES):
+            return False
+        try:
+            for turn in [turn for turn in self.turns if turn.reason is None]:
+                self._go(turn)
+            return any([self._go(turn) for turn in waiting])
+        except InterpreterError:
+            return False

@@ -1,0 +1,374 @@
+"""
+Loops that wait: which loops may, and when a round of one has led nowhere.
+
+A loop may wait if one of its branches depends on what it reads from memory that the module writes;
+other loops are not looked at while they run. A round of a loop has led nowhere if everything that
+decides the loop's branches is as in an earlier round, for the same invocations: the loop-carried
+values and variables that the branches depend on, and what was read. Such a round will repeat until
+somebody else writes. Counters that decide nothing may count meanwhile; one that is compared with a
+limit decides, so that a loop which gives up in the end never counts as one that waits.
+
+A wave in such a round stops (`Suspended`), and others run (turns.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
+from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
+from xdsl_spirv.dialects.spirv.control_flow import Construct, FunctionCallOp, MergeOp
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.exits import ExitOp
+from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp
+from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
+from xdsl_spirv.interpreter.forms import Composite, Form, Mask, Plain, spread
+from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.numbers import I64, Array
+from xdsl_spirv.interpreter.suspension import Suspended
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.variables import VariablePointer
+from xdsl_spirv.interpreter.wave import Wave
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.code import Compiler, Env
+
+SHARED = (
+    StorageClass.StorageBuffer,
+    StorageClass.Uniform,
+    StorageClass.PhysicalStorageBuffer,
+    StorageClass.CrossWorkgroup,
+    StorageClass.Generic,
+    StorageClass.Workgroup,
+)
+"""Memory that other invocations may write."""
+
+FIRST = 16
+"""After so many rounds a loop's rounds are compared."""
+WINDOW = 64
+"""So many rounds are compared with one that is kept; the next is kept when the number doubles."""
+QUIET = 32
+"""After so many rounds that read the same others run, even if something else has changed."""
+
+Variable: TypeAlias = SSAValue | str
+"""A variable of a function, or the symbol of one of the module."""
+State: TypeAlias = tuple[Any, Form]
+"""A value at run time and its form."""
+
+
+def is_shared(value: SSAValue) -> bool:
+    """Whether a value is a pointer to memory that other invocations may write."""
+    if not isinstance(value.type, PointerType | UntypedPointerType):
+        return False
+    return value.type.storage_class.data in SHARED
+
+
+def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
+    """Where a terminator leads, and the operands that become the block's arguments."""
+    match op:
+        case BranchOp():
+            return [(op.target, op.target_operands)]
+        case BranchConditionalOp():
+            return [(op.true_target, op.true_operands), (op.false_target, op.false_operands)]
+        case SwitchOp():
+            sizes = op.case_operand_segments.get_values()
+            ends = np.cumsum([0, *sizes])
+            cases = [op.target_operands[ends[n] : ends[n + 1]] for n in range(len(sizes))]
+            return [
+                (op.default_target, op.default_operands),
+                *zip(op.targets, cases, strict=True),
+            ]
+        case ExitOp() if op.target is not None:
+            return [(op.target, op.arguments)]
+        case _:
+            return []
+
+
+class Slice:
+    """
+    What decides the branches of a loop: the values `needed`; among them the results of shared
+    `reads`, with their pointers; `variables` of the invocation. `sources` is all that was read:
+    pointers to shared memory, and calls.
+    """
+
+    def __init__(self, blocks: Sequence[Block], unit: Unit):
+        self.unit = unit
+        self.ops = [op for block in blocks for op in block.walk()]
+        self.inside = set(self.ops)
+        self.blocks = {*blocks, *(b for op in self.ops for r in op.regions for b in r.blocks)}
+        self.needed: set[SSAValue] = set()
+        self.reads: dict[SSAValue, SSAValue | None] = {}
+        self.sources: list[SSAValue | FunctionCallOp] = []
+        self.variables: set[Variable] = set()
+        self._incoming: dict[Block, list[Sequence[SSAValue]]] = {}
+        self._stores: dict[Variable, list[Operation]] = {}
+        for op in self.ops:
+            for target, operands in edges(op):
+                self._incoming.setdefault(target, []).append(operands)
+            for variable in written_by(op):
+                self._stores.setdefault(variable, []).append(op)
+        pending = [
+            op.operands[0] for op in self.ops if isinstance(op, BranchConditionalOp | SwitchOp)
+        ]
+        while pending:
+            value = pending.pop()
+            if value not in self.needed:
+                self.needed.add(value)
+                pending += self._behind(value)
+
+    def _behind(self, value: SSAValue) -> list[SSAValue]:
+        """The values that a value depends on."""
+        if isinstance(value, BlockArgument):
+            if value.owner not in self.blocks:
+                return []
+            return [operands[value.index] for operands in self._incoming.get(value.owner, ())]
+        op = value.owner
+        if op not in self.inside:
+            return []
+        assert isinstance(op, Operation)
+        if isinstance(op, Construct):
+            end = None if op.merge_block is None else op.merge_block.last_op
+            return [end.arguments[op.results.index(value)]] if isinstance(end, MergeOp) else []
+        return [*op.operands, *self._read(op, value)]
+
+    def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
+        """What an operation reads: of variables, what was stored there."""
+        shared = next((operand for operand in op.operands if is_shared(operand)), None)
+        if isinstance(op, FunctionCallOp):
+            self._call(op)
+        elif shared is not None and not is_shared(value):
+            self.reads[value] = shared
+            self.sources.append(shared)
+        behind: list[SSAValue] = []
+        for operand in op.operands:
+            variable = variable_of(operand)
+            if variable is None or variable in self.variables:
+                continue
+            self.variables.add(variable)
+            for store in self._stores.get(variable, ()):
+                behind += store.operands
+                if isinstance(store, FunctionCallOp):
+                    self._call(store)
+                elif isinstance(store, CopyMemoryOp) and is_shared(store.source):
+                    self.sources.append(store.source)
+        return behind
+
+    def _call(self, op: FunctionCallOp) -> None:
+        """A call may read anything; its result stands for it."""
+        self.sources.append(op)
+        for result in op.results:
+            self.reads[result] = None
+
+    def may_wait(self) -> bool:
+        """Whether any of the reads is of memory that the module may write."""
+        return any(self._is_written(source) for source in self.sources)
+
+    def _is_written(self, source: SSAValue | FunctionCallOp) -> bool:
+        if isinstance(source, FunctionCallOp):
+            return reads_shared(self.unit.symbol(source.callee), self.unit, set())
+        from xdsl_spirv.interpreter.checks.races import root_of
+
+        root, written = root_of(source), self.unit.written
+        return root is None or written is None or root in written
+
+
+def variable_of(pointer: SSAValue) -> Variable | None:
+    """The variable of an invocation that a pointer is into; None for any other value."""
+    if not isinstance(pointer.type, PointerType | UntypedPointerType) or is_shared(pointer):
+        return None
+    owner = pointer.owner
+    while isinstance(owner, Operation) and owner.operands and not isinstance(owner, VariableOp):
+        pointer, owner = owner.operands[0], owner.operands[0].owner
+    if isinstance(owner, AddressOfOp):
+        return owner.variable.string_value()
+    return pointer
+
+
+def written_by(op: Operation) -> Iterable[Variable]:
+    """The variables that an operation may write."""
+    pointers: Sequence[SSAValue] = ()
+    if isinstance(op, StoreOp):
+        pointers = (op.pointer,)
+    elif isinstance(op, CopyMemoryOp):
+        pointers = (op.target,)
+    elif isinstance(op, FunctionCallOp):
+        pointers = op.operands
+    found = (variable_of(pointer) for pointer in pointers)
+    return [variable for variable in found if variable is not None]
+
+
+class Tracker:
+    """What is known of one execution of a loop."""
+
+    __slots__ = ("count", "kept", "last", "mask", "period", "quiet", "since", "stopped", "stuck")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.since = 0
+        self.kept: list[State] | None = None
+        self.last: list[State] = []
+        self.quiet = 0
+        self.mask: Mask = None
+        self.stuck = False
+        self.stopped = False
+        self.period = 0
+
+
+class Watch:
+    """
+    Looks on at the rounds of one loop; `op` is the branch back to its header, `decisive` what
+    decides its
+    """
+
+    def __init__(self, op: Operation, header: Block, decisive: Slice, compiler: Compiler):
+        self.op = op
+        self.decisive = decisive
+        self.slot = compiler.new_slot()
+        (carried,) = [operands for target, operands in edges(op) if target is header][:1]
+        self.carried = [
+            operand
+            for argument, operand in zip(header.args, carried, strict=True)
+            if argument in decisive.needed
+        ]
+        for value, pointer in decisive.reads.items():
+            compiler.preserve(value)
+            if pointer is not None:
+                compiler.preserve(pointer)
+
+    def locate(self, compiler: Compiler) -> None:
+        """Find the values' slots, once the region is compiled."""
+        known, unit, decisive = compiler.known, compiler.unit, self.decisive
+        reads = [value for value in decisive.reads if known(value)]
+        values, self.reads = [*self.carried, *reads], len(reads)
+        self.values = [(compiler.slot(value), unit.form(value.type)) for value in values]
+        own = [v for v in decisive.variables if not isinstance(v, str) and known(v)]
+        self.variables = [compiler.slot(v) for v in own if v.owner not in decisive.inside]
+        slots = unit.global_slots
+        self.globals = [slots[v] for v in decisive.variables if isinstance(v, str) and v in slots]
+        self.pointers = {
+            value: compiler.slot(pointer)
+            for value, pointer in decisive.reads.items()
+            if pointer is not None and known(pointer)
+        }
+
+    def before(self, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
+        """The branch back, before which a round has ended."""
+        slot = self.slot
+
+        def call(env: Env) -> Any:
+            tracker: Tracker | None = env[slot]
+            if tracker is None:
+                tracker = env[slot] = Tracker()
+            if tracker.stopped:
+                tracker.stopped = False
+                return terminate(env)
+            tracker.count += 1
+            if tracker.count >= FIRST and env[0].pauses:
+                self._compare(env, tracker)
+            return terminate(env)
+
+        return call
+
+    def _compare(self, env: Env, tracker: Tracker) -> None:
+        """Stop the wave if the round was as an earlier one, or many have read the same."""
+        wave: Wave = env[0]
+        number = tracker.count - FIRST + 1
+        doubled = number & (number - 1) == 0
+        tracker.since += 1
+        if tracker.since > WINDOW and not doubled:
+            return
+        state = self.state(env, wave)
+        if tracker.kept is not None and same(state, wave.mask, tracker.kept, tracker.mask):
+            idle, tracker.stuck, tracker.stopped = tracker.stuck, True, True
+            tracker.period, tracker.since, tracker.count = tracker.since, 0, FIRST - 1
+            raise Suspended(self, idle)
+        if tracker.stuck and tracker.since < tracker.period:
+            return
+        if tracker.stuck:
+            tracker.stuck, tracker.count, doubled = False, FIRST, True
+        if doubled:
+            tracker.kept, tracker.mask, tracker.since = state, wave.mask, 0
+        reads = state[len(self.carried) :][: self.reads]
+        quiet = same(reads, wave.mask, tracker.last, wave.mask) if tracker.last else False
+        tracker.last, tracker.quiet = reads, tracker.quiet + 1 if quiet else 0
+        if tracker.quiet >= QUIET:
+            tracker.quiet, tracker.count, tracker.kept = 0, FIRST - 1, None
+            tracker.stopped = True
+            raise Suspended(self, repeats=False)
+
+    def state(self, env: Env, wave: Wave) -> list[State]:
+        """All that decides the loop's branches, with its forms."""
+        pointers = (
+            *(env[slot] for slot in self.variables),
+            *(wave.globals[slot] for slot in self.globals),
+        )
+        variables = [p.variable for p in pointers if isinstance(p, VariablePointer)]
+        return [
+            *((env[slot], form) for slot, form in self.values),
+            *((variable.value, variable.form) for variable in variables),
+        ]
+
+
+def same(state: Sequence[State], mask: Mask, kept: Sequence[State], before: Mask) -> bool:
+    """Whether the same lanes have the same values."""
+    if mask is not before and not np.array_equal(mask, before):
+        return False
+    pairs = zip(state, kept, strict=True)
+    return all(_equal(a, b, form, mask) for (a, form), (b, _) in pairs)
+
+
+def _equal(a: Any, b: Any, form: Form, mask: Mask) -> bool:
+    if a is b:
+        return True
+    if isinstance(form, Composite):
+        parts = zip(a, b, form.members, strict=True)
+        return all(_equal(x, y, part, mask) for x, y, part in parts)
+    if isinstance(a, Pointer) and isinstance(b, Pointer):
+        address = Plain(I64)
+        return a.memory is b.memory and _equal(a.address(), b.address(), address, mask)
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return False
+    different: Array = _bits(a) != _bits(b)  # pyright: ignore
+    if mask is not None and different.any():
+        different = different & spread(mask, form)
+    return not different.any()
+
+
+def _bits(array: Array) -> Array:
+    """Numbers to compare, so that NaN equals itself."""
+    return array if array.dtype.kind in "biu" else array.view(f"u{array.dtype.itemsize}")
+
+
+def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch]:
+    """The watch of each branch back to a block, in loops that may wait; `order` is the blocks'."""
+    numbers = {block: number for number, block in enumerate(order)}
+    found: dict[Operation, Watch] = {}
+    for number, block in enumerate(order):
+        op = block.last_op
+        if op is None:
+            continue
+        headers = [target for target, _ in edges(op) if numbers.get(target, number + 1) <= number]
+        for header in headers[:1]:
+            decisive = Slice(order[numbers[header] : number + 1], compiler.unit)
+            if decisive.may_wait():
+                found[op] = Watch(op, header, decisive, compiler)
+    return found
+
+
+def reads_shared(function: Operation, unit: Unit, seen: set[Operation]) -> bool:
+    """Whether a function or one that it calls reads memory that others may write."""
+    seen.add(function)
+    for op in function.walk():
+        if isinstance(op, AtomicOperation | LoadOp | CopyMemoryOp):
+            if any(is_shared(operand) for operand in op.operands):
+                return True
+        elif isinstance(op, FunctionCallOp):
+            callee = unit.symbol(op.callee)
+            if callee not in seen and reads_shared(callee, unit, seen):
+                return True
+    return False
