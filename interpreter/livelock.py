@@ -11,19 +11,29 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.dialects.spirv.atomic import AtomicLoadOp, AtomicOperation
+from xdsl_spirv.dialects.spirv.constants import constant_integer
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
+from xdsl_spirv.dialects.spirv.memory import (
+    AccessChainOp,
+    CopyMemoryOp,
+    InBoundsAccessChainOp,
+    StoreOp,
+)
 from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.checks.memory_model import root_of
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.suspension import Stopped
+from xdsl_spirv.interpreter.suspension import FlowFrame, Stopped
 from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.waiting import Watch
+from xdsl_spirv.interpreter.waiting import Watch, is_shared
 
 SHOWN = 4
 """How many loops, reads and instructions a message names."""
 
-WRITERS = ("Store", "Atomic", "CopyMemory")
-"""Parts of the names of instructions that write."""
+WRITERS = (StoreOp, CopyMemoryOp, CooperativeMatrixStoreOp, AtomicOperation)
+"""Instructions that write through their first operand."""
 
 
 class Described:
@@ -34,52 +44,58 @@ class Described:
 
     def loop(self, watch: Watch, stopped: Sequence[Stopped]) -> list[str]:
         """Who waits in a loop, and for what."""
-        found = [f"{_who(stopped)} in the loop that {places.describe(watch.op)} repeats"]
+        if not watch.pointers:
+            return [f"{_who(stopped)} in the loop that ends at {places.describe(watch.op)}"]
+        found = [f"{_who(stopped)} in a loop:"]
         for value, slot in [*watch.pointers.items()][:SHOWN]:
             found += self.read(value, slot, stopped[0])
         return found
 
     def read(self, value: SSAValue, slot: int, stopped: Stopped) -> list[str]:
         """What an instruction of the loop reads, and who could write it."""
-        op = value.owner
+        op, frame = value.owner, stopped.frames[0]
         assert isinstance(op, Operation)
-        env = stopped.frames[0].env
-        pointer, read = env[slot], env[self._slot_of(stopped, value)]
+        assert isinstance(frame, FlowFrame)
+        pointer, read = frame.env[slot], frame.env[frame.flow.compiler.slot(value)]
+        where = places.describe(op)
         if not isinstance(pointer, Pointer):
-            return [f"  it reads at {places.describe(op)}"]
-        name = pointer.memory.label or "memory"
+            return [f"  it reads at {where}"]
         byte, number = _first(pointer.address(), stopped), _first(read, stopped)
-        shown = f", which is {number}" if number is not None else ""
-        return [
-            f"  it reads byte {byte} of {name}{shown}, at {places.describe(op)}",
-            *self.writers(op, value),
-        ]
+        shown = f", which is {number}," if number is not None else ""
+        name = pointer.memory.label or "memory"
+        return [f"  it reads byte {byte} of {name}{shown} at {where}", *self.writers(op)]
 
-    def _slot_of(self, stopped: Stopped, value: SSAValue) -> int:
-        frame: Any = stopped.frames[0]
-        return frame.flow.compiler.slot(value)
-
-    def writers(self, read: Operation, value: SSAValue) -> list[str]:
-        """The instructions that write the variable which is read."""
-        from xdsl_spirv.interpreter.checks.races import root_of
-
-        pointer = next(o for o in read.operands if root_of(o) is not None or o is read.operands[0])
-        root = root_of(pointer)
+    def writers(self, read: Operation) -> list[str]:
+        """The other instructions that write what is read, where that can be seen."""
+        pointer = next(operand for operand in read.operands if is_shared(operand))
+        root, path = _path(pointer)
         if root is None:
             return []
-        ops = [
-            op
-            for op in self.unit.module.walk()
-            if any(part in op.name for part in WRITERS)
-            and op is not read
-            and op.operands
-            and root_of(op.operands[0]) == root
-            and not op.name.endswith("AtomicLoad")
-        ]
+        ops = [op for op in self.unit.module.walk() if op is not read and _writes(op, root, path)]
         if not ops:
-            return [f"  nothing else in the module writes @{root}"]
-        more = f" and {len(ops) - SHOWN} more" if len(ops) > SHOWN else ""
-        return ["  written by " + "; ".join(map(places.describe, ops[:SHOWN])) + more]
+            return ["  nothing else in the module writes it"]
+        lines = [f"  it is written at {places.describe(op)}" for op in ops[:SHOWN]]
+        more = f"  and at {len(ops) - SHOWN} other places"
+        return [*lines, more] if len(ops) > SHOWN else lines
+
+
+def _writes(op: Operation, root: str, path: Sequence[int | None]) -> bool:
+    """Whether an instruction may write a part of a variable."""
+    if isinstance(op, AtomicLoadOp) or not isinstance(op, WRITERS) or not op.operands:
+        return False
+    other, other_path = _path(op.operands[0])
+    pairs = zip(path, other_path, strict=False)
+    return other == root and all(a is None or b is None or a == b for a, b in pairs)
+
+
+def _path(pointer: SSAValue) -> tuple[str | None, list[int | None]]:
+    """The variable that a pointer is into, and the indexes that lead there, if known."""
+    path: list[int | None] = []
+    owner = pointer.owner
+    while isinstance(owner, AccessChainOp | InBoundsAccessChainOp):
+        path = [*(constant_integer(index) for index in owner.indexes), *path]
+        owner = owner.base.owner
+    return root_of(pointer), path
 
 
 def _who(stopped: Sequence[Stopped]) -> str:
@@ -115,9 +131,12 @@ def describe(
         by_loop.setdefault(watch, []).append(stopped)
     for watch, several in [*by_loop.items()][:SHOWN]:
         lines += described.loop(watch, several)
-    for op, stopped in barriers[:SHOWN]:
-        lines.append(f"{_who([stopped])} at the barrier {places.describe(op)}")
-    watch = waiting[0][0]
+    for op in [*dict.fromkeys(op for op, _ in barriers)][:SHOWN]:
+        several = [stopped for other, stopped in barriers if other is op]
+        lines.append(f"{_who(several)} at the barrier {places.describe(op)}")
+    first = next(iter(waiting[0][0].pointers), None)
+    place = waiting[0][0].op if first is None else first.owner
+    assert isinstance(place, Operation)
     if lanes_help:
         cause = "WAIT-02: invocations wait for others of their own subgroup"
         remedy = (
@@ -128,4 +147,4 @@ def describe(
     else:
         cause = "WAIT-01: everybody who is left waits for what nobody will write"
         remedy = "let somebody write it before waiting, and launch all who are waited for"
-    return InterpreterError(cause + "".join(f"\n  {line}" for line in lines), watch.op, remedy)
+    return InterpreterError(cause + "".join(f"\n  {line}" for line in lines), place, remedy)

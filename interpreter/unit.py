@@ -116,7 +116,7 @@ class Unit:
     @cached_property
     def written(self) -> set[str] | None:
         """The variables that the module may write, None if that may be any."""
-        from xdsl_spirv.interpreter.checks.races import written_variables
+        from xdsl_spirv.interpreter.checks.writes import written_variables
 
         return written_variables(self.module)
 

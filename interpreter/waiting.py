@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
 from xdsl_spirv.dialects.spirv.control_flow import Construct, FunctionCallOp, MergeOp
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.exits import ExitOp
+from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
 from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
@@ -54,6 +54,11 @@ WINDOW = 64
 """So many rounds are compared with one that is kept; the next is kept when the number doubles."""
 QUIET = 32
 """After so many rounds that read the same others run, even if something else has changed."""
+
+DECIDING = {BranchConditionalOp, SwitchOp}
+BRANCHES = {BranchOp, BreakOp, ContinueOp, *DECIDING}
+WRITING = {StoreOp, CopyMemoryOp, FunctionCallOp}
+"""Operations by what they are to a loop; the last may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
 """A variable of a function, or the symbol of one of the module."""
@@ -98,23 +103,26 @@ class Slice:
 
     def __init__(self, blocks: Sequence[Block], unit: Unit):
         self.unit = unit
-        self.ops = [op for block in blocks for op in block.walk()]
-        self.inside = set(self.ops)
-        self.blocks = {*blocks, *(b for op in self.ops for r in op.regions for b in r.blocks)}
+        self.blocks = set(blocks)
         self.needed: set[SSAValue] = set()
         self.reads: dict[SSAValue, SSAValue | None] = {}
         self.sources: list[SSAValue | FunctionCallOp] = []
         self.variables: set[Variable] = set()
         self._incoming: dict[Block, list[Sequence[SSAValue]]] = {}
         self._stores: dict[Variable, list[Operation]] = {}
-        for op in self.ops:
-            for target, operands in edges(op):
-                self._incoming.setdefault(target, []).append(operands)
-            for variable in written_by(op):
-                self._stores.setdefault(variable, []).append(op)
-        pending = [
-            op.operands[0] for op in self.ops if isinstance(op, BranchConditionalOp | SwitchOp)
-        ]
+        pending: list[SSAValue] = []
+        for op in (op for block in blocks for op in block.walk()):
+            if op.regions:
+                self.blocks.update(block for region in op.regions for block in region.blocks)
+            kind = type(op)
+            if kind in BRANCHES:
+                for target, operands in edges(op):
+                    self._incoming.setdefault(target, []).append(operands)
+                if kind in DECIDING:
+                    pending.append(op.operands[0])
+            elif kind in WRITING:
+                for variable in written_by(op):
+                    self._stores.setdefault(variable, []).append(op)
         while pending:
             value = pending.pop()
             if value not in self.needed:
@@ -128,9 +136,9 @@ class Slice:
                 return []
             return [operands[value.index] for operands in self._incoming.get(value.owner, ())]
         op = value.owner
-        if op not in self.inside:
-            return []
         assert isinstance(op, Operation)
+        if op.parent not in self.blocks:
+            return []
         if isinstance(op, Construct):
             end = None if op.merge_block is None else op.merge_block.last_op
             return [end.arguments[op.results.index(value)]] if isinstance(end, MergeOp) else []
@@ -164,6 +172,10 @@ class Slice:
         for result in op.results:
             self.reads[result] = None
 
+    def has(self, value: SSAValue) -> bool:
+        """Whether a value is defined in the loop."""
+        return value.owner.parent in self.blocks if isinstance(value.owner, Operation) else False
+
     def may_wait(self) -> bool:
         """Whether any of the reads is of memory that the module may write."""
         return any(self._is_written(source) for source in self.sources)
@@ -171,7 +183,7 @@ class Slice:
     def _is_written(self, source: SSAValue | FunctionCallOp) -> bool:
         if isinstance(source, FunctionCallOp):
             return reads_shared(self.unit.symbol(source.callee), self.unit, set())
-        from xdsl_spirv.interpreter.checks.races import root_of
+        from xdsl_spirv.interpreter.checks.memory_model import root_of
 
         root, written = root_of(source), self.unit.written
         return root is None or written is None or root in written
@@ -247,7 +259,7 @@ class Watch:
         values, self.reads = [*self.carried, *reads], len(reads)
         self.values = [(compiler.slot(value), unit.form(value.type)) for value in values]
         own = [v for v in decisive.variables if not isinstance(v, str) and known(v)]
-        self.variables = [compiler.slot(v) for v in own if v.owner not in decisive.inside]
+        self.variables = [compiler.slot(v) for v in own if not decisive.has(v)]
         slots = unit.global_slots
         self.globals = [slots[v] for v in decisive.variables if isinstance(v, str) and v in slots]
         self.pointers = {

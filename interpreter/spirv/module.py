@@ -396,7 +396,9 @@ def run_entry(
     permuted = Permuted(module, options) if checks.permute else None
     wanted = again or permuted is not None
     before = copy_buffers(buffers) if wanted else {}
-    run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
+    unit = run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
+    # Some workgroups of a launch in which they wait for each other may wait for the rest.
+    count = x * y * z if unit.waited else SAMPLE
 
     def sample(chosen: Options, copies: Buffers, count: int = SAMPLE) -> Unit:
         return run_workgroups(
@@ -404,7 +406,7 @@ def run_entry(
         )
 
     if permuted is not None:
-        permuted.explore(before, buffers if x * y * z <= SAMPLE else None, sample, SAMPLE)
+        permuted.explore(before, buffers if x * y * z <= count else None, sample, count)
     if choices is not None and again:
         choices.explore(before, buffers, x * y * z, sample)
 

@@ -1,0 +1,200 @@
+"""
+Kernels whose invocations wait for each other, in GLSL: they end, or it is said who waits for what.
+
+Each runs in lockstep, one workgroup a chunk, with checks, in small subgroups, and in two schedules.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
+from xdsl_spirv.interpreter import InterpreterError, MemoryBudget, Options, dispatch
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.schedule import Schedule
+from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
+from xdsl_spirv.tools.kernel_test.glslang import compile_glsl, find_glslang
+
+HERE = Path(__file__).resolve().parent / "waiting"
+Array = np.ndarray[Any, np.dtype[Any]]
+GROUPS = 8
+OTHERS = "rules,undefined,bounds,alignment,overlap,barriers"
+"""All checks that look at one invocation, or at one instruction."""
+
+WAYS: dict[str, Callable[[], Options]] = {
+    "lockstep": Options,
+    "small chunks": lambda: Options(memory=MemoryBudget(1)),
+    "checks": lambda: Options(checks=Checks.of(OTHERS)),
+    "all checks, small chunks": lambda: Options(checks=Checks.all(), memory=MemoryBudget(1)),
+    "small subgroups": lambda: Options(subgroup_size=8),
+    "schedule 1": lambda: Options(schedule=Schedule(1)),
+    "schedule 2": lambda: Options(schedule=Schedule(2)),
+}
+
+
+def zeros(count: int) -> Array:
+    return np.zeros(count, np.uint32)
+
+
+def from_each(count: int) -> Array:
+    """What the last workgroup to be waited for has, each 1 more than the one before it."""
+    return np.arange(1, count + 1, dtype=np.uint32)
+
+
+def queue(items: int) -> Array:
+    """Head, tail, done, total, and room for the items, of which 0 (plus 1) is the first."""
+    made = zeros(4 + items)
+    made[[1, 3, 4]] = 1, items, 1
+    return made
+
+
+NUMBERS = (np.arange(GROUPS * 64) * 7 % 13).astype(np.uint32)
+LANES = np.arange(32, dtype=np.uint32)
+BOXES = np.concatenate(
+    [
+        np.broadcast_to((31 - LANES + 32) * 3 + 1000, (GROUPS, 32)) + np.arange(GROUPS)[:, None],
+        np.full((GROUPS, 32), 1000),
+    ],
+    axis=1,
+)
+
+Made = tuple[list[Array], int, Callable[[Array], Array], Array]
+"""The buffers, the number of the one that is looked at, what is looked at, what it should be."""
+
+
+def whole(array: Array) -> Array:
+    return array
+
+
+ENDING: dict[str, Callable[[], Made]] = {
+    "look_back": lambda: (
+        [NUMBERS.copy(), zeros(GROUPS * 64), zeros(GROUPS)],
+        1,
+        whole,
+        np.cumsum(NUMBERS),
+    ),
+    "from_the_last": lambda: ([zeros(GROUPS), zeros(GROUPS)], 1, whole, from_each(GROUPS)),
+    "from_the_next": lambda: (
+        [zeros(GROUPS), zeros(GROUPS * 32)],
+        1,
+        lambda found: found.reshape(GROUPS, 32),
+        from_each(GROUPS)[::-1, None] * LANES,
+    ),
+    "ticket_lock": lambda: (
+        [zeros(2), zeros(GROUPS + 1)],
+        1,
+        np.sort,
+        np.array([*range(GROUPS), GROUPS]),
+    ),
+    "spin_lock": lambda: ([zeros(1), zeros(1)], 1, whole, np.array([GROUPS * (GROUPS + 1) // 2])),
+    "lock_in_turn": lambda: ([zeros(1), zeros(1)], 1, whole, np.array([GROUPS * 64])),
+    "subgroups": lambda: ([zeros(GROUPS * 64)], 0, whole, BOXES.reshape(-1)),
+    "work_queue": lambda: ([queue(37), zeros(37)], 1, whole, np.full(37, 31 * 16)),
+    "global_barrier": lambda: (
+        [zeros(1), zeros(GROUPS * 64), zeros(GROUPS * 64)],
+        2,
+        whole,
+        np.arange(GROUPS * 64)[::-1] * 7,
+    ),
+    "poll_many": lambda: ([zeros(GROUPS), zeros(1)], 1, whole, np.array([GROUPS])),
+    "back_off": lambda: ([zeros(GROUPS), zeros(GROUPS)], 1, whole, np.ones(GROUPS)),
+}
+
+
+@cache
+def module(name: str, environment: str, optimize: bool) -> ModuleOp:
+    try:
+        find_glslang()
+    except Misuse as missing:
+        pytest.skip(str(missing))
+    options = Compile(target_env=environment, optimize=optimize)
+    return decode(compile_glsl(HERE / f"{name}.comp", options))
+
+
+def run(found: ModuleOp, buffers: list[Array], options: Options) -> Checks | None:
+    bound = {(0, number): array for number, array in enumerate(buffers)}
+    dispatch(found, "main", (GROUPS, 1, 1), bound, options=options)
+    return options.checks
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("environment", "optimize"), [("vulkan1.1", False), ("vulkan1.3", False), ("vulkan1.3", True)]
+)
+@pytest.mark.parametrize("name", ENDING)
+def test_who_waits_lets_others_run(name: str, environment: str, optimize: bool, way: str) -> None:
+    buffers, number, look, expected = ENDING[name]()
+    checks = run(module(name, environment, optimize), buffers, WAYS[way]())
+    np.testing.assert_array_equal(look(buffers[number]), expected)
+    if checks is not None:
+        others = [finding for finding in checks.report if finding.check != "races"]
+        assert not others, str(checks.report)
+
+
+LIVELOCKS = {
+    "never_set": ("WAIT-01", "nothing else in the module writes it", [1, GROUPS * 64]),
+    "beyond_grid": ("WAIT-01", "which is 0, at .*flag.w . 1u", [GROUPS + 1, GROUPS * 64]),
+    "lock_of_each": ("WAIT-02", "it is written at .*atomicExchange.lock, 0u", [1, 1]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", LIVELOCKS)
+def test_a_livelock_is_found_soon_and_explained(name: str, way: str) -> None:
+    rule, explained, sizes = LIVELOCKS[name]
+    found = module(name, "vulkan1.3", False)
+    begin = time.process_time()
+    with pytest.raises(InterpreterError, match=rf"{rule}: [\s\S]*in a loop:[\s\S]*{explained}"):
+        run(found, [zeros(size) for size in sizes], WAYS[way]())
+    assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
+def test_who_gives_up_in_the_end_does_not_wait_for_ever(way: str) -> None:
+    """What is read stays the same for 20000 rounds, but they are counted."""
+    buffers = [zeros(1), zeros(GROUPS * 32)]
+    run(module("gives_up", "vulkan1.3", True), buffers, WAYS[way]())
+    assert (buffers[1] == 20000).all()
+
+
+def test_a_barrier_that_some_returned_before_is_found_among_waves() -> None:
+    """Subgroups that were parted by a wait: one comes to a barrier, the other one has ended."""
+    buffers = [zeros(GROUPS), zeros(GROUPS * 64)]
+    found = module("some_return", "vulkan1.3", False)
+    checks = run(found, buffers, Options(checks=Checks.of("barriers")))
+    assert checks is not None
+    assert [finding.rule for finding in checks.report] == ["BARRIER-01"]
+    assert (buffers[1].reshape(GROUPS, 64)[:, :32] == 7).all()
+
+
+def test_permuted_orders_of_a_launch_that_waits_are_whole_launches() -> None:
+    """Eight of twelve workgroups alone would wait for the others at the global barrier."""
+    buffers = [zeros(1), zeros(12 * 64), zeros(12 * 64)]
+    checks = Checks.of("permute")
+    bound = {(0, number): array for number, array in enumerate(buffers)}
+    found = module("global_barrier", "vulkan1.3", False)
+    # What the atomic returns decides how long it waits, so that orders are only tried for a cause.
+    from xdsl_spirv.interpreter.checks.permute import Permuted
+
+    whole_launches: list[int] = []
+    original = Permuted.explore
+
+    def explore(self: Permuted, before: Any, results: Any, run: Any) -> None:
+        copies = {place: array.copy() for place, array in before.items()}
+        whole_launches.append(run(self.plain, copies).geometry.workgroups)
+        np.testing.assert_array_equal(copies[0, 2], results[0, 2])
+
+    Permuted.explore = explore
+    try:
+        dispatch(found, "main", (12, 1, 1), bound, options=Options(checks=checks))
+    finally:
+        Permuted.explore = original
+    assert whole_launches == [12]
