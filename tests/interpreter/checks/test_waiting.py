@@ -125,11 +125,19 @@ def run(found: ModuleOp, buffers: list[Array], options: Options) -> Checks | Non
     return options.checks
 
 
+# spirv-opt takes a lock's pointer out of the loop that waits for it, which the dialect refuses:
+# under logical addressing no value of a construct is a pointer (CM-16).
+NOT_OPTIMIZED = ("ticket_lock", "spin_lock", "lock_in_turn")
+COMPILED = [
+    (name, environment, optimize)
+    for name in ENDING
+    for environment, optimize in (("vulkan1.1", False), ("vulkan1.3", True))
+    if not (optimize and name in NOT_OPTIMIZED)
+]
+
+
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    ("environment", "optimize"), [("vulkan1.1", False), ("vulkan1.3", False), ("vulkan1.3", True)]
-)
-@pytest.mark.parametrize("name", ENDING)
+@pytest.mark.parametrize(("name", "environment", "optimize"), COMPILED)
 def test_who_waits_lets_others_run(name: str, environment: str, optimize: bool, way: str) -> None:
     buffers, number, look, expected = ENDING[name]()
     checks = run(module(name, environment, optimize), buffers, WAYS[way]())
@@ -146,6 +154,9 @@ LIVELOCKS = {
 }
 
 
+@pytest.mark.bug("a flag that nobody sets", rule="WAIT-01", op="spirv.AtomicIAdd")
+@pytest.mark.bug("a flag of a workgroup beyond the grid", rule="WAIT-01", op="spirv.AtomicIAdd")
+@pytest.mark.bug("a lock of each lane", rule="WAIT-02", op="spirv.AtomicCompareExchange")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LIVELOCKS)
 def test_a_livelock_is_found_soon_and_explained(name: str, way: str) -> None:
