@@ -60,7 +60,7 @@ class Unit:
     `creators` makes each of them for a new wave. `memories` has the launch's buffers. `checker`
     looks on where the options ask for checks; `products` counts what `magnitudes`
     (options.py) sums, `clock` how often a clock was read; `waited` says that invocations have
-    waited for others.
+    waited for others, `may_wait` that workgroups may wait for each other.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -83,7 +83,7 @@ class Unit:
         self.steps = Steps.of(options.max_steps)
         self.products = 0
         self.clock = 0
-        self.waited = False
+        self.waited = self.may_wait = False
         self.debug: Debug | None = options.debug
         self._forms: dict[Attribute, Form] = {}
         self._codes: dict[str, Code] = {}

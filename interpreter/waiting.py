@@ -180,6 +180,11 @@ class Slice:
         """Whether any of the reads is of memory that the module may write."""
         return any(self._is_written(source) for source in self.sources)
 
+    def for_workgroups(self) -> bool:
+        """Whether it may wait for another workgroup."""
+        classes = [s.type.storage_class.data for s in self.sources if isinstance(s, SSAValue)]  # pyright: ignore
+        return len(classes) < len(self.sources) or set(classes) != {StorageClass.Workgroup}
+
     def _is_written(self, source: SSAValue | FunctionCallOp) -> bool:
         if isinstance(source, FunctionCallOp):
             return reads_shared(self.unit.symbol(source.callee), self.unit, set())
@@ -368,6 +373,7 @@ def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch
         for header in headers[:1]:
             decisive = Slice(order[numbers[header] : number + 1], compiler.unit)
             if decisive.may_wait():
+                compiler.unit.may_wait |= decisive.for_workgroups()
                 found[op] = Watch(op, header, decisive, compiler)
     return found
 

@@ -398,15 +398,15 @@ def run_entry(
     before = copy_buffers(buffers) if wanted else {}
     unit = run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
     # Some workgroups of a launch in which they wait for each other may wait for the rest.
-    count = x * y * z if unit.waited else SAMPLE
+    few = x * y * z if unit.may_wait else SAMPLE
 
-    def sample(chosen: Options, copies: Buffers, count: int = SAMPLE) -> Unit:
+    def sample(chosen: Options, copies: Buffers, count: int = few) -> Unit:
         return run_workgroups(
             module, entry, grid, copies, spec_values, push_constants, chosen, count, buffers
         )
 
     if permuted is not None:
-        permuted.explore(before, buffers if x * y * z <= count else None, sample, count)
+        permuted.explore(before, buffers if x * y * z <= few else None, sample, few)
     if choices is not None and again:
         choices.explore(before, buffers, x * y * z, sample)
 

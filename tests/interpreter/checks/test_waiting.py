@@ -194,7 +194,7 @@ def test_permuted_orders_of_a_launch_that_waits_are_whole_launches(
     """Eight of twelve workgroups alone would wait for the others at the global barrier."""
     agreed: list[bool] = []
 
-    def explore(self: Permuted, before: Any, results: Any, run: Any) -> None:
+    def explore(self: Permuted, before: Any, results: Any, run: Any, *few: int) -> None:
         for seed in (1, 2):
             copies = {place: array.copy() for place, array in before.items()}
             run(replace(self.plain, schedule=Schedule(seed)), copies)
