@@ -2,7 +2,8 @@
 The values of a function's ids while its body is read.
 
 An id is visible in the region that it is defined in and in those within. What is used behind the
-construct that it is defined in becomes a result of the construct, by an operand of its merge; a
+construct that it is defined in becomes a result of the construct, by an operand of its merge, but
+for pointers, which logical addressing does not let through: their chain is repeated there; a
 constant, or what else stands outside of functions, gets an operation at the function's beginning
 when it is first used; what comes later than its use has a stand-in until then.
 """
@@ -15,10 +16,18 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
 
 from xdsl_spirv.dialects.spirv.control_flow import Construct
+from xdsl_spirv.dialects.spirv.memory import (
+    AccessChainOp,
+    InBoundsAccessChainOp,
+    InBoundsPtrAccessChainOp,
+    PtrAccessChainOp,
+)
 from xdsl_spirv.serialization.module_index import facts
 
 if TYPE_CHECKING:
     from xdsl_spirv.serialization.decoding_functions import Module
+
+CHAINS = (AccessChainOp, InBoundsAccessChainOp, PtrAccessChainOp, InBoundsPtrAccessChainOp)
 
 
 @dataclass(eq=False, slots=True)
@@ -28,6 +37,8 @@ class Scope:
     op: Construct | None
     around: Scope | None
     is_open: bool = True
+    last: Operation | None = None
+    """What was repeated behind the construct last."""
     ids: list[int] = field(default_factory=list[int])
 
     def give(self, value: SSAValue) -> SSAValue:
@@ -117,14 +128,32 @@ class Values:
 
     def _out(self, id: int, scope: Scope, value: SSAValue) -> SSAValue:
         """A value that is defined in a region that is finished."""
-        around: Scope | None = scope
-        while around is not None and not around.is_open:
-            value = around.give(value)
-            around = around.around
+        if isinstance(value.owner, CHAINS):
+            around, value = self._repeat(id, scope, value.owner)
+        else:
+            around = scope
+            while around is not None and not around.is_open:
+                value = around.give(value)
+                around = around.around
         self._visible[id] = value
         if around is not None:
             around.ids.append(id)
         return value
+
+    def _repeat(self, id: int, scope: Scope, op: Operation) -> tuple[Scope | None, SSAValue]:
+        """A pointer's chain once more, behind the outermost finished construct around it."""
+        while scope.around is not None and not scope.around.is_open:
+            scope = scope.around
+        words = self.index.rows[self.index.definitions[id]]
+        given = [self.value(self.index.word(words, 3 + n)) for n in range(len(op.operands))]
+        made = op.clone(dict(zip(op.operands, given, strict=True)))
+        before = scope.last or scope.op
+        block = None if before is None else before.parent
+        if before is None or block is None:
+            raise ValueError("the construct is not finished")
+        block.insert_op_after(made, before)
+        scope.last = made
+        return scope.around, made.results[0]
 
     def _await(self, id: int, row: int) -> SSAValue:
         """A stand-in for a value that comes later: a block that is never reached may use it."""
