@@ -4,6 +4,7 @@ Integers without a sign, which importers compare and divide as if they had one; 
     Div(u8, u8)               Cast(Div(Cast(a), Cast(b)))     in 32 bits with a sign, u32 in 64
     MatMulInteger, ConvInteger without zero points            those of zero
     Max(a, b), Min(a, b)      Where(a > b or a is NaN, a, b)  ONNX propagates NaN
+    Clip(x, a, b)             Where(x < a, a, x), and so on
     Sign(x)                   Where(x > 0, 1, Where(x < 0, -1, x))
 """
 
@@ -55,10 +56,17 @@ BOOLEAN = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "ArgMax", "ArgMin
 
 
 def clip(graph: Graph, node: Any, attributes: Attributes) -> bool:
-    """Of 64 bits: two comparisons, which torch-mlir makes without a sign."""
-    if graph.type(node.input[0]) != graph.onnx.TensorProto.UINT64:
-        return False
+    """Of 64 bits: Max and Min, without a sign. Of floats: two choices, which let NaN through."""
     found = node.input[0]
+    if _is_float(graph, found):
+        for kind, bound in zip(("Less", "Greater"), node.input[1:], strict=False):
+            if bound:
+                beyond = graph.add(kind, [found, bound])
+                found = graph.add("Where", [beyond, bound, found])
+        graph.add("Identity", [found], node.output[0])
+        return True
+    if graph.type(found) != graph.onnx.TensorProto.UINT64:
+        return False
     for kind, bound in zip(("Max", "Min"), node.input[1:], strict=False):
         found = graph.add(kind, [found, bound]) if bound else found
     graph.add("Identity", [found], node.output[0])
