@@ -45,7 +45,8 @@ class Memory:
     One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages,
     `names` are the module's variables that are bound to it; `shadow` is what the checks know of it,
     `address` where a program finds it, `shape` that of the array whose bytes they are, `size` how
-    many bytes of a row belong to it, `defined` whether it begins with a value.
+    many bytes of a row belong to it, `defined` whether it begins with a value. What lies outside of
+    a `robust` one reads as 0 and is not written (robustBufferAccess2).
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Memory:
         "defined",
         "label",
         "names",
+        "robust",
         "rows",
         "shadow",
         "shape",
@@ -76,6 +78,7 @@ class Memory:
         self.shape: tuple[int, ...] = data.shape
         self.size: int = data.shape[1]
         self.defined = rows == "shared"
+        self.robust = False
 
     @classmethod
     def of_array(cls, array: Array, label: str = "") -> Memory:
@@ -262,9 +265,32 @@ class Access:
         self.memory = memory
         self.form = form
         self.length = memory.length(self.dtype)
+        self.lost: Array | None = None
         items = pointer.items(self.dtype.itemsize)
+        if memory.robust and self._reaches_outside(items, mask):
+            self.lost, self.items = self._inside(pointer, mask)
+            return
         items = self.settle(items, mask, what)
         self.items = items if self.count == 1 else items[..., None] + np.arange(self.count)
+
+    def _reaches_outside(self, items: Array, mask: Mask) -> bool:
+        outside = items.view(np.uint64) > self.length - self.count
+        if self.length < self.count:
+            outside = np.True_
+        return bool((outside if mask is None else outside & mask).any())
+
+    def _inside(self, pointer: Pointer, mask: Mask) -> tuple[Array, Array]:
+        """Component by component: which are outside of a robust memory, and the others' numbers."""
+        self.count = prod(self.form.shape)
+        self.dtype = raw_dtype(self.form.dtype)
+        self.length = self.memory.length(self.dtype)
+        items = pointer.items(self.dtype.itemsize)
+        if mask is not None:
+            items = np.where(mask, items, 0)
+        if self.count > 1:
+            items = items[..., None] + np.arange(self.count)
+        lost = items.view(np.uint64) >= self.length
+        return lost, np.where(lost, 0, items)
 
     def settle(self, items: Array, mask: Mask, what: str) -> Array:
         """The elements' numbers, 0 in lanes that are not active, all of them checked."""
@@ -302,11 +328,16 @@ class Access:
         items = self.items
         if self.memory.rows == "workgroup" and items.shape[0] == 1:
             return view.take(items.reshape(-1), axis=1).reshape(view.shape[0], *items.shape[1:])
+        if self.lost is not None and not view.size:
+            return np.zeros(items.shape, view.dtype)
         return view.reshape(-1).take(self.in_rows())
 
     def load(self) -> Array:
         """The value at each lane's address."""
-        return self.give(self.gather(self.memory.view(self.dtype)))
+        found = self.gather(self.memory.view(self.dtype))
+        if self.lost is not None:
+            found = np.where(self.lost, found.dtype.type(0), found)
+        return self.give(found)
 
     def store(self, value: Array, mask: Mask) -> None:
         """Write the value at each active lane's address, in the order of the lanes."""
@@ -317,6 +348,14 @@ class Access:
         items = self.in_rows()
         tail = items.shape[3:]
         lead = np.broadcast_shapes(items.shape[:3], value.shape[:3])
+        if self.lost is not None:
+            kept = ~np.broadcast_to(self.lost, items.shape)
+            if mask is not None:
+                kept = kept & mask.reshape(mask.shape + (1,) * len(tail))
+            shape = np.broadcast_shapes(kept.shape, lead + tail)
+            kept, items, value = (np.broadcast_to(a, shape) for a in (kept, items, value))
+            view.reshape(-1)[items[kept]] = value[kept]
+            return
         if mask is not None:
             lead = np.broadcast_shapes(lead, mask.shape)
             selected = np.broadcast_to(mask, lead)
@@ -390,6 +429,11 @@ class Tiles:
         starts = self.starts
         if mask is not None:
             starts = np.where(mask.any(axis=2, keepdims=True), starts, 0)
+        if memory.robust:
+            items = self.items(starts)
+            lost = items.view(np.uint64) >= memory.length(view.dtype)
+            if lost.any():
+                return self._load_inside(view, items, lost).view(dtype)
         if self.stride.size > 1:
             items = self.items(starts)
             check_items(memory, items, 1, memory.length(view.dtype), _LOAD, mask)
@@ -424,7 +468,8 @@ class Tiles:
         else:
             shape, chosen = np.broadcast_shapes(items.shape[:2], value.shape[:2]), None
             checked = items
-        check_items(memory, checked, 1, memory.length(raw), "a cooperative store")
+        if not memory.robust:
+            check_items(memory, checked, 1, memory.length(raw), "a cooperative store")
         if memory.rows == "workgroup":
             items = items + memory.row_starts(view.shape[1])[..., None]
             shape = np.broadcast_shapes(shape, items.shape[:2])
@@ -433,7 +478,18 @@ class Tiles:
         if chosen is not None:
             chosen = np.broadcast_to(chosen, shape)
             items, value = items[chosen], value[chosen]
+        if memory.robust:
+            kept = items.view(np.uint64) < memory.length(raw)
+            items, value = items[kept], value[kept]
         view.reshape(-1)[items] = value
+
+    @staticmethod
+    def _load_inside(view: Array, items: Array, lost: Array) -> Array:
+        """The elements of robust memory, 0 where they are outside."""
+        if not view.size:
+            return np.zeros(items.shape, view.dtype)
+        found = view.reshape(-1).take(np.where(lost, 0, items))
+        return np.where(lost, view.dtype.type(0), found)
 
     def items(self, starts: Array) -> Array:
         """(w, s, lines, width): the number of every element of the tiles."""

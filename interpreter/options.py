@@ -82,7 +82,8 @@ class Options:
     `max_steps` the blocks that a launch executes. `checks` says what to look for (docs/checks.md):
     nothing, unless given. `debug` has breakpoints and a trace (debug.py). `schedule` runs
     workgroups and parts of them in another order than lockstep (schedule.py), without checks and
-    debugger. `print` takes what a DebugPrintf prints in one invocation.
+    debugger. With `robust`, accesses outside of buffers are as robustBufferAccess2 says. `print`
+    takes what a DebugPrintf prints in one invocation.
     """
 
     subgroup_size: int = 32
@@ -94,6 +95,7 @@ class Options:
     checks: Checks | None = None
     debug: Debug | None = None
     schedule: Schedule | None = None
+    robust: bool = False
     print: Callable[[str], None] = _print
 
     def __post_init__(self) -> None:

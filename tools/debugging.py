@@ -75,6 +75,7 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
             max_steps=arguments.max_steps,
             debug=debug,
             schedule=None if seed is None else Schedule(seed),
+            robust=arguments.robust,
         )
     finally:
         if trace is not None:

@@ -398,6 +398,11 @@ def _debugging(command: argparse.ArgumentParser) -> None:
         help="the check `permute` beside those of --check: run in several orders of invocations",
     )
     command.add_argument(
+        "--robust",
+        action="store_true",
+        help="with robustBufferAccess2: outside of buffers reads are 0 and writes are lost",
+    )
+    command.add_argument(
         "--schedule-seed",
         type=int,
         metavar="N",

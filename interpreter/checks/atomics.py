@@ -91,8 +91,9 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
         values = [*values]
         values[place] = pointer
         mask = wave.mask
-        if access.outside is not None:
-            inside = ~access.outside
+        outside = access.lost if access.outside is None else access.outside
+        if outside is not None:
+            inside = ~outside
             wave.mask = inside if mask is None else inside & mask
             if not wave.mask.any():
                 wave.mask = mask

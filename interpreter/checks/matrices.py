@@ -129,19 +129,19 @@ class Matrices:
         except InterpreterError:
             # A negative Stride was reported; what it would reach is not.
             tiles = self.place.tiles(wave, pointer, np.zeros((1, 1, 1), np.int32))
-        view = pointer.memory.view(raw_dtype(self.form.dtype))
+        length = pointer.memory.length(raw_dtype(self.form.dtype))
         extent = (tiles.lines - 1) * int(tiles.stride.max()) + tiles.width
         starts = tiles.starts
         if wave.mask is not None:
             starts = np.where(wave.mask.any(axis=2, keepdims=True), starts, 0)
-        if not starts.size or int(starts.view(np.uint64).max()) <= view.shape[1] - extent:
+        if not starts.size or int(starts.view(np.uint64).max()) <= length - extent:
             return tiles, None
         items = tiles.items(starts)
-        outside = items.view(np.uint64) >= view.shape[1]
+        outside = items.view(np.uint64) >= length
         if not outside.any():
             return tiles, None
-        if self.checker.checks.bounds:
-            self._report_outside(tiles, outside, view.shape[1], starts)
+        if self.checker.checks.bounds and not pointer.memory.robust:
+            self._report_outside(tiles, outside, length, starts)
         return tiles, outside
 
     def _report_outside(self, tiles: Tiles, outside: Array, length: int, starts: Array) -> None:
@@ -249,7 +249,7 @@ def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
                 message = f"{memory.label or 'memory'} was read before it was written"
                 number = checker.origin(op, "UNDEF-01", message)
                 shadow = np.where(parts == UNWRITTEN, np.uint8(number), parts)
-        if outside is not None and checker.checks.undefined:
+        if outside is not None and checker.checks.undefined and not memory.robust:
             number = checker.origin(op, "UNDEF-07", "a load outside its memory")
             shadow = np.where(outside, np.uint8(number), np.uint8(0))
         if shadow is None:
@@ -308,7 +308,7 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
         lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
         lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False))
         matrices.note(wave, pointer, tiles, outside)
-        if outside is not None:
+        if outside is not None and not pointer.memory.robust:
             # Only the tiles that lie inside as a whole are written.
             kept = ~outside.any(axis=(2, 3))[..., None]
             mask = wave.mask
@@ -319,7 +319,7 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
             return None, None
         tiles.store(form.dtype, lines, wave.mask)
         write_shadow(wave, pointer.memory, tiles, shadows[1])
-        if checker.checks.overlap:
+        if checker.checks.overlap and outside is None:
             _check_overlap(matrices, wave, tiles, lines)
         return None, None
 

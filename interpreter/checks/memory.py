@@ -157,11 +157,15 @@ class CheckedAccess(memory.Access):
         history = self.checker.shadow_of(self.memory).history(order, unit)
         if history is None:
             return None
+        items = self.items
         if self.outside is not None:
             mask = ~self.outside if mask is None else mask & ~self.outside
+        if self.lost is not None:
+            items, some = self._inside_only(items, self.lost)
+            mask = some if mask is None else mask & some
         access = races.Access(
             self.op,
-            self.items,
+            items,
             unit,
             mask,
             write=write,
@@ -172,6 +176,15 @@ class CheckedAccess(memory.Access):
             access.old = lambda: self.gather(self.memory.view(self.dtype))
         order.note(history, access)
         return history, access
+
+    @staticmethod
+    def _inside_only(items: Array, lost: Array) -> tuple[Array, Array]:
+        """Numbers inside of robust memory, in lanes that have any: lost ones are others twice."""
+        if items.ndim == 3:
+            return items, ~lost
+        some = ~lost.all(axis=3)
+        first = np.take_along_axis(items, lost.argmin(axis=3)[..., None], axis=3)
+        return np.where(lost, first, items), some
 
 
 class PlainAccess:
@@ -283,6 +296,8 @@ class PlainAccess:
         found = access.gather(access.memory.view(access.dtype))
         raw = access.take(value)
         different = found != raw if found.dtype.kind != "V" else _bytes_differ(found, raw)
+        if access.lost is not None:
+            different = different & ~access.lost
         if different.ndim > 3:
             different = different.any(axis=3)
         different = _active(different, mask)

@@ -42,7 +42,13 @@ class Places:
         mask = wave.mask
         if mask is not None:
             items = np.where(mask, items, 0)
-        memory.check_items(target, items, 1, target.length(view.dtype), "an atomic access")
+        if target.robust:
+            lost = items.view(np.uint64) >= target.length(view.dtype)
+            if lost.any():
+                mask = ~lost if mask is None else mask & ~lost
+                items = np.where(lost, 0, items)
+        else:
+            memory.check_items(target, items, 1, target.length(view.dtype), "an atomic access")
         if target.rows != "shared":
             items = items + target.row_starts(view.shape[1])
         self.view = view.reshape(-1)

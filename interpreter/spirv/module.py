@@ -309,7 +309,9 @@ def _bound(unit: Unit, where: Place, buffers: Buffers, label: str) -> Memory:
         raise InterpreterError(
             f"{label} is not C-contiguous", "buffers", "pass numpy.ascontiguousarray(...) of it"
         )
-    return unit.memories.buffer(where, label)
+    memory = unit.memories.buffer(where, label)
+    memory.robust = unit.options.robust
+    return memory
 
 
 def _tensor(
