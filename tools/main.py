@@ -477,6 +477,9 @@ def _validate(command: argparse.ArgumentParser) -> None:
         "--target-env",
         help="spv1.0 to spv1.6, vulkan1.0 to vulkan1.4 (by the module's capabilities)",
     )
+    command.add_argument(
+        "--target", help="a device's name, or a target file, whose Workgroup memory must suffice"
+    )
     command.add_argument("--module", help="the spirv.module's symbol if there are several")
     command.add_argument("--json", action="store_true", help="print the findings as JSON")
     command.add_argument(

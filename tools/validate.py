@@ -20,6 +20,9 @@ from xdsl_spirv.serialization.validation import validate as validate_binary
 from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.serialization.validation.validator import environment_of
 
+MEMORY_OF_ALL = "VUL-10"
+"""The rule of what every device has."""
+
 
 def validate(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv validate`."""
@@ -35,6 +38,10 @@ def validate(arguments: argparse.Namespace) -> int:
     else:
         binary = _read(arguments.input)
         findings = _binary(arguments.input, binary, environment)
+    if arguments.target and binary is not None:
+        # The target's own limit in the place of the one that all devices have.
+        findings = [f for f in findings if f.rule != MEMORY_OF_ALL]
+        findings += _beyond_target(binary, arguments.target)
     oracle = None
     if arguments.spirv_val and binary is not None:
         oracle = _compare(binary, environment, findings)
@@ -66,6 +73,16 @@ def _binary(path: str, binary: bytes, environment: str | None) -> list[Finding]:
         return validate_binary(binary, environment)
     except SPIRVDecodeError as error:
         raise ProgramError(str(error), path, "give a SPIR-V binary") from error
+
+
+def _beyond_target(binary: bytes, name: str) -> list[Finding]:
+    """Entry points that use more Workgroup memory than a target has."""
+    from xdsl_spirv.serialization.validation.validator import beyond_memory
+    from xdsl_spirv.targets import load
+
+    target = load(name)
+    limit = target.workgroup_memory_bytes
+    return beyond_memory(decode(binary), limit, f"{target.name} has {limit}")
 
 
 def _mlir(

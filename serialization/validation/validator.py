@@ -46,6 +46,7 @@ GROUPS = (
     "decorations",
     "layouts",
     "vulkan",
+    "workgroup_memory",
     "extended",
     "images",
     "debug",
@@ -152,6 +153,19 @@ def validate(
         if len(found) == MAX_FINDINGS:
             break
     return sorted(found, key=lambda f: f.index)
+
+
+LIMIT = Rule(
+    "LIMIT-02", "docs/targets.md", "A workgroup shares no more memory than the target has."
+)
+
+
+def beyond_memory(raw: RawModule, limit: int, says: str) -> list[Finding]:
+    """The entry points that use more bytes of Workgroup memory than a limit, which `says` names."""
+    from xdsl_spirv.serialization.validation.workgroup_memory import beyond
+
+    m = Module(raw, environment_of(raw))
+    return [_finding(m, LIMIT, problem, problem.at) for problem in beyond(m, limit, says)]
 
 
 def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:

@@ -55,6 +55,38 @@ def test_a_valid_binary(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out == ""
 
 
+SHARED = """
+%count = OpConstant %u32 10240
+%array = OpTypeArray %f32 %count
+%pointer = OpTypePointer Workgroup %array
+%to = OpTypePointer Workgroup %f32
+%tile = OpVariable %pointer Workgroup
+%main = OpFunction"""
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "said"),
+    [
+        ((), 0, "warning: VUL-10: the entry point uses 40960 bytes of Workgroup memory, but only"),
+        (("--target", "lavapipe"), 1, "error: LIMIT-02: the entry point uses 40960 bytes"),
+        (("--target", "nvidia-h200"), 0, ""),
+    ],
+)
+def test_workgroup_memory(
+    target: tuple[str, ...], status: int, said: str, capsys: pytest.CaptureFixture[str]
+):
+    text = VALID.replace("%main = OpFunction", SHARED.lstrip())
+    used = "%entry = OpLabel\n%at = OpAccessChain %to %tile %one"
+    write(text.replace("%entry = OpLabel", used).replace('GLCompute %main "main"', MAIN))
+    assert main(["validate", "x.spv", *target]) == status
+    out = capsys.readouterr().out
+    assert said in out
+    assert bool(out) == bool(said)
+
+
+MAIN = 'GLCompute %main "main" %tile'
+
+
 def test_every_finding_is_printed(capsys: pytest.CaptureFixture[str]):
     write(VALID.replace("%one %one", "%one %half").replace("LocalSize 1", "LocalSize 0"))
     assert main(["validate", "x.spv"]) == 1

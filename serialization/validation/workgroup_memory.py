@@ -1,0 +1,97 @@
+"""
+How much Workgroup memory an entry point uses.
+
+Each device has a limit, which a module does not know: more than every Vulkan device has is a
+warning, more than a given target has an error (`validate --target`). Lengths that operations on
+specialization constants decide are left out, so a figure is what is used at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl_spirv.serialization.validation.entry_points import EntryPoint, reachable
+from xdsl_spirv.serialization.validation.layouts import parameter
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, Severity, module_rule
+from xdsl_spirv.serialization.validation.types import Type
+
+GUARANTEED = 16384
+"""maxComputeSharedMemorySize is at least this (Vulkan, "Required Limits")."""
+
+BOOLEAN_BYTES = 4
+"""What drivers give a boolean, which has no size of its own."""
+
+
+@module_rule(
+    "VUL-10",
+    "Vulkan",
+    "An entry point uses no more Workgroup memory than every device has: 16,384 bytes.",
+    vulkan=True,
+    severity=Severity.WARNING,
+)
+def workgroup_memory(m: Module) -> Problems:
+    yield from beyond(m, GUARANTEED, f"only {GUARANTEED} are guaranteed")
+
+
+def beyond(m: Module, limit: int, says: str) -> Iterator[Problem]:
+    """The entry points that use more than `limit` bytes."""
+    for entry in m.entry_points:
+        sizes = workgroup_bytes(m, entry)
+        # Blocks with a layout of their own lie at the beginning of one memory.
+        blocks = [size for id, size in sizes.items() if _is_block(m, id)]
+        others = [size for id, size in sizes.items() if not _is_block(m, id)]
+        total = sum(others) + max(blocks, default=0)
+        if total > limit:
+            largest = max(sizes, key=lambda id: sizes[id])
+            yield Problem(
+                f"the entry point uses {total} bytes of Workgroup memory, but {says}; the largest "
+                f"variable is {m.spell(largest)}",
+                "make it smaller, or ask for the device's maxComputeSharedMemorySize first",
+                m.definitions.get(largest),
+            )
+
+
+def workgroup_bytes(m: Module, entry: EntryPoint) -> dict[int, int]:
+    """The bytes of each Workgroup variable that an entry point uses."""
+    used: set[int] = set()
+    for function in reachable(m, entry):
+        body = m.by_function.get(function)
+        for block in body.blocks if body is not None else ():
+            used.update(id for i in block.instructions for id in i.ids())
+    found: dict[int, int] = {}
+    for i in m.outside:
+        type_ = m.types.get(i.type_id)
+        if i.op == "Variable" and i.result in used and type_ is not None:
+            if type_.storage == "Workgroup":
+                found[i.result] = _bytes(m, m.types.get(type_.pointee_id))
+    return found
+
+
+def _is_block(m: Module, variable: int) -> bool:
+    pointer = m.type_of(variable)
+    return pointer is not None and m.decoration(pointer.pointee_id, "Block") is not None
+
+
+def _bytes(m: Module, type_: Type | None) -> int:
+    """The size of a type, 0 where it is not known."""
+    if type_ is None:
+        return 0
+    match type_.kind:
+        case "Bool":
+            return BOOLEAN_BYTES
+        case "Int" | "Float":
+            return type_.width // 8
+        case "Vector" | "Matrix":
+            return type_.lanes * _bytes(m, type_.element)
+        case "Array":
+            count = m.integer(type_.count_id, default=True) or 0
+            return count * (parameter(m, type_.id, "ArrayStride") or _bytes(m, type_.element))
+        case "Struct":
+            ends = [0]
+            for number, member in enumerate(type_.members):
+                offset = parameter(m, type_.id, "Offset", number)
+                ends.append((ends[-1] if offset is None else offset) + _bytes(m, member))
+            return max(ends)
+        case _:
+            return 0
