@@ -90,6 +90,8 @@ def _refuse_environment(chosen: str | None) -> None:
 
 
 def _read(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise Misuse(f"{path} is no file", "", "name a kernel")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

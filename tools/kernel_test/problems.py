@@ -17,6 +17,9 @@ LAUNCH = "LAUNCH"
 COMPILE = "COMPILE"
 UNMET = "UNMET"
 
+MAX_SOURCE = 16 << 20
+"""Bytes of a source file that is quoted."""
+
 RULES = {
     MISMATCH: "a buffer holds what the test expects",
     LAUNCH: "a launch can be executed",
@@ -109,13 +112,20 @@ class Sources:
     def line(self, file: str, number: int) -> str:
         """A line, empty if it is not known."""
         if file not in self._files:
-            try:
-                text = Path(file).read_text(errors="replace") if file else ""
-            except (OSError, ValueError):
-                text = ""
-            self._files[file] = text.splitlines()
+            self._files[file] = self._read(file)
         lines = self._files[file]
         return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    def _read(self, file: str) -> list[str]:
+        """A file beside the kernel or below; a module may name any other, which is not read."""
+        try:
+            path = Path(file).resolve()
+            near = path.is_relative_to(self.kernel.resolve().parent)
+            if not near or not path.is_file() or path.stat().st_size > MAX_SOURCE:
+                return []
+            return path.read_text(errors="replace").splitlines()
+        except (OSError, ValueError, RuntimeError):
+            return []
 
     def location(self, file: str, line: int, column: int = 0, message: str = "") -> Location:
         """A place with its line."""

@@ -293,6 +293,8 @@ def read_test(path: Path) -> KernelTest:
 
 
 def _parse(path: Path) -> dict[str, Any]:
+    if path.exists() and not path.is_file():
+        raise Misuse(f"{path} is no file", "", "name a description")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from xdsl_spirv.tools.kernel_test.description import Misuse
 from xdsl_spirv.tools.kernel_test.glslang import compile_glsl
-from xdsl_spirv.tools.kernel_test.problems import Outcome
+from xdsl_spirv.tools.kernel_test.problems import Outcome, Sources
 from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
 from xdsl_spirv.tools.main import main
@@ -119,3 +121,31 @@ def test_a_reader_that_stops_early_is_no_error(saxpy: Path):
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.wait()
+
+
+def test_what_is_no_file_is_not_opened(saxpy: Path):
+    os.mkfifo(saxpy.with_name("pipe.spv"))
+    os.mkfifo(saxpy.with_name("pipe.npy"))
+    os.mkfifo(saxpy.with_name("pipe.kernel.toml"))
+    text = saxpy.read_text()
+    saxpy.write_text(text.replace("saxpy.comp", "pipe.spv"))
+    (outcome,) = run_test(read_test(saxpy))
+    assert "pipe.spv is no file" in outcome.misuse
+    saxpy.write_text(text.replace('"random"', '"pipe.npy"'))
+    (outcome,) = run_test(read_test(saxpy))
+    assert "pipe.npy is no file" in outcome.misuse
+    with pytest.raises(Misuse, match="is no file"):
+        read_test(saxpy.with_name("pipe.kernel.toml"))
+
+
+def test_source_lines_are_read_from_beside_the_kernel_only(tmp_path: Path):
+    (tmp_path / "sub").mkdir()
+    secret = tmp_path / "secret"
+    secret.write_text("a\n")
+    (tmp_path / "sub" / "x.h").write_text("first\nsecond\n")
+    os.symlink(secret, tmp_path / "sub" / "link")
+    sources = Sources(tmp_path / "sub" / "x.comp")
+    assert sources.line(str(tmp_path / "sub" / "x.h"), 2) == "second"
+    assert sources.line(str(tmp_path / "sub" / "x.h"), 3) == ""
+    for other in (str(secret), str(tmp_path / "sub" / "link"), "/dev/zero", "a\0b", ""):
+        assert sources.line(other, 1) == ""
