@@ -333,8 +333,8 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
             f"{label} has {math.prod(size)} elements, no multiple of {each}", "",
             f"its type is {leaf}",
         )  # fmt: skip
-    if not leaf.packed and len(leaf.shape) > len(known):
-        return (math.prod(size) // each, *known)
+    if not leaf.packed:
+        return known if fixed else (math.prod(size) // each, *known)
     return size
 
 
@@ -471,25 +471,27 @@ def key(name: str) -> str:
     return name if name.replace("-", "_").isidentifier() and name.isascii() else f'"{name}"'
 
 
-def template(resource: Resource) -> str:
-    """How a buffer may be described, in TOML."""
-    return "\n".join(_lines(f"buffers.{key(resource.names[0])}", resource.block, resource.written))
+def template(resource: Resource, length: int = 1) -> str:
+    """How a buffer may be described, in TOML; runtime arrays have that length."""
+    table = f"buffers.{key(resource.names[0])}"
+    return "\n".join(_lines(table, resource.block, resource.written, length))
 
 
-def _lines(table: str, node: Node, written: bool) -> Iterator[str]:
+def _lines(table: str, node: Node, written: bool, length: int) -> Iterator[str]:
     flat = _flat(node)
     yield f"[{table}]"
     if flat is not None:
         yield f'type = "{flat[1].scalar}"'
-        runtime = None in flat[1].shape
-        total = math.prod(n for n in flat[1].shape if n is not None)
-        yield f"size = {total}" + (f"  # any multiple of {total}" if runtime and total > 1 else "")
+        if None in flat[1].shape:
+            each = math.prod(n for n in flat[1].shape if n is not None)
+            several = f"  # any multiple of {each}" if each > 1 else ""
+            yield f"size = {each * length}{several}"
         yield f'content = "{"zeros" if written else "random"}"'
         return
     if isinstance(node, Structs):
         if node.count is None:
-            yield "size = 1"
-        node = _spread(node.element, node.count or 1, node.stride)
+            yield f"size = {length}"
+        node = _spread(node.element, node.count or length, node.stride)
     assert isinstance(node, Struct)
     for member in node.members:
-        yield from _lines(f"{table}.members.{key(member.name)}", member.node, written)
+        yield from _lines(f"{table}.members.{key(member.name)}", member.node, written, length)

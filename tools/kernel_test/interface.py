@@ -171,7 +171,7 @@ class Interface:
     def _bindings(self, id: int, type_: Type) -> Iterator[tuple[Place, Type]]:
         """The place of a variable, or those of an array of buffers."""
         place, element = self._place(id), type_.element
-        if type_.kind not in ("Array", "RuntimeArray") or element is None:
+        if type_.kind not in ("Array", "RuntimeArray") or not element or element.kind != "Struct":
             yield place, type_
             return
         if type_.kind == "RuntimeArray":

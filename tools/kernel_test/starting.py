@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ def describe(test: KernelTest, path: Path) -> str:
     interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
     x, y, z = workgroup_size(interface)
     grid = list(test.grid or (1, 1, 1))
+    invocations = math.prod(grid) * x * y * z
     lines = [
         f'kernel = "{test.kernel.name}"',
         f'entry = "{interface.entry.name}"',
@@ -54,7 +56,7 @@ def describe(test: KernelTest, path: Path) -> str:
     ]
     for resource in interface.resources:
         other = f"  # also {', '.join(resource.names[1:])}" if resource.names[1:] else ""
-        head, _, rest = template(resource).partition("\n")
+        head, _, rest = template(resource, invocations).partition("\n")
         lines += ["", head + other, *rest.splitlines()]
         if resource.written:
             lines.append('# expect = "..."  # a numpy expression, or "x.npy"')

@@ -108,3 +108,30 @@ def test_one_of_several_findings_may_be_expected(racy: Path, capsys: pytest.Capt
     assert main(["test", str(racy)]) == 0, capsys.readouterr().out
     racy.write_text(text + '[expect]\nfindings = ["UNDEF-01|UNDEF-02", "RACE-01"]\n')
     assert main(["test", str(racy)]) == 1
+
+
+def test_what_is_allowed_is_noted(racy: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["test", str(racy), "--allow", "RACE-01:tile"]) == 0
+    assert "note: allowed: RACE-01: a read and an earlier write" in capsys.readouterr().out
+    assert main(["test", str(racy), "--allow", "RACE-01:elsewhere", "--allow", "RACE-02"]) == 1
+
+
+def test_findings_of_the_validator_can_be_allowed(
+    saxpy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source = saxpy.with_name("saxpy.comp")
+    text = source.read_text().replace("std430, binding = 1", "scalar, binding = 1")
+    text = text.replace("{ float y[]; }", "{ float head[3]; vec3 v; float y[]; }")
+    extension = "#version 450\n#extension GL_EXT_scalar_block_layout : require"
+    source.write_text(text.replace("#version 450", extension))
+    members = saxpy.read_text().replace(
+        "[buffers.Output]", "[buffers.Output.members]\nhead = [0, 0, 0]"
+    )
+    members = members.replace(
+        "head = [0, 0, 0]", "head = [0, 0, 0]\nv = [0, 0, 0]\n[buffers.Output.members.y]"
+    )
+    saxpy.write_text(members)
+    assert main(["test", str(saxpy)]) == 1
+    assert "BLK-04" in capsys.readouterr().out
+    assert main(["test", str(saxpy), "--allow", "BLK-04"]) == 0
+    assert "note: allowed: BLK-04" in capsys.readouterr().out
