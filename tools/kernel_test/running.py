@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.interpreter.source import SourceLocation
@@ -345,10 +344,7 @@ def _options(test: KernelTest, size: int) -> Options:
     checks = None
     if test.checks != "none":
         checks = Checks.of(test.checks)
-    more: dict[str, Any] = {"robust": True} if test.robust else {}
-    if test.robust and "robust" not in {f.name for f in fields(Options)}:
-        raise Misuse("the interpreter has no robust mode", "robust", "leave it out")
-    return Options(subgroup_size=size, checks=checks, max_steps=test.max_steps, **more)
+    return Options(subgroup_size=size, checks=checks, max_steps=test.max_steps, robust=test.robust)
 
 
 def _text(value: Any) -> str:

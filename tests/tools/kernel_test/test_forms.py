@@ -149,3 +149,16 @@ def test_source_lines_are_read_from_beside_the_kernel_only(tmp_path: Path):
     assert sources.line(str(tmp_path / "sub" / "x.h"), 3) == ""
     for other in (str(secret), str(tmp_path / "sub" / "link"), "/dev/zero", "a\0b", ""):
         assert sources.line(other, 1) == ""
+
+
+def test_the_robust_mode_is_the_launchs(run_glsl: Run):
+    source = """#version 450
+layout(local_size_x = 1) in;
+layout(std430, binding = 0) buffer Data { uint x[]; };
+void main() { x[0] = x[4] + 7; }
+"""
+    launch = "grid = 1\nbuffers.Data = { content = [1, 1], expect = [7, 1] }\n"
+    (strict,) = run_glsl(source, launch)
+    assert "BOUNDS-01" in [problem.rule for problem in strict.problems]
+    (robust,) = run_glsl(source, f"robust = true\nchecks = 'none'\n{launch}")
+    assert robust.passed, robust
