@@ -76,11 +76,13 @@ class Atomic:
 
 @dataclass
 class Failure:
-    """Two atomics that met and did not synchronize, and why."""
+    """Two atomics that met and did not synchronize, why, and between which invocations."""
 
     release: Operation
     acquire: Operation
     why: str
+    between: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Their workgroups."""
 
 
 @dataclass
@@ -191,9 +193,19 @@ class Knowledge:
             why = "they name no storage in common"
         elif min(release.semantics.scope, semantics.scope) < level:
             why = "their scopes do not hold both invocations"
-        known = any(f.release is release.op and f.acquire is op for f in self.failures)
-        if why and not known:
+        if not why:
+            return
+        pairs = ((f.release, f.acquire) for f in self.failures)
+        if (release.op, op) not in pairs:
             self.failures.append(Failure(release.op, op, why))
+        each = self.tables.accessors.each
+        for failure in self.failures:
+            if failure.release is release.op and failure.acquire is op:
+                failure.between.add((release.lane // each, lane // each))
+
+    def failure_between(self, earlier: int, later: int) -> Failure | None:
+        """What should have ordered two workgroups, if something tried to."""
+        return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
         """The memory barriers that the atomic writes of an invocation release with."""

@@ -13,7 +13,7 @@ from xdsl_spirv.dialects.spirv import cooperative_matrix_2 as ops_2
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
 from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixMulAddNVOp
 from xdsl_spirv.interpreter import numbers
-from xdsl_spirv.interpreter.checks import races
+from xdsl_spirv.interpreter.checks.accesses import Access
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import aligned, check_aligned_operand, step_of
 from xdsl_spirv.interpreter.checks.scopes import full_scope, uniform
@@ -198,7 +198,7 @@ class Matrices:
         items = tiles.items(tiles.starts)
         order.note(
             history,
-            races.Access(
+            Access(
                 self.op,
                 items,
                 unit,

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.checks import races
+from xdsl_spirv.interpreter.checks.accesses import Access
 from xdsl_spirv.interpreter.checks.history import History
 from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, normal
 from xdsl_spirv.interpreter.forms import Mask, Plain
@@ -148,7 +149,7 @@ class CheckedAccess(memory.Access):
 
     def note(
         self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None
-    ) -> tuple[History, races.Access] | None:
+    ) -> tuple[History, Access] | None:
         """Give the access to the race check, with what a store is about to write."""
         order = self.checker.races
         if order is None:
@@ -163,7 +164,7 @@ class CheckedAccess(memory.Access):
         if self.lost is not None:
             items, some = self._inside_only(items, self.lost)
             mask = some if mask is None else mask & some
-        access = races.Access(
+        access = Access(
             self.op,
             items,
             unit,

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.ir import Operation
 
+from xdsl_spirv.interpreter.checks.accesses import Access, Conflicts
 from xdsl_spirv.interpreter.checks.accessors import IDENTITY, WHO
 from xdsl_spirv.interpreter.checks.history import Region
+from xdsl_spirv.interpreter.checks.knowledge import Failure
 from xdsl_spirv.interpreter.checks.memory_model import Facts
 from xdsl_spirv.interpreter.checks.places import relate
 from xdsl_spirv.interpreter.checks.races import (
@@ -19,8 +21,6 @@ from xdsl_spirv.interpreter.checks.races import (
     NARROW,
     OPEN,
     ORDERED,
-    Access,
-    Conflicts,
     matrix_type,
 )
 from xdsl_spirv.interpreter.checks.report import Related
@@ -43,6 +43,11 @@ KINDS = {
         "RACE-03",
         "a {} and an earlier {} of {} are not ordered by the barrier between them",
         BARRIER_REMEDY,
+    ),
+    "unmet": (
+        "RACE-03",
+        "a {} and an earlier {} of {} are not ordered by the atomics between them",
+        "give both sides a scope that holds both, and semantics with the memory's class",
     ),
     "hidden": (
         "RACE-03",
@@ -157,7 +162,7 @@ class RaceReports:
             f"@{name}" for name in (variable, other) if self.races.model.is_restricted(name)
         ]
         why = (
-            f"{' and '.join(restricted)} is declared restrict"
+            f"{' and '.join(restricted)} {'are' if len(restricted) > 1 else 'is'} declared restrict"
             if restricted
             else "neither is declared to alias"
         )
@@ -189,8 +194,10 @@ class RaceReports:
         if first is None:
             return
         barrier = self._barrier(conflicts, first) if name in ("open", "hidden") else None
-        past = name == "open" and barrier is not None
-        rule, text, remedy = KINDS["past" if past else name]
+        failure = self._failure(conflicts, first) if name == "open" else None
+        if name == "open":
+            name = "past" if barrier is not None else "open" if failure is None else "unmet"
+        rule, text, remedy = KINDS[name]
         self._known[access.op] = rule
         label = access.memory.label
         message = text.format(*self._kinds(access, conflicts), label)
@@ -232,6 +239,12 @@ class RaceReports:
             return None
         return next((op for t, op in self.races.passed if t > stamp), None)
 
+    def _failure(self, conflicts: Conflicts, first: int) -> Failure | None:
+        """Atomics between the two accesses that do not synchronize."""
+        codes = np.array([int(conflicts.earlier[first]) & WHO, int(conflicts.who[first])])
+        earlier, later = self.races.accessors.group_of(codes).tolist()
+        return self.races.knowledge.failure_between(earlier, later)
+
     def _notes(
         self, access: Access, region: Region, conflicts: Conflicts, first: int, barrier: Any
     ) -> list[Related]:
@@ -243,9 +256,10 @@ class RaceReports:
         spot = self.checker.spot(access.memory, byte - access.offset)
         by = races.accessors.name(word & WHO)
         found = [relate("the other access", other, f"by {by}", head=spot)]
+        failure = self._failure(conflicts, first)
         if barrier is not None:
             found.append(relate("the barrier", barrier))
-        for failure in races.knowledge.failures[:1]:
+        elif failure is not None:
             found.append(relate("what does not synchronize", failure.release, failure.why))
             found.append(relate("with", failure.acquire))
         return found

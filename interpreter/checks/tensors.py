@@ -11,7 +11,7 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import cooperative_matrix_tensor as ops
 from xdsl_spirv.interpreter import memory
-from xdsl_spirv.interpreter.checks import races
+from xdsl_spirv.interpreter.checks.accesses import Access
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.scopes import full_scope, uniform
 from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, by_lane, normal
@@ -84,7 +84,7 @@ class Components:
         lanes = some if outer is None else some & outer
         order.note(
             history,
-            races.Access(
+            Access(
                 self.op,
                 items,
                 size,

@@ -221,6 +221,17 @@ def test_agrees_with_the_formal_model(litmus: Litmus, parse: Any) -> None:
     assert verdict == expected, f"{module_of(litmus)}\n{checks.report}"
 
 
+def test_what_did_not_synchronize_is_named(parse: Any) -> None:
+    """Memory barriers of workgroups between two workgroups."""
+    (litmus,) = (program for program in PROGRAMS if program.name == "fencefencebroken")
+    (finding,) = find_races(litmus, parse).report
+    assert finding.rule == "RACE-03"
+    assert "not ordered by the atomics between them" in finding.message
+    text = "\n".join(finding.notes)
+    assert "their scopes do not hold both invocations" in text
+    assert text.count("spirv.MemoryBarrier") == 2
+
+
 def test_both_verdicts_are_there() -> None:
     assert {litmus.verdict for litmus in PROGRAMS} == {"ordered", "race"}
     assert len(PROGRAMS) >= 50

@@ -1,0 +1,71 @@
+"""
+What one instruction does to memory, and where it meets what was done before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.memory import Memory
+from xdsl_spirv.interpreter.numbers import Array
+
+Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
+"""How an instruction's granules lay over (w, s, l): the shape, the active ones, further axes."""
+
+
+class Access:
+    """One instruction's accesses: elements of `unit` bytes by number, over (w, s, l, ...)."""
+
+    def __init__(
+        self,
+        op: Operation,
+        items: Array,
+        unit: int,
+        mask: Mask,
+        *,
+        write: bool = False,
+        atomic: bool = False,
+        scope: Scope | None = None,
+    ):
+        self.op = op
+        self.items = items
+        self.unit = unit
+        self.mask = mask
+        self.write = write
+        self.atomic = atomic
+        self.scope = scope
+        self.memory: Memory = None  # pyright: ignore
+        self.offset = 0
+        """Where the memory begins in its region."""
+        self.new: Callable[[], Array] | None = None
+        """What a store is about to write to the elements, and what they hold."""
+        self.old: Callable[[], Array] | None = None
+        self.layout: Layout = (), None, ()
+
+
+class Conflicts:
+    """Accesses of one instruction that meet earlier ones: positions, and both sides' codes."""
+
+    def __init__(self, which: str, where: Array, index: Array, who: Array, earlier: Array):
+        self.which = which
+        self.where = where
+        chosen = np.nonzero(where)
+        self.index = np.broadcast_to(index, where.shape)[chosen]
+        self.who = np.broadcast_to(who, where.shape)[chosen]
+        self.earlier = np.broadcast_to(earlier, where.shape)[chosen]
+
+    def pick(self, chosen: Array) -> Conflicts:
+        """Some of them."""
+        found = object.__new__(Conflicts)
+        found.which = self.which
+        found.where = self.where.copy()
+        found.where[self.where] = chosen
+        found.index, found.who = self.index[chosen], self.who[chosen]
+        found.earlier = self.earlier[chosen]
+        return found
