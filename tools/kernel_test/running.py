@@ -22,7 +22,7 @@ from xdsl_spirv.tools.kernel_test.comparing import compare, expected, names_of
 from xdsl_spirv.tools.kernel_test.constants import Constants
 from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
-from xdsl_spirv.tools.kernel_test.limits import Launch, breaches
+from xdsl_spirv.tools.kernel_test.limits import Launch, breaches, unknown_capabilities
 from xdsl_spirv.tools.kernel_test.loading import Kernel, load_kernel
 from xdsl_spirv.tools.kernel_test.patience import time_limit
 from xdsl_spirv.tools.kernel_test.problems import (
@@ -220,6 +220,10 @@ def _launch(
         raise Misuse("the grid is missing", str(test.source), "write grid = [1, 1, 1]")
     arguments = prepare(interface, test.buffers, test.push_constants, test.source.parent)
     _refuse_idle(interface, arguments)
+    if target is not None and (unknown := unknown_capabilities(interface, target)):
+        outcome.notes.append(
+            f"the target {target.name} does not say whether it has {', '.join(unknown)}"
+        )
     values = names_of(arguments.buffers, arguments.push_values, _named_values(constants))
     base = test.source.parent
     wanted = [

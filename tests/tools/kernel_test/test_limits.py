@@ -149,3 +149,14 @@ expect = "where(arange(len(Data)) < len(Data) // 2, 1, {size})"
     (outcome,) = run_glsl(MATRIX, text)
     assert not outcome.misuse
     assert [p.rule for p in outcome.problems] == ["LIMIT-08"] * wrong, outcome
+
+
+def test_a_report_says_what_a_target_file_has_no_word_for(run_glsl: Run):
+    clock = SMALL.replace(
+        "#version 450", "#version 450\n#extension GL_EXT_shader_realtime_clock : require"
+    ).replace(
+        "tile[gl_LocalInvocationID.x] =",
+        "tile[gl_LocalInvocationID.x] = 0 * uint(clockRealtimeEXT()) +",
+    )
+    (outcome,) = run_glsl(clock, small(size=16))
+    assert outcome.notes == ["the target lavapipe does not say whether it has ShaderClockKHR"]
