@@ -33,7 +33,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ggml import attention, elementwise, products, quants, rows, sequences, windows
+from ggml import attention, elementwise, products, quants, sequences, windows
+from ggml import rows as over_rows
 from ggml.launch import Case, Modules, Outcome, run, run_module
 from ggml.modules import BuildError, Checkout, Module
 from ggml.trips import failures
@@ -42,7 +43,7 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.serialization.decoder import decode
 
 RESULT = Path(__file__).resolve().parent / "results" / "ggml.json"
-FAMILIES = (elementwise, quants, rows, windows, sequences, attention, products)
+FAMILIES = (elementwise, quants, over_rows, windows, sequences, attention, products)
 APART = ("DATA_A_", "OP=", "COOPMAT", "MUL_MAT_ID=", "QBLOCK_X4", "SET_ROWS", "MMQ")
 """Defines that make a kind of its own."""
 
@@ -90,10 +91,10 @@ def with_lines(modules: Modules, outcome: Outcome) -> Outcome:
     return again if again.findings else outcome
 
 
-def interpreted(modules: Modules, only: str, *, every: bool) -> list[dict[str, Any]]:
-    """The facts of every launch, printed as they come."""
-    table: list[dict[str, Any]] = []
+def interpreted(modules: Modules, only: str, *, every: bool) -> Iterator[list[dict[str, Any]]]:
+    """The facts of every module's launches, printed as they come."""
     for name, launches in chosen(modules, only, every=every).items():
+        table: list[dict[str, Any]] = []
         for case in launches:
             outcome = with_lines(modules, run(modules, case))
             facts = {**outcome.facts, "source": modules[name].source}
@@ -101,12 +102,11 @@ def interpreted(modules: Modules, only: str, *, every: bool) -> list[dict[str, A
             rules = ", ".join(f"{f.rule}" for f in outcome.findings)
             verdict = outcome.error or outcome.wrong or rules or "right"
             print(f"{name} ({case.note}): {verdict} in {outcome.seconds:.1f} s", flush=True)
-    return table
+        yield table
 
 
-def tripped(modules: Modules, only: str, *, every: bool) -> list[dict[str, Any]]:
+def tripped(modules: Modules, only: str, *, every: bool) -> Iterator[list[dict[str, Any]]]:
     """The failures of every module's trips, one module of each kind or all."""
-    table: list[dict[str, Any]] = []
     seen: set[tuple[str, ...]] = set()
     for name, module in modules.by_name.items():
         if not re.search(only, name) or (kind(module) in seen and not every):
@@ -118,9 +118,8 @@ def tripped(modules: Modules, only: str, *, every: bool) -> list[dict[str, Any]]
         except BuildError as error:
             wrong = [f"not compiled: {error}"]
         seconds = round(time.perf_counter() - start, 2)
-        table.append({**module.facts, "failures": wrong, "seconds": seconds})
         print(f"{name}: {wrong or 'right'} in {seconds} s", flush=True)
-    return table
+        yield [{**module.facts, "failures": wrong, "seconds": seconds}]
 
 
 def costs(modules: Modules, size: int = 256) -> list[dict[str, Any]]:
@@ -207,16 +206,23 @@ def main() -> None:
     result |= {"cores": os.cpu_count(), "built": len(modules.by_name)}
     result["kinds"] = len({kind(module) for module in modules.by_name.values()})
     if parts["trips"]:
-        trips = tripped(modules, given.only, every=given.every)
-        result["trips"] = merged(result.get("trips", []), trips, "name")
+        for rows in tripped(modules, given.only, every=given.every):
+            result["trips"] = merged(result.get("trips", []), rows, "name")
+            write(given.output, result)
     if parts["launches"]:
-        launches = interpreted(modules, given.only, every=given.every)
-        result["launches"] = merged(result.get("launches", []), launches, "module")
-        result["summary"] = summary(result["launches"])
-        print(json.dumps(result["summary"], indent=1))
+        for rows in interpreted(modules, given.only, every=given.every):
+            result["launches"] = merged(result.get("launches", []), rows, "module")
+            result["summary"] = summary(result["launches"])
+            write(given.output, result)
+        print(json.dumps(result.get("summary"), indent=1))
     if parts["cost"]:
         result["cost"] = costs(modules)
-    given.output.write_text(json.dumps(result, indent=1) + "\n")
+        write(given.output, result)
+
+
+def write(path: Path, result: dict[str, Any]) -> None:
+    """Keep what is known so far."""
+    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

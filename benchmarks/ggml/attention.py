@@ -64,7 +64,7 @@ def _attention(module: str, kind: str, shape: tuple[int, int], flags: int, split
     mask = mask.astype(np.float16)
     scores = 0.125 * np.einsum("hqd,hkd->hqk", q[0].astype(float), k)
     if flags & SOFT_CAP:
-        scores = 5 * np.tanh(scores)
+        scores = 5 * np.tanh(scores / 5)
     if flags & MASK:
         scores = scores + mask.astype(float)
     constants = _constants(module, kind, rows, length % 64 != 0, flags)

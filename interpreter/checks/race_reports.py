@@ -283,10 +283,16 @@ def _is_held(access: Access, where: Array) -> bool:
 
 
 def _is_one_value(access: Access, index: Array) -> bool:
-    """Whether all invocations that write one place write the same there."""
-    if access.new is None or index.ndim > 1:
+    """
+    Whether all invocations that write one place write the same there: the same granules, not
+    overlapping ones.
+    """
+    if access.new is None:
         return False
-    order = np.argsort(index, kind="stable")
+    first = index.reshape(len(index), -1)[:, 0]
+    order = np.argsort(first, kind="stable")
     octets = _octets(access, access.new())[order]
-    same_place = index[order][1:] == index[order][:-1]
-    return bool((octets[1:] == octets[:-1]).all(axis=1)[same_place].all())
+    gaps = np.diff(first[order])
+    if ((gaps > 0) & (gaps < index[0].size)).any():
+        return False
+    return bool((octets[1:] == octets[:-1]).all(axis=1)[gaps == 0].all())

@@ -134,3 +134,24 @@ def test_the_same_value_is_said_to_be_one(kernel: Any) -> None:
     assert first.endswith("at once, all the same value")
     assert second.endswith("; both write the same value")
     assert third.endswith("at once")
+
+
+def test_the_same_vectors_are_said_to_be_one_value(kernel: Any) -> None:
+    """A vector whose components are accessed one by one, too, is several granules."""
+    vector = "vector<4xi32>"
+    buffer = kernel.buffer(vector, np.zeros(12, np.int32), components=4)
+    component = kernel.op(
+        f"spirv.AccessChain {kernel.pointer(buffer, '%one')}[%one] : "
+        f"!spirv.ptr<{vector}, StorageBuffer>, i32 -> !spirv.ptr<i32, StorageBuffer>"
+    )
+    kernel(f'spirv.Store "StorageBuffer" {component}, %one {SHARED} : i32')
+    for value in ("%one", "%id"):
+        new = kernel.op(
+            f"spirv.CompositeConstruct {', '.join([value] * 4)} : (i32, i32, i32, i32) -> {vector}"
+        )
+        place = kernel.pointer(buffer, "%zero" if value == "%one" else kernel.constant(2))
+        kernel(f'spirv.Store "StorageBuffer" {place}, {new} {SHARED} : {vector}')
+    checks = Checks(races=True)
+    kernel.run(checks=checks)
+    messages = [f.message for f in checks.report if f.message.startswith("several")]
+    assert [message.endswith("all the same value") for message in messages] == [True, True, False]
