@@ -183,8 +183,9 @@ def _long(case: Case, suffix: str, scores: Array, sinks: Array) -> Iterator[Case
     grid, blank = (len(parts), 24, 1), maxima * 0
     first = replace(case, grid=grid, constants={0: 128, 1: 4}, note="maxima of parts")
     yield replace(first, buffers=case.buffers | {4: blank, 5: blank}, expected={4: maxima})
-    # The second launch takes a maximum of some parts only, which the third one takes again: both
-    # must take the same, so the largest element is put where they see it (docs/ggml.md).
+    yield _rising(first, suffix, rows, maxima)
+    # The second launch takes a maximum of some parts only, which the third one takes again
+    # (docs/ggml.md): here each part has the maximum of all.
     yield replace(first, module=f"soft_max_large2_{suffix}", note="powers and sums",
                   buffers=case.buffers | {4: np.broadcast_to(top, maxima.shape).astype(np.float32),
                                           5: blank},
@@ -193,6 +194,22 @@ def _long(case: Case, suffix: str, scores: Array, sinks: Array) -> Iterator[Case
                   buffers=case.buffers | {3: powers.reshape(case.expected[3].shape),
                                           4: np.broadcast_to(top, maxima.shape).astype(np.float32),
                                           5: sums})  # fmt: skip
+
+
+def _rising(first: Case, suffix: str, scores: Array, maxima: Array) -> Case:
+    """The second launch where the third part has by far the largest scores."""
+    raised = scores + 200 * (np.arange(scores.shape[1]) >= 1024)
+    given = first.buffers[0].reshape(24, -1) + 400 * (np.arange(scores.shape[1]) >= 1024)
+    maxima = maxima + 200 * (np.arange(maxima.shape[1]) == 2)
+    top = maxima.max(1, keepdims=True)
+    powers = np.exp(raised - top)
+    parts = [powers[:, p : p + 512].sum(1) for p in range(0, powers.shape[1], 512)]
+    buffers = first.buffers | {0: given.astype(np.float32), 4: maxima.astype(np.float32)}
+    expected = {3: powers.astype(np.float32).reshape(first.buffers[3].shape)}
+    expected[5] = np.stack(parts, 1).astype(np.float32)
+    return replace(first, module=f"soft_max_large2_{suffix}", expected=expected,
+                   buffers=buffers | {5: expected[5] * 0}, relative=1e-3,
+                   note="the largest scores in the third part")  # fmt: skip
 
 
 def sums_push(a: Tensor, d: Tensor, weight: float) -> dict[str, Any]:
