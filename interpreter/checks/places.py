@@ -120,6 +120,8 @@ def values_at(values: Mapping[str, Any], shown: Iterable[Any], shape: tuple[int,
     lines: list[str] = []
     for name, value in values.items():
         array = np.asarray(value)
+        if array.ndim > 2 and array.shape[2] not in (1, shape[2]):
+            continue  # By component, in a function for a matrix's components.
         full = np.broadcast_to(array, tuple(shape) + array.shape[3:])
         texts = [_text(full[tuple(index)]) for index in shown]
         lines.append(f"{name}: {texts[0] if len(set(texts)) == 1 else ', '.join(texts)}")
