@@ -231,6 +231,8 @@ class Evaluator:
                 size *= float(np.prod(np.maximum(np.abs(numbers), 1)))
             elif name == "repeat" or name == "bincount":
                 size *= float(np.sum(np.abs(numbers))) or 1
+        if name == "eye" and len(arguments) + len(keywords) == 1:
+            size *= size  # As many columns as rows, unless they are given.
         if not size <= MAX_ELEMENTS:
             raise self.error(f"{name} makes more than {MAX_ELEMENTS} elements", "use less")
 
