@@ -84,6 +84,8 @@ FURTHER_FEATURES = [
     "VkPhysicalDeviceFeatures",
     "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR",
     "VkPhysicalDeviceMaintenance4Features",
+    "VkPhysicalDeviceShaderClockFeaturesKHR",
+    "VkPhysicalDeviceZeroInitializeWorkgroupMemoryFeatures",
 ]
 """Structures of features that no SPIR-V capability names but that the runtime turns on."""
 

@@ -26,7 +26,7 @@ from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
 from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, PhysicalDevice
 from xdsl_spirv.runtime.vulkan.programs import Executor
-from xdsl_spirv.runtime.vulkan.work import Work
+from xdsl_spirv.runtime.vulkan.work import Step, Work
 
 NAME = "vulkan"
 VARIABLE = "XDSL_SPIRV_DEVICE"
@@ -146,6 +146,8 @@ class VulkanDevice(Executor[LoadedWork]):
         is not there.
         """
         needs = {name: Needs.of(code) for name, code in work.kernels.items()}
+        for step in work.steps:
+            check_constants(step, needs[step.kernel])
         missing = self._lacks(work, needs)
         if missing:
             made_for = f" (it is compiled for {work.target})" if work.target else ""
@@ -182,8 +184,8 @@ class VulkanDevice(Executor[LoadedWork]):
         for need in needs:
             capabilities |= need.capabilities
             extensions |= need.extensions
-        narrow = any(need.narrow_groups for need in needs)
-        found = self.info.offer.enable(capabilities, extensions, narrow)
+        uses = {use for need in needs for use in need.uses}
+        found = self.info.offer.enable(capabilities, extensions, uses)
         for feature in (*WELCOME, *([STATISTICS] if statistics else [])):
             self.info.offer.want(feature, found)
         listed = self.info.matrices
@@ -244,6 +246,18 @@ class VulkanDevice(Executor[LoadedWork]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def check_constants(step: Step, needs: Needs) -> None:
+    """A driver reads as many bytes as a constant has, whatever it is given."""
+    for id, value in step.constants:
+        size = needs.constants.get(id, len(value))
+        if size != len(value):
+            raise MisfitError(
+                f"the specialization constant {id} has {size} bytes, but is given {len(value)}",
+                f"kernel {step.kernel}.{step.entry_point}",
+                "give it a value of its type",
+            )
 
 
 def open_device(

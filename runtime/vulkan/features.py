@@ -15,9 +15,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.runtime.vulkan.layout import Chained, pointer
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.uses import Use
 
 BASE = "VkPhysicalDeviceFeatures"
 BASE_STRUCTURE_TYPE = 1000059000
@@ -33,10 +36,6 @@ class Feature:
 
     def __str__(self) -> str:
         return f"{self.member} ({self.structure.removeprefix('Vk')})"
-
-
-NARROW_GROUPS = Feature("VkPhysicalDeviceVulkan12Features", "shaderSubgroupExtendedTypes")
-"""Group operations on numbers that do not have 32 bits; no capability asks for it."""
 
 
 @cache
@@ -129,16 +128,18 @@ class Offer:
         self,
         capabilities: Iterable[str],
         spirv_extensions: Iterable[str],
-        narrow_groups: bool = False,
+        uses: Iterable[Use] = (),
     ) -> Enabling:
         """
         What SPIR-V modules with these capabilities and extensions need of the device.
 
-        `narrow_groups`: their group operations are on numbers that do not have 32 bits.
+        `uses`: what else they do that a feature must be on for.
         """
         found = Enabling()
-        if narrow_groups and not self.want(NARROW_GROUPS, found):
-            found.missing.append(f"group operations on 8, 16 or 64 bits ({NARROW_GROUPS})")
+        for each in sorted(uses):
+            if not any(self.want(feature, found) for feature in each.features):
+                names = " or ".join(map(str, each.features))
+                found.missing.append(f"{each.what} ({names})")
         for kind, names in (("capabilities", capabilities), ("extensions", spirv_extensions)):
             table = tables()[kind]
             for name in sorted(names):

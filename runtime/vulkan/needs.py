@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
+from xdsl_spirv.runtime.vulkan.uses import Finder, Use
 from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.targets import CooperativeMatrixProperty
@@ -29,6 +29,7 @@ SIGNED = {
     "c": "MatrixCSignedComponentsKHR",
     "result": "MatrixResultSignedComponentsKHR",
 }
+BOOLEAN_BYTES = 4
 SATURATING = "SaturatingAccumulationKHR"
 
 
@@ -43,9 +44,9 @@ class EntryPointNeeds:
 @dataclass(frozen=True)
 class Needs:
     """
-    What a module declares and multiplies.
+    What a module declares and multiplies, and what it does that no capability declares.
 
-    `narrow_groups`: whether a group operation is on numbers that do not have 32 bits.
+    `constants`: the bytes of each specialization constant, by its SpecId.
     """
 
     version: tuple[int, int]
@@ -53,7 +54,8 @@ class Needs:
     extensions: frozenset[str]
     matrices: frozenset[CooperativeMatrixProperty]
     entry_points: Mapping[str, EntryPointNeeds]
-    narrow_groups: bool
+    uses: frozenset[Use]
+    constants: Mapping[int, int]
 
     @staticmethod
     def of(spirv: bytes) -> Needs:
@@ -81,13 +83,14 @@ class _Reader:
         self.value_types: dict[int, int] = {}
         self.found: set[CooperativeMatrixProperty] = set()
         self.offsets: dict[int, dict[int, int]] = {}
-        self.narrow = False
+        self.uses = Finder(self.types, self.value_types, self.constants)
+        self.specialized: dict[int, int] = {}
+        """SpecId by a constant's id."""
 
     def needs(self) -> Needs:
         table = grammar()
         opcode = {name: table.instruction(name).opcode for name in _HANDLED}
         handlers = {opcode[name]: getattr(self, method) for name, method in _HANDLED.items()}
-        groups = _group_operations()
         self.opcode = opcode
         self.capabilities: set[str] = set()
         self.extensions: set[str] = set()
@@ -95,16 +98,13 @@ class _Reader:
         self.sizes: dict[int, tuple[int, int, int]] = {}
         self.workgroup: dict[int, int] = {}
         for words in self.module.rows():
+            if len(words) > 2 and words[1] in self.types:
+                # A result type stands in the first word behind the opcode wherever there is one.
+                self.value_types[words[2]] = words[1]
             handler = handlers.get(words[0] & 0xFFFF)
             if handler is not None:
                 handler(words)
-            elif len(words) > 2 and words[1] in self.types:
-                # A result type stands in the first word behind the opcode wherever there is one.
-                self.value_types[words[2]] = words[1]
-            if words[0] & 0xFFFF in groups and not self.narrow:
-                # Of values of these types: one that is compared (AllEqual) has another result.
-                types = (words[1], *(self.value_types.get(id, 0) for id in words[3:]))
-                self.narrow = any(map(self._is_narrow, types))
+            self.uses.look(words)
         return Needs(
             self.module.header.version,
             frozenset(self.capabilities),
@@ -117,16 +117,14 @@ class _Reader:
                 )
                 for function, name, interface in self.entries
             },
-            self.narrow,
+            frozenset(self.uses.found),
+            {number: self._constant_bytes(id) for id, number in self.specialized.items()},
         )
 
-    def _is_narrow(self, type: int) -> bool:
-        """Whether a type is of numbers that do not have 32 bits."""
-        words = self.types.get(type, [0])
-        if words[0] & 0xFFFF == self.opcode["OpTypeVector"]:
-            words = self.types.get(words[2], [0])
-        numbers = (self.opcode["OpTypeInt"], self.opcode["OpTypeFloat"])
-        return words[0] & 0xFFFF in numbers and words[2] != 32
+    def _constant_bytes(self, id: int) -> int:
+        """How many bytes specialize a constant; a boolean is a VkBool32."""
+        type = self.value_types.get(id, 0)
+        return self.types[type][2] // 8 if self.uses.is_number(type) else BOOLEAN_BYTES
 
     def capability(self, words: list[int]) -> None:
         known = grammar().kind("Capability")
@@ -149,6 +147,10 @@ class _Reader:
     def constant(self, words: list[int]) -> None:
         self.constants[words[2]] = words[3]
 
+    def decorate(self, words: list[int]) -> None:
+        if words[2] == grammar().kind("Decoration")["SpecId"].value:
+            self.specialized[words[1]] = words[3]
+
     def type(self, words: list[int]) -> None:
         self.types[words[1]] = words
 
@@ -168,7 +170,6 @@ class _Reader:
             self.workgroup[words[2]] = self._size(pointee)
 
     def multiply_add(self, words: list[int]) -> None:
-        self.value_types[words[2]] = words[1]
         ids = {"a": words[3], "b": words[4], "c": words[5]}
         mask = words[6] if len(words) > 6 else 0
         kinds = {key: self.matrices.get(self.value_types.get(i, 0)) for key, i in ids.items()}
@@ -236,20 +237,15 @@ _HANDLED = {
     "OpTypeVector": "type",
     "OpTypeArray": "type",
     "OpTypeStruct": "type",
+    "OpTypeBool": "type",
     "OpTypePointer": "type",
+    "OpTypeUntypedPointerKHR": "type",
     "OpTypeCooperativeMatrixKHR": "matrix",
+    "OpDecorate": "decorate",
     "OpMemberDecorate": "member_decorate",
     "OpVariable": "variable",
     "OpCooperativeMatrixMulAddKHR": "multiply_add",
 }
-
-
-@cache
-def _group_operations() -> frozenset[int]:
-    """The opcodes of what invocations of a subgroup or a workgroup do together."""
-    table = grammar()
-    names = [name for name in table.instruction_names if name.startswith("OpGroup")]
-    return frozenset(table.instruction(name).opcode for name in names)
 
 
 def _text(words: Sequence[int]) -> tuple[str, int]:
@@ -271,7 +267,7 @@ def _lacks(info: DeviceInfo, need: Needs) -> Iterable[str]:
     newest = SPIRV_OF_VULKAN.get(info.version[:2], (1, 6))
     if need.version > newest:
         yield f"SPIR-V {need.version[0]}.{need.version[1]} (it takes {newest[0]}.{newest[1]})"
-    yield from info.offer.enable(need.capabilities, need.extensions, need.narrow_groups).missing
+    yield from info.offer.enable(need.capabilities, need.extensions, need.uses).missing
     for matrix in sorted(need.matrices, key=str):
         if matrix not in info.matrices and not _is_flexible(info, matrix):
             yield f"the cooperative-matrix shape {matrix}, {matrix.scope} scope"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential.jobs import Job, run_jobs
+from xdsl_spirv.differential.jobs import Job
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
@@ -105,8 +106,10 @@ def launches(
 
 
 @pytest.fixture(scope="module")
-def devices_results(launches: dict[str, Launch], lavapipe: Path) -> dict[str, Array]:
-    """What lavapipe writes, without the validation layer: it asks for features to be enabled."""
+def devices_results(
+    launches: dict[str, Launch], run_on_lavapipe: Callable[..., None]
+) -> dict[str, Array]:
+    """What lavapipe writes, under the validation layer."""
     jobs = {
         name: Job(
             launch.binary,
@@ -119,8 +122,7 @@ def devices_results(launches: dict[str, Launch], lavapipe: Path) -> dict[str, Ar
         )
         for name, launch in launches.items()
     }
-    runner = Path(__file__).parents[1] / "vulkan" / "device.py"
-    assert not any(run_jobs(list(jobs.values()), [lavapipe], runner))
+    run_on_lavapipe(list(jobs.values()))
     return {name: one.buffers[0, 1] for name, one in jobs.items()}
 
 

@@ -11,18 +11,20 @@ import pytest
 from xdsl_spirv.runtime import compile_module
 from xdsl_spirv.runtime.compiler import parse_text
 from xdsl_spirv.runtime.vulkan.describe import schedules, target_of, text_of
-from xdsl_spirv.runtime.vulkan.device import parse_name, rank
+from xdsl_spirv.runtime.vulkan.device import check_constants, parse_name, rank
 from xdsl_spirv.runtime.vulkan.enums import Result
 from xdsl_spirv.runtime.vulkan.errors import (
     DeviceLostError,
+    MisfitError,
     OutOfMemoryError,
     VulkanError,
     name_of,
 )
-from xdsl_spirv.runtime.vulkan.features import NARROW_GROUPS, Feature, Offer, tables
+from xdsl_spirv.runtime.vulkan.features import Feature, Offer, tables
 from xdsl_spirv.runtime.vulkan.loader import Commands
 from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, Heap, MemoryTypeInfo, QueueFamily
+from xdsl_spirv.runtime.vulkan.work import Step
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.targets import CooperativeMatrixProperty, load
 
@@ -183,15 +185,101 @@ def test_group_operations_on_other_than_32_bits(type: str, op: str, narrow: bool
     (code,) = compile_module(parse_text(text), "nvidia-h200").code.values()
     assert "GroupNonUniform" in code.text
     needs = Needs.of(code.binary)
-    assert needs.narrow_groups is narrow
-    found = OFFER.enable([], [], needs.narrow_groups)
+    assert bool(needs.uses) is narrow
+    found = OFFER.enable([], [], needs.uses)
     assert found.features == set()
     if narrow:
         assert "shaderSubgroupExtendedTypes" in found.missing[0]
-    newer = dataclasses.replace(OFFER, features=frozenset({NARROW_GROUPS}))
-    assert newer.enable([], [], needs.narrow_groups).features == (
-        {NARROW_GROUPS} if narrow else set()
-    )
+    feature = Feature(TWELVE, "shaderSubgroupExtendedTypes")
+    newer = dataclasses.replace(OFFER, features=frozenset({feature}))
+    assert newer.enable([], [], needs.uses).features == ({feature} if narrow else set())
+
+
+USES = """
+OpCapability Shader
+OpCapability GroupNonUniformRotateKHR
+OpCapability AtomicFloat32AddEXT
+OpCapability Int64
+OpCapability Int8
+OpCapability ShaderClockKHR
+OpExtension "SPV_KHR_subgroup_rotate"
+OpExtension "SPV_EXT_shader_atomic_float_add"
+OpExtension "SPV_KHR_shader_clock"
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main"
+OpExecutionMode %main LocalSize 8 1 1
+OpDecorate %byte SpecId 4
+OpDecorate %flag SpecId 5
+OpDecorate %long SpecId 6
+%void = OpTypeVoid
+%bool = OpTypeBool
+%u8 = OpTypeInt 8 0
+%u32 = OpTypeInt 32 0
+%u64 = OpTypeInt 64 0
+%f32 = OpTypeFloat 32
+%pair = OpTypeVector %u32 2
+%byte = OpSpecConstant %u8 200
+%flag = OpSpecConstantTrue %bool
+%long = OpSpecConstant %u64 5
+%four = OpConstant %u32 4
+%zero = OpConstant %u32 0
+%subgroup = OpConstant %u32 3
+%half = OpConstant %f32 0.5
+%null = OpConstantNull %f32
+%null64 = OpConstantNull %u64
+%pointer = OpTypePointer Workgroup %f32
+%shared = OpVariable %pointer Workgroup{initializer}
+%pointer64 = OpTypePointer Workgroup %u64
+%shared64 = OpVariable %pointer64 Workgroup
+%function = OpTypeFunction %void
+%main = OpFunction %void None %function
+%entry = OpLabel
+{body}
+OpReturn
+OpFunctionEnd
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "initializer", "members"),
+    [
+        ("", "", set[str]()),
+        ("", " %null", {"shaderZeroInitializeWorkgroupMemory"}),
+        ("%r = OpGroupNonUniformRotateKHR %u32 %subgroup %four %four", "", set[str]()),
+        (
+            "%r = OpGroupNonUniformRotateKHR %u32 %subgroup %four %four %four",
+            "",
+            {"shaderSubgroupRotateClustered"},
+        ),
+        (
+            "%r = OpAtomicFAddEXT %f32 %shared %four %zero %half",
+            "",
+            {"shaderSharedFloat32AtomicAdd"},
+        ),
+        ("%r = OpAtomicLoad %f32 %shared %four %zero", "", {"shaderSharedFloat32Atomics"}),
+        ("OpAtomicStore %shared %four %zero %half", "", {"shaderSharedFloat32Atomics"}),
+        ("%r = OpAtomicLoad %u64 %shared64 %four %zero", "", {"shaderSharedInt64Atomics"}),
+        ("%r = OpReadClockKHR %u64 %subgroup", "", {"shaderSubgroupClock"}),
+    ],
+)
+def test_what_no_capability_declares(body: str, initializer: str, members: set[str]):
+    text = USES.format(body=body, initializer=initializer)
+    needs = Needs.of(assemble(text).encode())
+    assert {feature.member for use in needs.uses for feature in use.features} == members
+    for use in needs.uses:
+        assert str(use.features[0]) in OFFER.enable([], [], [use]).missing[0]
+        newer = dataclasses.replace(OFFER, version=(1, 4), features=frozenset(use.features))
+        assert newer.enable([], [], [use]).features == {use.features[0]}
+
+
+def test_a_constant_is_given_as_many_bytes_as_it_has():
+    needs = Needs.of(assemble(USES.format(body="", initializer="")).encode())
+    assert needs.constants == {4: 1, 5: 4, 6: 8}
+    step = Step("k", "main", (1, 1, 1), (), ((4, b"\x07"), (5, bytes(4)), (9, b"")), b"")
+    check_constants(step, needs)
+    wrong = dataclasses.replace(step, constants=((4, bytes(4)),))
+    with pytest.raises(MisfitError, match="constant 4 has 1 bytes, but is given 4"):
+        check_constants(wrong, needs)
 
 
 def test_every_feature_of_the_table_has_a_structure():

@@ -19,7 +19,6 @@ N.nanoseconds.json has the device's own times.
 from __future__ import annotations
 
 import json
-import struct
 import sys
 import time
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
+from xdsl_spirv.runtime.vulkan.needs import Needs
 from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 
 TIMEOUT = 300.0
@@ -41,20 +41,25 @@ KERNEL = "kernel"
 
 def work_of(job: dict[str, Any], sizes: Sequence[int]) -> Work:
     """A job as work; its buffers are called 0, 1, ... in the order of its bindings."""
-    constants = {int(id): int(value) for id, value in job.get("spec_constants", {}).items()}
+    spirv = Path(job["spirv"]).read_bytes()
+    sizes_of_constants = Needs.of(spirv).constants
+    constants: list[tuple[int, bytes]] = []
+    for number, value in job.get("spec_constants", {}).items():
+        # A number that no constant has is passed over by the driver.
+        bits = 8 * sizes_of_constants.get(int(number), 4)
+        data = (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")
+        constants.append((int(number), data))
     x, y, z = job["groups"]
     return Work(
         buffers=tuple(WorkBuffer(str(i), size, "output") for i, size in enumerate(sizes)),
-        kernels={KERNEL: Path(job["spirv"]).read_bytes()},
+        kernels={KERNEL: spirv},
         steps=(
             Step(
                 kernel=KERNEL,
                 entry_point=job["entry_point"],
                 grid=(x, y, z),
                 bindings=tuple((s, b, str(i)) for i, (s, b) in enumerate(job["bindings"])),
-                constants=tuple(
-                    (id, struct.pack("<I", value & 0xFFFFFFFF)) for id, value in constants.items()
-                ),
+                constants=tuple(constants),
                 push=bytes.fromhex(job.get("push_constants", "")),
             ),
         ),
