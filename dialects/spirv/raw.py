@@ -51,6 +51,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration
 
 VALUE = UnitAttr()
 """The place of an SSA operand among a carried instruction's operands."""
@@ -301,6 +302,15 @@ class RawGlobalOp(ConstantSymbol):
                 "type": type,
             }
         )
+
+    @property
+    def workgroup_size(self) -> ConstantRefAttr | None:
+        """The constant that stands for itself and is decorated `BuiltIn WorkgroupSize`."""
+        if self.instruction.data != "OpDecorate":
+            return None
+        target, *rest = self.layout.data
+        said = rest == [IntAttr(Decoration.BuiltIn), IntAttr(BuiltIn.WorkgroupSize)]
+        return target if said and isinstance(target, ConstantRefAttr) else None
 
     @property
     def constant_like(self) -> bool:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    IntAttr,
     IntegerAttr,
     IntegerType,
     SymbolRefAttr,
@@ -21,7 +20,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl_spirv.dialects.spirv.abi import EntryPointABIAttr
 from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, ExecutionMode, StorageClass
-from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import (
     EntryPointOp,
     ExecutionModeOp,
@@ -120,15 +119,8 @@ def _workgroup_size_constant(op: Operation, unit: Unit) -> Array | None:
         built_in = getattr(op.attributes.get("built_in"), "data", None)
         if built_in == BuiltIn.WorkgroupSize.name:
             return unit.specialize(symbol_name(op.properties["sym_name"]))
-    if isinstance(op, RawGlobalOp) and op.instruction.data == "OpDecorate":
-        target, *rest = op.layout.data
-        if isinstance(target, ConstantRefAttr) and rest == list(WORKGROUP_SIZE):
-            return constant_value(target.value, target.type, unit)
-    return None
-
-
-WORKGROUP_SIZE = (IntAttr(Decoration.BuiltIn), IntAttr(BuiltIn.WorkgroupSize))
-"""The decoration of a constant that stands for itself: OpDecorate %c BuiltIn WorkgroupSize."""
+    plain = op.workgroup_size if isinstance(op, RawGlobalOp) else None
+    return None if plain is None else constant_value(plain.value, plain.type, unit)
 
 
 def _three(numbers: Any) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.control_flow import FunctionCallOp
@@ -66,11 +66,9 @@ def _size(module: ModuleOp, entry: str) -> int | None:
     """The product of an entry point's LocalSize; the WorkgroupSize built-in wins over it."""
     for op in module.body.block.ops:
         if _is_workgroup_size(op):
-            if not isinstance(op, RawGlobalOp):
-                return None
-            values = [v.value for v in op.layout if isinstance(v, ConstantRefAttr)]
-            numbers = [v.value.data for v in values if isinstance(v, IntegerAttr)]
-            return prod(numbers) if len(numbers) == 3 else None
+            return _of_composite(op) if isinstance(op, RawGlobalOp) else None
+        if isinstance(op, RawGlobalOp) and op.workgroup_size is not None:
+            return _of_plain(op.workgroup_size)
     for op in module.body.block.ops:
         if isinstance(op, ExecutionModeOp) and op.fn.string_value() == entry:
             if op.execution_mode.data is ExecutionMode.LocalSize:
@@ -80,6 +78,21 @@ def _size(module: ModuleOp, entry: str) -> int | None:
                 values = [v.value.data for v in op.values if isinstance(v, IntegerAttr)]
                 return prod(values) if len(values) == 3 else None
     return None
+
+
+def _of_composite(op: RawGlobalOp) -> int | None:
+    """The product of a composite's parts, where each is a number."""
+    values = [v.value for v in op.layout if isinstance(v, ConstantRefAttr)]
+    numbers = [v.value.data for v in values if isinstance(v, IntegerAttr)]
+    return prod(numbers) if len(numbers) == 3 else None
+
+
+def _of_plain(constant: ConstantRefAttr) -> int | None:
+    """The product of a constant that is no specialization constant."""
+    if not isinstance(constant.value, DenseIntOrFPElementsAttr):
+        return None
+    numbers = constant.value.get_values()
+    return prod(map(int, numbers)) if len(numbers) == 3 else None
 
 
 def _is_workgroup_size(op: Operation) -> bool:
