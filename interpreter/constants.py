@@ -6,6 +6,7 @@ Elements are read as the bits that the attribute holds, so that NaNs keep their 
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,34 @@ def scalar(number: Any, dtype: DType) -> Array:
     if is_small_float(dtype):
         return np.array(number, F64).astype(F32).astype(dtype)
     return np.array(number, F64).astype(dtype)
+
+
+def given_scalar(number: Any, dtype: DType) -> Array:
+    """
+    A number that a caller gives, as an array of no dimensions.
+
+    Raises ValueError, whose message is a predicate, for what the type has no value for: there is no
+    silent truncation. An integer may be given signed or unsigned, a float is rounded.
+    """
+    if not _is_number(number):
+        raise ValueError(f"is one number, not {number!r}")
+    if dtype == BOOL:
+        if number not in (0, 1):
+            raise ValueError(f"is true or false, not {number}")
+    elif dtype.kind in "iu":
+        bits = dtype.itemsize * 8
+        low, high = -(1 << bits - 1), (1 << bits) - 1
+        if not low <= number <= high or number != int(number):
+            raise ValueError(f"is an integer of {bits} bits, not {number}")
+    with np.errstate(over="ignore"):
+        found = scalar(number, dtype)
+    if np.isfinite(float(number)) and not np.isfinite(found.astype(F64)):
+        raise ValueError(f"is a float of {dtype.itemsize * 8} bits, not {number}")
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | np.generic | np.ndarray) and not np.ndim(value)  # pyright: ignore
 
 
 def attribute_array(attribute: Attribute) -> Array:

@@ -8,7 +8,7 @@ default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,10 +19,10 @@ from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType
-from xdsl_spirv.interpreter.constants import scalar
+from xdsl_spirv.interpreter.constants import given_scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.layout import Layout, Placed, plain_type
-from xdsl_spirv.interpreter.numbers import scalar_dtype
+from xdsl_spirv.interpreter.numbers import I64, DType, scalar_dtype
 
 PushConstants: TypeAlias = bytes | Mapping[str, Any]
 """A launch's push constants: their bytes, or the members' values by name."""
@@ -104,20 +104,24 @@ def _write(
         return _write_struct(data, at, module, plain, value, layout, f"{path}.")
     dtype = scalar_dtype(plain)
     if dtype is not None:
-        if isinstance(value, Sequence | Mapping) or np.ndim(value):
-            raise _refused(path, f"is one {plain}, not {value}", "give one number")
-        octets = scalar(value, dtype).tobytes()
-        data[at : at + len(octets)] = octets
-        return None
+        return _write_number(data, at, dtype, value, path)
     if isinstance(plain, PointerType):
-        data[at : at + 8] = int(value).to_bytes(8, "little")
-        return None
+        return _write_number(data, at, I64, value, path)
     count, stride, element = layout.count(plain), layout.stride(type), layout.element(type)
     if isinstance(value, str | Mapping) or not np.ndim(value) or len(value) != count:
         raise _refused(path, f"is {plain}", f"give a list of {count}")
     for number, part in enumerate(value):
         _write(data, at + number * stride, module, element, part, layout, f"{path}[{number}]")
     return None
+
+
+def _write_number(data: bytearray, at: int, dtype: DType, value: Any, path: str) -> None:
+    """A number, or a physical address."""
+    try:
+        octets = given_scalar(value, dtype).tobytes()
+    except ValueError as error:
+        raise _refused(path, str(error), "give one number that the type holds") from None
+    data[at : at + len(octets)] = octets
 
 
 def _refused(path: str, cause: str, remedy: str) -> InterpreterError:

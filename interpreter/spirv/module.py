@@ -480,7 +480,8 @@ def _key(
     watched = (options.checks, options.debug, options.schedule, options.max_steps)
     if any(each is not None for each in watched):
         return None
-    constants = tuple((id, spec_values[id]) for id in sorted(spec_values))
+    # By text, as -0.0 equals 0.0.
+    constants = tuple((id, repr(spec_values[id])) for id in sorted(spec_values))
     return module, entry, constants, replace(options, memory=MemoryBudget())
 
 

@@ -37,9 +37,10 @@ from xdsl_spirv.dialects.spirv.replicated import (
     SpecConstantCompositeReplicateOp,
     SpecConstantDataOp,
 )
-from xdsl_spirv.interpreter.constants import constant_value, scalar
+from xdsl_spirv.interpreter.constants import constant_value, given_scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Form, Plain, zeros
+from xdsl_spirv.interpreter.numbers import Array, DType
 from xdsl_spirv.interpreter.semantics import semantics_of
 from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
@@ -96,7 +97,7 @@ class Evaluator:
             case SpecConstantOp():
                 made = constant_value(op.default_value, op.type, unit)
                 given = None if op.spec_id is None else self.values.get(op.spec_id)
-                return made if given is None else scalar(given, made.dtype).reshape(1, 1, 1)
+                return made if given is None else self._given(op, given, made.dtype)
             case SpecConstantCompositeOp():
                 return self._composite(op.constituents.data, unit.form(op.type))
             case SpecConstantCompositeReplicateOp():
@@ -107,6 +108,16 @@ class Evaluator:
                 return self._carried(op)
             case _:
                 raise InterpreterError(f"the constant {op.name} is not executed", op)
+
+    @staticmethod
+    def _given(op: SpecConstantOp, value: Any, dtype: DType) -> Array:
+        """The launch's value of a constant."""
+        try:
+            return given_scalar(value, dtype).reshape(1, 1, 1)
+        except ValueError as error:
+            raise InterpreterError(
+                f"the constant @{op.sym_name.data} (SpecId {op.spec_id}) {error}", "spec_constants"
+            ) from None
 
     def _carried(self, op: RawGlobalOp) -> Any:
         """A constant without an operation of its own."""

@@ -80,6 +80,14 @@ def test_members_lie_where_the_struct_says():
     assert data == struct.pack("<i4x2f", 1, 2, 3) + rows + struct.pack("<e2x2i", 1.5, 7, 8)
 
 
+@pytest.mark.parametrize(
+    ("number", "stored"), [(-1, -1), ((1 << 32) - 1, -1), (np.uint32(7), 7), (True, 1), (3.0, 3)]
+)
+def test_integers_are_given_signed_or_unsigned(number: Any, stored: int):
+    data = push_constant_bytes(PUSHED, NAMES | {"n": number})
+    assert struct.unpack_from("<i", data) == (stored,)
+
+
 @pytest.mark.parametrize("push", [NAMES, push_constant_bytes(PUSHED, NAMES)])
 def test_push_constants_by_name_or_as_bytes(push: Any):
     assert (_run(PUSHED, {}, push)[:4] == 1).all()
@@ -96,6 +104,12 @@ def test_push_constants_by_name_or_as_bytes(push: Any):
         (NAMES | {"v": [1]}, "give a list of 2"),
         (NAMES | {"n": [1]}, "give one number"),
         (NAMES | {"s": {"h": 1}}, r"the member s\.a has no value"),
+        (NAMES | {"n": 2.5}, "the member n is an integer of 32 bits, not 2.5"),
+        (NAMES | {"n": 1 << 32}, "n is an integer of 32 bits, not 4294967296"),
+        (NAMES | {"n": -(1 << 31) - 1}, "n is an integer of 32 bits"),
+        (NAMES | {"n": float("nan")}, "n is an integer of 32 bits, not nan"),
+        (NAMES | {"n": "1"}, "the member n is one number, not '1'"),
+        (NAMES | {"s": {"h": 1e6, "a": [7, 8]}}, r"s\.h is a float of 16 bits, not 1000000.0"),
     ],
 )
 def test_push_constants_that_are_missing_or_wrong(push: Any, message: str):
@@ -154,6 +168,13 @@ def test_the_workgroups_size(
     assert _run(module, specialization).sum() == invocations
 
 
+@pytest.mark.parametrize("value", [1.5, 1 << 32, "2"])
+def test_a_specialization_constant_of_another_type(value: Any):
+    module = _kernel("%r = spirv.Constant 1 : i32", DERIVED, "LocalSizeId, @x, 1, 1")
+    with pytest.raises(InterpreterError, match=r"the constant @base \(SpecId 0\) is "):
+        _run(module, {0: value})
+
+
 def test_a_missing_workgroup_size():
     with pytest.raises(InterpreterError, match="has no workgroup size"):
         _run(_kernel("%r = spirv.Constant 1 : i32", "", ""))
@@ -206,3 +227,18 @@ def test_an_array_of_buffers_is_bound_by_number():
     del buffers[0, 1, 1]
     with pytest.raises(InterpreterError, match="outside the buffers of @buffers"):
         dispatch(module, "main", (1, 1, 1), buffers)
+
+
+def test_an_array_behind_a_buffers_end_has_no_elements():
+    block = "!spirv.struct<H, (i32 [0], i32 [4], !spirv.rtarray<i32, stride=4> [8]), Block>"
+    pointer = f"!spirv.ptr<{block}, StorageBuffer>"
+    module = _kernel(
+        f"""
+        %at = spirv.mlir.addressof @headed : {pointer}
+        %r = spirv.ArrayLength %at[2] : {pointer} -> i32""",
+        f"spirv.GlobalVariable @headed bind(0, 1) : {pointer}",
+    )
+    for elements, length in ((5, 3), (2, 0), (1, 0)):
+        out = np.full(4, -1, np.int32)
+        dispatch(module, "main", (1, 1, 1), {(0, 0): out, (0, 1): np.zeros(elements, np.int32)})
+        assert (out == length).all()
