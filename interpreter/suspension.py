@@ -143,7 +143,7 @@ class Stopped:
         """These lanes by themselves; (w, s, l)."""
         made = copy(self)
         made.wave = copy(self.wave)
-        made.wave.existing = made.mask = _narrowed(self.mask, lanes)
+        made.mask = _narrowed(self.mask, lanes)
         made.wave.existing = _narrowed(self.wave.existing, lanes)
         stay = bool(made.mask.any())
         envs: dict[int, Env] = {}

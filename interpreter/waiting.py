@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, Sw
 from xdsl_spirv.dialects.spirv.control_flow import Construct, FunctionCallOp, MergeOp
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
+from xdsl_spirv.dialects.spirv.hints import ReadClockOp
 from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
@@ -97,8 +98,8 @@ def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
 class Slice:
     """
     What decides the branches of a loop: the values `needed`; among them the results of shared
-    `reads`, with their pointers; `variables` of the invocation. `sources` is all that was read:
-    pointers to shared memory, and calls.
+    `reads`, with their pointers, and of `clocks`; `variables` of the invocation. `sources` is all
+    that was read: pointers to shared memory, and calls.
     """
 
     def __init__(self, blocks: Sequence[Block], unit: Unit):
@@ -106,6 +107,7 @@ class Slice:
         self.blocks = set(blocks)
         self.needed: set[SSAValue] = set()
         self.reads: dict[SSAValue, SSAValue | None] = {}
+        self.clocks: list[SSAValue] = []
         self.sources: list[SSAValue | FunctionCallOp] = []
         self.variables: set[Variable] = set()
         self._incoming: dict[Block, list[Sequence[SSAValue]]] = {}
@@ -142,6 +144,8 @@ class Slice:
         if isinstance(op, Construct):
             end = None if op.merge_block is None else op.merge_block.last_op
             return [end.arguments[op.results.index(value)]] if isinstance(end, MergeOp) else []
+        if isinstance(op, ReadClockOp):
+            self.clocks.append(value)
         return [*op.operands, *self._read(op, value)]
 
     def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
@@ -238,8 +242,8 @@ class Tracker:
 
 class Watch:
     """
-    Looks on at the rounds of one loop; `op` is the branch back to its header, `decisive` what
-    decides its
+    Compares the rounds of one loop; `op` is the branch back to its header, `decisive` what
+    decides its branches.
     """
 
     def __init__(self, op: Operation, header: Block, decisive: Slice, compiler: Compiler):
@@ -252,6 +256,10 @@ class Watch:
             for argument, operand in zip(header.args, carried, strict=True)
             if argument in decisive.needed
         ]
+        # A clock goes on by itself: it is no read for whose change others must run.
+        self.carried += decisive.clocks
+        for value in decisive.clocks:
+            compiler.preserve(value)
         for value, pointer in decisive.reads.items():
             compiler.preserve(value)
             if pointer is not None:
@@ -261,6 +269,7 @@ class Watch:
         """Find the values' slots, once the region is compiled."""
         known, unit, decisive = compiler.known, compiler.unit, self.decisive
         reads = [value for value in decisive.reads if known(value)]
+        self.carried = [value for value in self.carried if known(value)]
         values, self.reads = [*self.carried, *reads], len(reads)
         self.values = [(compiler.slot(value), unit.form(value.type)) for value in values]
         own = [v for v in decisive.variables if not isinstance(v, str) and known(v)]

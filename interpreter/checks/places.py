@@ -109,10 +109,8 @@ def text_of(op: Operation) -> str:
 
 def place(wave: Wave, workgroup: int, subgroup: int, lane: int) -> Place:
     """An invocation of a chunk."""
-    x, y, _ = wave.geometry.grid
-    linear = wave.first + int(workgroup)
-    ids = (linear % x, linear // x % y, linear // (x * y))
-    return Place(ids, int(subgroup) * wave.lanes + int(lane))
+    x, y, z = (int(axis[workgroup, 0, 0]) for axis in wave.workgroup_ids)
+    return Place((x, y, z), int(wave.local_index[0, subgroup, lane]))
 
 
 def values_at(values: Mapping[str, Any], shown: Iterable[Any], shape: tuple[int, ...]) -> list[str]:

@@ -178,6 +178,14 @@ def test_who_gives_up_in_the_end_does_not_wait_for_ever(way: str) -> None:
     assert (buffers[1] == 2000).all()
 
 
+@pytest.mark.parametrize("way", ["lockstep", "checks", "schedule 1"])
+def test_who_gives_up_by_the_clock_does_not_wait_for_ever(way: str) -> None:
+    """Nothing but the clock changes from round to round."""
+    buffers = [zeros(1), zeros(GROUPS * 32)]
+    run(module("times_out", "vulkan1.3", False), buffers, WAYS[way]())
+    assert (buffers[1] > 3000).all()
+
+
 def test_a_barrier_that_some_returned_before_is_found_among_waves() -> None:
     """Subgroups that were parted by a wait: one comes to a barrier, the other one has ended."""
     buffers = [zeros(GROUPS), zeros(GROUPS * 64)]
