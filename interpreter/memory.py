@@ -151,14 +151,18 @@ class Pointer:
         """The pointer `count` bytes further."""
         return Pointer(self.memory, self.index, self.scale, self.base + count)
 
-    def items(self, size: int) -> Array:
-        """The number of the element of `size` bytes that is pointed at, in its row."""
+    def items(self, size: int, mask: Mask = None) -> Array:
+        """
+        The number of the element of `size` bytes that is pointed at, in its row. An address that is
+        no multiple is refused in active lanes.
+        """
         if self.scale % size == 0 and self.base % size == 0:
             factor, offset = self.scale // size, self.base // size
             index = self.index if factor == 1 else self.index * factor
             return index + offset if offset else index
         address = self.index * self.scale + self.base
-        if (address % size).any():
+        rest = address % size != 0
+        if (rest if mask is None else rest & mask).any():
             raise InterpreterError(
                 f"a pointer into {self.memory.label or 'memory'} is no multiple of {size} bytes, "
                 "the size of what it points to",
@@ -266,7 +270,7 @@ class Access:
         self.form = form
         self.length = memory.length(self.dtype)
         self.lost: Array | None = None
-        items = pointer.items(self.dtype.itemsize)
+        items = pointer.items(self.dtype.itemsize, mask)
         if memory.robust and self._reaches_outside(items, mask):
             self.lost, self.items = self._inside(pointer, mask)
             return
@@ -284,7 +288,7 @@ class Access:
         self.count = prod(self.form.shape)
         self.dtype = raw_dtype(self.form.dtype)
         self.length = self.memory.length(self.dtype)
-        items = pointer.items(self.dtype.itemsize)
+        items = pointer.items(self.dtype.itemsize, mask)
         if mask is not None:
             items = np.where(mask, items, 0)
         if self.count > 1:

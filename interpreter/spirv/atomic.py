@@ -38,8 +38,8 @@ class Places:
         self.shape = wave.shape
         target = pointer.memory
         view = target.view(dtype)
-        items = pointer.items(dtype.itemsize)
         mask = wave.mask
+        items = pointer.items(dtype.itemsize, mask)
         if mask is not None:
             items = np.where(mask, items, 0)
         if target.robust:

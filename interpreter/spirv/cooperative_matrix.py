@@ -80,10 +80,12 @@ class Placement:
 
     def tiles(self, wave: Wave, pointer: Pointer, stride: Array | None) -> Tiles:
         """The tiles of every scope instance; operands are its first active invocation's (CM-27)."""
-        start = leaders(pointer, wave.mask, self.axes).items(self.size)
+        mask = wave.mask
+        active = None if mask is None else mask.any(axis=self.axes, keepdims=True)
+        start = leaders(pointer, mask, self.axes).items(self.size, active)
         if stride is None:
             return Tiles(pointer.memory, start, np.full((1, 1, 1), self.lines[1]), self.lines)
-        each = first_active(stride, wave.mask, self.axes) if stride.size > 1 else stride
+        each = first_active(stride, mask, self.axes) if stride.size > 1 else stride
         steps = self._in_components(each.astype(np.int64))
         if (steps < 0).any():
             raise InterpreterError(f"CM-12: {self.op.name} with a negative Stride", self.op)

@@ -95,6 +95,25 @@ def test_physical_addresses_in_a_buffer(kernel: Any, rng: Any, checked: bool) ->
     assert checks is None or not checks.report.findings
 
 
+def test_addresses_of_inactive_invocations_need_no_alignment(kernel: Any) -> None:
+    """Odd addresses are marked, and nobody reads there; all lie in one buffer."""
+    x = np.arange(8, dtype=np.int32)
+    table = kernel.buffer("i64", x.ctypes.data + np.arange(32, dtype=np.int64) % 2 * 5)
+    out = kernel.buffer("i32", np.full(32, -1, np.int32))
+    kernel.buffers += [("", "i32", x)]
+    kernel.intended = None
+    odd = kernel.op(f"spirv.BitwiseAnd %id, {kernel.constant(1)} : i32")
+    even = kernel.op(f"spirv.IEqual {odd}, %zero : i32")
+    integer = PHYSICAL.replace("f32", "i32")
+    pointer = kernel.op(f"spirv.ConvertUToPtr {kernel.load(table)} : i64 to {integer}")
+    kernel(f"spirv.mlir.selection {{ spirv.BranchConditional {even}, ^read, ^merge\n ^read:")
+    found = kernel.op(f'spirv.Load "PhysicalStorageBuffer" {pointer} ["Aligned", 4] : i32')
+    kernel.store(out, found)
+    kernel("spirv.Branch ^merge\n ^merge: spirv.mlir.merge }")
+    kernel.run()
+    assert kernel.buffers[out][2].tolist() == [0, -1] * 16
+
+
 def test_an_address_of_no_buffer_is_refused(kernel: Any) -> None:
     out = kernel.buffer("f32", np.zeros(32, np.float32))
     kernel.intended = None
