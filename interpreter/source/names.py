@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, VectorType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.spirv.enums import Decoration
 from xdsl_spirv.dialects.spirv.layout import (
     array_stride,
     matrix_stride,
@@ -115,8 +116,8 @@ class Names:
             return ""
 
     def _path(self, type: Attribute, byte: int, lengths: Mapping[str, int]) -> str:
-        """The steps from a value to the part of it at a byte."""
-        path = ""
+        """The steps from a value to the part of it at a byte; a matrix by rows is one part."""
+        path, columns = "", 0
         while True:
             match type:
                 case StructType():
@@ -124,13 +125,16 @@ class Names:
                     number = max(n for n, offset in enumerate(offsets) if offset <= byte)
                     byte -= offsets[number]
                     path += self.member(type, number)
+                    columns = _column_stride(type, number)
                     type = type.member_types[number]
                 case ArrayType() | RuntimeArrayType():
                     number, byte = divmod(byte, array_stride(type, lengths=lengths))
                     path += f"[{number}]"
                     type = type.element_type
+                case MatrixType() if columns is None:
+                    return path
                 case MatrixType():
-                    number, byte = divmod(byte, matrix_stride(type))
+                    number, byte = divmod(byte, columns or matrix_stride(type))
                     path += f"[{number}]"
                     type = type.column_type
                 case VectorType():
@@ -148,3 +152,15 @@ class Names:
         if name.isidentifier() and not name.startswith("__"):
             return f".{name}"
         return "" if len(type.member_types) == 1 else f".member{number}"
+
+
+def _column_stride(struct: StructType, number: int) -> int | None:
+    """
+    The bytes between columns of a member's matrices, 0 where the struct does not say them, None
+    where they lie by rows.
+    """
+    said = {each.decoration.data: each.value for each in struct.decorations_of(number)}
+    stride = said.get(Decoration.MatrixStride)
+    if Decoration.RowMajor in said:
+        return None
+    return stride.data if isinstance(stride, IntAttr) else 0

@@ -309,6 +309,24 @@ void main()
         dispatch(module, "main", (1, 1, 1), buffers)
 
 
+@pytest.mark.parametrize(
+    ("order", "name", "byte"),
+    [("column_major", "Input.m[1][2].y", 84), ("row_major", "Input.m[1]", 72)],
+)
+def test_parts_of_matrices(compile_source: Compile, order: str, name: str, byte: int) -> None:
+    """A matrix of three columns, or of three rows, each in 16 bytes."""
+    shader = f"""#version 450
+layout(local_size_x = 32) in;
+layout(std430, {order}, binding = 0) buffer Input {{ mat3 m[2]; }};
+void main() {{ m[1][2].y = float(gl_LocalInvocationIndex); }}
+"""
+    module = decode(compile_source({"a.comp": shader}))
+    checks = Checks.of("races")
+    buffers = {(0, 0): np.zeros(24, np.float32)}
+    dispatch(module, "main", (1, 1, 1), buffers, options=Options(checks=checks))
+    assert f"at `{name}` (byte {byte})" in str(checks.report)
+
+
 BARRIER = """#version 450
 layout(local_size_x = 64) in;
 layout(std430, binding = 0) readonly buffer Input { float x[]; };
