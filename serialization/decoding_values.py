@@ -16,18 +16,11 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
 
 from xdsl_spirv.dialects.spirv.control_flow import Construct
-from xdsl_spirv.dialects.spirv.memory import (
-    AccessChainOp,
-    InBoundsAccessChainOp,
-    InBoundsPtrAccessChainOp,
-    PtrAccessChainOp,
-)
+from xdsl_spirv.dialects.spirv.memory import AccessChain, PtrAccessChain
 from xdsl_spirv.serialization.module_index import facts
 
 if TYPE_CHECKING:
     from xdsl_spirv.serialization.decoding_functions import Module
-
-CHAINS = (AccessChainOp, InBoundsAccessChainOp, PtrAccessChainOp, InBoundsPtrAccessChainOp)
 
 
 @dataclass(eq=False, slots=True)
@@ -128,7 +121,7 @@ class Values:
 
     def _out(self, id: int, scope: Scope, value: SSAValue) -> SSAValue:
         """A value that is defined in a region that is finished."""
-        if isinstance(value.owner, CHAINS):
+        if isinstance(value.owner, AccessChain | PtrAccessChain):
             around, value = self._repeat(id, scope, value.owner)
         else:
             around = scope

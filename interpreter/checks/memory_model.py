@@ -52,13 +52,7 @@ LEVELS = {
 }
 """Scopes below a whole launch."""
 
-CHAINS = (
-    memory_ops.AccessChainOp,
-    memory_ops.InBoundsAccessChainOp,
-    memory_ops.PtrAccessChainOp,
-    memory_ops.InBoundsPtrAccessChainOp,
-    memory_ops.CopyObjectOp,
-)
+CHAINS = (memory_ops.AccessChain, memory_ops.PtrAccessChain, memory_ops.CopyObjectOp)
 """Instructions whose first operand is the pointer that their result is part of."""
 
 

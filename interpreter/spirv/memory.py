@@ -71,12 +71,8 @@ def accessed(pointer: SSAValue, data: Attribute) -> PointerType:
     return PointerType(data, StorageClass.Workgroup if storage in VALUE_CLASSES else storage)
 
 
-CHAINS = (
-    ops.AccessChainOp,
-    ops.InBoundsAccessChainOp,
-    ops.PtrAccessChainOp,
-    ops.InBoundsPtrAccessChainOp,
-)
+CHAINS = (ops.AccessChain, ops.PtrAccessChain)
+UNTYPED_CHAINS = (untyped.UntypedAccessChain, untyped.UntypedPtrAccessChain)
 
 
 def placed(pointer: SSAValue, type: Attribute, unit: Unit) -> Placed:
@@ -86,7 +82,7 @@ def placed(pointer: SSAValue, type: Attribute, unit: Unit) -> Placed:
     owner, found = pointer.owner, type
     if isinstance(owner, ops.CopyObjectOp):
         found = placed(owner.operand, type, unit)
-    elif isinstance(owner, (*CHAINS, untyped.UntypedAccessChain, untyped.UntypedPtrAccessChain)):
+    elif isinstance(owner, (*CHAINS, *UNTYPED_CHAINS)):
         found = Chain(Layout(unit), _chained(owner, unit), _known(owner.indexes)).type
     return found if plain_type(found) == type else type
 
@@ -308,7 +304,8 @@ def _length(struct: Attribute, number: int, unit: Unit) -> Function:
     start, stride = layout.offset(struct, number), layout.stride(array)
 
     def length(pointer: Pointer) -> Array:
-        count = (pointer.memory.size - pointer.base - start) // stride
+        # A buffer may end before its block's array begins.
+        count = max(0, pointer.memory.size - pointer.base - start) // stride
         return np.full((1, 1, 1), count, np.int32)
 
     def call(pointer: Pointer | Pointers) -> Array:

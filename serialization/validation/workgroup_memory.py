@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xdsl_spirv.dialects.spirv.layout import BOOLEAN_BYTES
 from xdsl_spirv.serialization.validation.entry_points import EntryPoint, reachable
 from xdsl_spirv.serialization.validation.layouts import parameter
 from xdsl_spirv.serialization.validation.module import Module
@@ -18,9 +19,6 @@ from xdsl_spirv.serialization.validation.types import Type
 
 GUARANTEED = 16384
 """maxComputeSharedMemorySize is at least this (Vulkan, "Required Limits")."""
-
-BOOLEAN_BYTES = 4
-"""What drivers give a boolean, which has no size of its own."""
 
 
 @module_rule(
