@@ -6,15 +6,23 @@ from __future__ import annotations
 
 from xdsl_spirv.runtime.errors import ProgramError
 
+MOST = 2**32 - 1
+"""Workgroups along an axis: SPIR-V counts them in 32 bits."""
+
 
 def parse_grid(text: str) -> tuple[int, int, int]:
     """The workgroups along x, y and z; an axis that is left out has one."""
     parts = text.replace(",", "x").split("x")
-    if len(parts) > 3 or not all(p.isdecimal() and p.isascii() and int(p) > 0 for p in parts):
+    if len(parts) > 3 or not all(map(_is_count, parts)):
         raise ProgramError(
             f"--grid {text} is no grid",
             "",
-            "write one to three numbers from 1 on, as in 4, 4x2 or 4,2,1",
+            f"write one to three numbers from 1 to {MOST}, as in 4, 4x2 or 4,2,1",
         )
     x, y, z = map(int, (*parts, 1, 1)[:3])
     return x, y, z
+
+
+def _is_count(text: str) -> bool:
+    short = text.isdecimal() and text.isascii() and len(text) <= len(str(MOST))
+    return short and 0 < int(text) <= MOST

@@ -257,6 +257,8 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
 
 def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
     label = "buffers." + ".members.".join(path)
+    if isinstance(node, Struct) and contents.size is not None:
+        raise Misuse(f"{label} has members, and no size of its own", "", "leave size out")
     if isinstance(node, Structs):
         node = _distributed(node, contents, label)
     if not isinstance(node, Struct):
@@ -280,8 +282,11 @@ def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) 
 def _distributed(node: Structs, contents: Contents, label: str) -> Node:
     """An array of structs as a struct of arrays."""
     count = node.count
-    if count is None and contents.size is not None:
-        count = math.prod(contents.size)
+    if contents.size is not None:
+        said = math.prod(contents.size)
+        if count not in (None, said):
+            raise Misuse(f"{label} has {count} elements, not {said}", "", "correct size")
+        count = said
     if count is None:
         raise Misuse(f"{label} has no size", "", f"give the number of {node.element}")
     return _spread(node.element, count, node.stride)

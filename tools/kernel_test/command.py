@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.collection import without_collection
-from xdsl_spirv.tools.kernel_test.description import MISUSED, Misuse
+from xdsl_spirv.tools.kernel_test.description import MISUSED
 
 
 def test(arguments: argparse.Namespace) -> int:
@@ -21,6 +22,6 @@ def test(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.kernel_test.suite import run_suite
     try:
         return run_suite(arguments)
-    except Misuse as error:
+    except ProgramError as error:
         print(f"error: {error}", file=sys.stderr)
         return MISUSED

@@ -82,7 +82,7 @@ def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
         if array.dtype.kind == "V":
             array = array.view(part.view(np.zeros(part.end, np.uint8)).dtype)
     elif isinstance(want, str):
-        array = np.asarray(Evaluator(names, label).evaluate(want))
+        array = Evaluator(names, label).array(want)
     elif isinstance(want, list):
         array = listed(want, part.leaf.scalar, label)
     else:

@@ -4,7 +4,7 @@ Expected results as numpy expressions, computed here node by node: nothing is ha
 What may stand in one: numbers, names of buffers and constants, arithmetic, comparisons, subscripts,
 `a if b else c`, and calls of the functions of this file by their bare names or as `np.NAME`. There
 are no attributes, no assignments, no loops; so no expression reaches a file, a module or an object
-of Python's. Powers and shifts of plain integers, and arrays that a number makes, are bounded.
+of Python's. Every step is paid for before it runs (costs.py), and no number is wider than numpy's.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from xdsl_spirv.tools.kernel_test import costs
 from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES, Misuse, suggest
 from xdsl_spirv.tools.kernel_test.interface import dtype
 
 MAX_TEXT = 10_000
 """Characters of an expression."""
 
-MAX_ELEMENTS = 1 << 28
-"""Elements that a function may make out of a number."""
+MAX_WORK = 1 << 28
+"""Elements that an expression may make, and products that it may sum, in all its steps."""
 
 MAX_BITS = 4096
 """Of a plain integer."""
@@ -44,9 +45,8 @@ tril triu true_divide trunc unique var where zeros zeros_like
 """.split()
 """Functions of numpy's that only compute."""
 
-MAKERS = ("arange", "eye", "full", "linspace", "ones", "zeros", "repeat", "tile", "pad",
-          "broadcast_to", "bincount")  # fmt: skip
-"""Those whose result's size is a number among their arguments."""
+TEXTS = ("einsum", "pad", "searchsorted", "convolve", "take")
+"""Functions that take a text: subscripts, a mode, a side."""
 
 KEYWORDS = ("axis", "axes", "keepdims", "minlength", "mode", "initial", "shift", "repeats", "k",
             "side", "ddof", "decimals", "bins", "range", "descending", "stable")  # fmt: skip
@@ -106,8 +106,9 @@ class Evaluator:
     """One expression over names; an ambiguous name has the value None."""
 
     def __init__(self, names: Mapping[str, Any], where: str):
-        self.names = names
+        self.names = {name: _shielded(value) for name, value in names.items()}
         self.where = where
+        self.work = 0.0
         self.functions = _functions()
 
     def error(self, cause: str, remedy: str = "docs/kernel-tests.md lists what may stand there"):
@@ -131,6 +132,14 @@ class Evaluator:
         except (ArithmeticError, TypeError, ValueError, IndexError, KeyError) as error:
             raise self.error(f"{text!r} has no value: {error}", "correct it") from error
 
+    def array(self, text: str) -> np.ndarray[Any, np.dtype[Any]]:
+        """The value as an array; raises `Misuse` as `evaluate` does, and for what is none."""
+        value = self.evaluate(text)
+        try:
+            return np.asarray(value)
+        except ValueError as error:
+            raise self.error(f"{text!r} is no array", "choose a part: f(x)[0]") from error
+
     def value(self, node: ast.expr) -> Any:
         """The value of one node."""
         match node:
@@ -141,17 +150,21 @@ class Evaluator:
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(op, self.value(left), self.value(right))
             case ast.UnaryOp(op=op, operand=operand):
-                return UNARY[type(op)](self.value(operand))
+                value = self.value(operand)
+                self._pay(costs.broadcast((value,)))
+                return self._numeric(UNARY[type(op)](value))
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARISONS:
-                return COMPARISONS[type(op)](self.value(left), self.value(right))
+                pair = self.value(left), self.value(right)
+                self._pay(costs.broadcast(pair))
+                return COMPARISONS[type(op)](*pair)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self.value(body if self.value(test) else orelse)
             case ast.Subscript(value=value, slice=index):
-                return self.value(value)[self._index(index)]
+                return self._subscript(self.value(value), self._index(index))
             case ast.Tuple(elts=elements):
-                return tuple(self.value(e) for e in elements)
+                return tuple(self._narrow(self.value(e)) for e in elements)
             case ast.List(elts=elements):
-                return [self.value(e) for e in elements]
+                return [self._narrow(self.value(e)) for e in elements]
             case ast.Call():
                 return self._call(node)
             case _:
@@ -161,6 +174,30 @@ class Evaluator:
         if type(value) is int and value.bit_length() > MAX_BITS:
             raise self.error("an integer has too many digits")
         return value
+
+    def _narrow(self, value: Any) -> Any:
+        """A number that numpy computes with itself, and not as an object of Python's."""
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise self.error(f"{float(value):.3g} has more than 64 bits")
+        return value
+
+    def _numeric(self, value: Any) -> Any:
+        """A step's result, which is made of real numbers."""
+        kinds = {v.dtype.kind for v in (value if isinstance(value, tuple) else (value,))
+                 if isinstance(v, np.ndarray | np.generic)}  # fmt: skip
+        if isinstance(value, complex) or kinds & set("cOSU"):
+            raise self.error("a step's result is no real number", "correct it")
+        return value
+
+    def _pay(self, work: float) -> None:
+        """Refuse a step that takes the expression beyond what it may compute."""
+        self.work += work
+        if not self.work <= MAX_WORK:
+            raise self.error(f"it computes more than {MAX_WORK} elements", "use a .npy file")
+
+    def _subscript(self, value: Any, index: Any) -> Any:
+        self._pay(costs.subscript(value, index))
+        return value[index]
 
     def _name(self, name: str) -> Any:
         if name in self.names:
@@ -172,7 +209,9 @@ class Evaluator:
         raise self.error(f"{name!r} is no name of the test", suggest(name, self.names))
 
     def _binary(self, op: ast.operator, left: Any, right: Any) -> Any:
-        if isinstance(op, ast.Pow | ast.LShift | ast.Mult) and type(left) is type(right) is int:
+        if isinstance(op, ast.Pow | ast.LShift | ast.Mult) and (
+            isinstance(left, int) and isinstance(right, int)
+        ):
             grown = left.bit_length() * max(right, 1) if isinstance(op, ast.Pow) else (
                 left.bit_length() + (right if isinstance(op, ast.LShift) else right.bit_length())
             )  # fmt: skip
@@ -182,7 +221,9 @@ class Evaluator:
             isinstance(left, list | tuple) or isinstance(right, list | tuple)
         ):
             raise self.error("a list is not multiplied", "use tile or repeat")
-        return BINARY[type(op)](left, right)
+        matrices = isinstance(op, ast.MatMult)
+        self._pay(costs.contraction(left, right) if matrices else costs.broadcast((left, right)))
+        return self._numeric(BINARY[type(op)](left, right))
 
     def _index(self, node: ast.expr) -> Any:
         match node:
@@ -207,34 +248,30 @@ class Evaluator:
         for keyword in node.keywords:
             if keyword.arg not in KEYWORDS:
                 raise self.error(f"{name} takes no argument {keyword.arg!r} here")
-            keywords[keyword.arg] = self._argument(keyword.value)
-        arguments = [self._argument(a) for a in node.args]
-        if name in MAKERS:
-            self._refuse_large(name, arguments, keywords)
-        return self.functions[name](*arguments, **keywords)
+            keywords[keyword.arg] = self._argument(name, keyword.value)
+        arguments = [self._argument(name, a) for a in node.args]
+        if not arguments:
+            raise self.error(f"{name} has no argument")
+        self._pay(costs.call(name, arguments, keywords))
+        return self._numeric(self.functions[name](*arguments, **keywords))
 
-    def _argument(self, node: ast.expr) -> Any:
-        """An argument may also be a text: the subscripts of einsum, a mode."""
-        if isinstance(node, ast.Constant) and (isinstance(node.value, str) or node.value is None):
+    def _argument(self, function: str, node: ast.expr) -> Any:
+        """An argument may also be None, and of some functions a text."""
+        if isinstance(node, ast.Constant) and (
+            node.value is None or (isinstance(node.value, str) and function in TEXTS)
+        ):
             return node.value
-        return self.value(node)
+        return self._narrow(self.value(node))
 
-    def _refuse_large(self, name: str, arguments: list[Any], keywords: Mapping[str, Any]) -> None:
-        """The product of what the arguments say is a bound of the result's size."""
-        size = 1.0
-        for value in (*arguments, *keywords.values()):
-            array = np.asarray(value if not isinstance(value, str | None) else 1)
-            numbers = array.astype(np.float64).ravel() if array.dtype.kind in "biuf" else [1.0]
-            if name in ("repeat", "tile", "pad") and value is arguments[0]:
-                size *= max(array.size, 1)
-            elif np.size(numbers) <= 32:
-                size *= float(np.prod(np.maximum(np.abs(numbers), 1)))
-            elif name == "repeat" or name == "bincount":
-                size *= float(np.sum(np.abs(numbers))) or 1
-        if name == "eye" and len(arguments) + len(keywords) == 1:
-            size *= size  # As many columns as rows, unless they are given.
-        if not size <= MAX_ELEMENTS:
-            raise self.error(f"{name} makes more than {MAX_ELEMENTS} elements", "use less")
+
+def _shielded(value: Any) -> Any:
+    """A buffer's contents, which no function can write: `abs(x, x)` would."""
+    if isinstance(value, Mapping):
+        return {name: _shielded(each) for name, each in value.items()}  # pyright: ignore
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value  # pyright: ignore
 
 
 def _called(function: ast.expr) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,9 @@ from xdsl_spirv.tools.kernel_test.description import (
 
 COMMAND = Path("command line")
 
+LONGEST_NUMBER = 20
+"""Digits; Python refuses to read thousands."""
+
 
 def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
     """The test with what the options say."""
@@ -35,7 +38,9 @@ def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:
     changed = replace(
         test,
         entry=said("--entry", read.text, arguments.entry, test.entry),
-        grid=test.grid if arguments.grid is None else parse_grid(arguments.grid),
+        grid=test.grid
+        if arguments.grid is None
+        else read.grid(table, "--grid", list(parse_grid(arguments.grid))),
         subgroup_sizes=said(
             "--subgroup-size",
             lambda t, k, v: read.counts(t, k, v, 128),
@@ -67,7 +72,7 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
     if text is None:
         return None
     parts = text.replace("x", ",").split(",")
-    if not all(part.strip().isdecimal() for part in parts):
+    if not all(part.strip().isdecimal() and len(part) <= LONGEST_NUMBER for part in parts):
         raise Misuse(f"{option} {text} is no list of numbers", "", "write 4, or 4,2,1")
     return [int(part) for part in parts]
 
@@ -92,6 +97,8 @@ def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
         place = found
         for inner in rest:
             place, node = place.setdefault(node, {}), inner
+            if not isinstance(place, dict):
+                raise Misuse(f"{option} {name}={text}: a part of it has a value", "", "correct it")
         place[node] = _constant(option, text)
     return found
 
@@ -104,7 +111,7 @@ def _constant(option: str, text: str) -> Any:
         return tomllib.loads(f"value = {text.lower() if text in ('True', 'False') else text}")[
             "value"
         ]
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Misuse(f"{option}: {text!r} is no value", "", "write a number, or true") from error
 
 
@@ -119,12 +126,25 @@ def _buffers(
     for name, text in _pairs("--expect", arguments.expect):
         if name not in found:
             raise Misuse(f"--expect {name}: the buffer is not described", "", "give --buffer too")
+        if found[name].members or found[name].alias:
+            whole = "by its members" if found[name].members else "as an alias"
+            raise Misuse(
+                f"--expect {name}: the buffer is described {whole}", "", "say it in the file"
+            )
         value = text if _is_text(text) else _constant("--expect", text)
         found[name] = replace(found[name], expect=value)
     if arguments.tolerance is not None:
         tolerance = _tolerance(arguments.tolerance, table)
-        found = {name: replace(each, tolerance=tolerance) for name, each in found.items()}
+        found = _with_tolerance(found, tolerance)
     return found
+
+
+def _with_tolerance(buffers: Mapping[str, Contents], tolerance: Tolerance) -> dict[str, Contents]:
+    """Buffers, and members of buffers, that are compared with a tolerance."""
+    return {
+        name: replace(each, tolerance=tolerance, members=_with_tolerance(each.members, tolerance))
+        for name, each in buffers.items()
+    }
 
 
 def _is_text(text: str) -> bool:

@@ -29,6 +29,7 @@ from xdsl_spirv.tools.kernel_test.problems import (
     COMPILE,
     LAUNCH,
     MISMATCH,
+    RULES,
     UNMET,
     Location,
     Outcome,
@@ -51,6 +52,7 @@ def run_test(test: KernelTest) -> list[Outcome]:
     start = time.perf_counter()
     outcome = Outcome(test)
     try:
+        _refuse_failures(test.allow)
         return list(_launches(test))
     except Misuse as error:
         outcome.problems = _settled(test, _refused(test, error, outcome), outcome)
@@ -58,6 +60,17 @@ def run_test(test: KernelTest) -> list[Outcome]:
         outcome.problems = _settled(test, [_failure(test, error)], outcome)
     outcome.seconds = time.perf_counter() - start
     return [outcome]
+
+
+def _refuse_failures(allowed: tuple[str, ...]) -> None:
+    """Findings can be intended; that nothing ran, or that a result is wrong, cannot."""
+    for text in allowed:
+        rule = text.partition(":")[0]
+        if rule in RULES:
+            raise Misuse(
+                f"allow {text!r}: {rule} is no finding", "",
+                "leave it out; [expect] error asks for a launch that is refused",
+            )  # fmt: skip
 
 
 def subgroup_sizes(test: KernelTest) -> tuple[int, ...]:

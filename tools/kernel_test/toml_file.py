@@ -33,6 +33,7 @@ MAX_COUNT = 2**31 - 1
 """Workgroups along an axis, steps, seeds."""
 
 MAX_GRID = 2**32 - 1
+MAX_SECONDS = 1_000_000
 MAX_ELEMENTS = 1 << 40
 
 
@@ -107,8 +108,9 @@ def number(table: Table, key: str, value: Any) -> float:
 def duration(table: Table, key: str, value: Any) -> float:
     """Seconds, more than none."""
     seconds = number(table, key, value)
-    if seconds <= 0:
-        raise table.error(f"{value} s is no time", "write a number above 0", key)
+    if not 0 < seconds <= MAX_SECONDS:
+        remedy = f"write a number above 0, up to {MAX_SECONDS}"
+        raise table.error(f"{value} s is no time for a launch", remedy, key)
     return seconds
 
 
@@ -230,13 +232,15 @@ def contents(table: Table, key: str, value: Any) -> Contents:
 
 
 def _refuse_contradictions(table: Table, found: Contents) -> None:
-    own = (found.type, found.content, found.expect)
-    if found.members and any(each is not None for each in own):
+    judged = found.expect is not None or found.tolerance != Tolerance()
+    filled = found.type is not None or found.content is not None
+    if found.members and (judged or filled):
         raise table.error(
             "a buffer is described as a whole or by its members", "leave one of them out"
         )
-    if found.alias and (found.members or (*own[:2], found.size) != (None, None, None)):
-        raise table.error("an alias has the other buffer's content", "leave its own out", "alias")
+    if found.alias and (found.members or judged or filled or found.size is not None):
+        cause = "an alias has the other buffer's content and expectation"
+        raise table.error(cause, "leave its own out", "alias")
     bounded = (found.low, found.high) != (None, None)
     if bounded and found.content != "random":
         raise table.error("only random numbers have bounds", 'write content = "random"', "low")
@@ -248,13 +252,25 @@ def buffers(table: Table, key: str, value: Any) -> dict[str, Contents]:
     return {name: contents(inner, name, each) for name, each in inner.data.items()}
 
 
+def macros(table: Table, key: str, value: Any) -> dict[str, str]:
+    """Macros by their names; true and false as GLSL writes them."""
+    inner = subtable(table, key, value)
+    for name, each in inner.data.items():
+        if not isinstance(each, bool | int | float | str):
+            raise inner.error(f"{each!r} is no text of a macro", "write a number or a text", name)
+    return {
+        name: str(each).lower() if isinstance(each, bool) else str(each)
+        for name, each in inner.data.items()
+    }
+
+
 def compilation(table: Table, key: str, value: Any) -> Compile:
     """How GLSL is compiled."""
     inner = subtable(table, key, value)
     found = Compile(
         target_env=inner.take("target-env", None, text),
         options=inner.take("options", (), texts),
-        defines={k: str(v) for k, v in inner.take("defines", {}, constants).items()},
+        defines=inner.take("defines", {}, macros),
         optimize=inner.take("optimize", False, flag),
     )
     inner.finish()

@@ -110,6 +110,30 @@ expect = "Items['items']['a'][:, 0] + Items['items']['b']"
     passed(run_glsl(source, text))
 
 
+def test_a_size_that_nothing_has_is_refused(run_glsl: Run):
+    source = (
+        HEAD
+        + """
+struct Item { uint a; float b; };
+layout(std430, binding = 0) buffer Items { uint n; Item items[4]; };
+void main() { items[0].a = n; }
+"""
+    )
+    text = f"""grid = 1
+{ENV}[buffers.Items.members]
+n = 1
+[buffers.Items.members.items]
+members.a = "zeros"
+members.b = "zeros"
+size = """
+    assert run_glsl(source, text + "4")[0].passed
+    assert "has 4 elements, not 3" in run_glsl(source, text + "3")[0].misuse
+    described = text.replace(
+        "[buffers.Items.members]", "[buffers.Items]\nsize = 9\n[buffers.Items.members]"
+    )
+    assert "no size of its own" in run_glsl(source, described + "4")[0].misuse
+
+
 def test_narrow_and_wide_types(run_glsl: Run):
     source = (
         HEAD

@@ -42,6 +42,36 @@ def test_options_alone_describe_a_launch(saxpy: Path, capsys: pytest.CaptureFixt
     assert "ok (0 findings, 50 elements compared)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--grid", "foo"], "is no grid"),
+        (["--grid", "99999999999"], "is no grid"),
+        (["--grid", "9" * 5000], "is no grid"),
+        (["--subgroup-size", "9" * 5000], "is no list of numbers"),
+        (["--push", "n=1", "--push", "n.x=2"], "a part of it has a value"),
+        (["--timeout", "1e300"], "is no time for a launch"),
+        (["--junit", "missing/results.xml"], "cannot write the output"),
+    ],
+)
+def test_a_mistake_in_the_options_ends_in_status_2(
+    options: list[str],
+    said: str,
+    saxpy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(saxpy.parent)
+    assert main(["test", str(saxpy), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_failure_cannot_be_allowed(saxpy: Path, capsys: pytest.CaptureFixture[str]):
+    saxpy.with_name("saxpy.comp").write_text("no GLSL")
+    assert main(["test", str(saxpy), "--allow", "COMPILE"]) == 2
+    assert "COMPILE is no finding" in capsys.readouterr().out
+
+
 def test_a_missing_barrier_is_shown_by_its_source_lines(
     racy: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -16,7 +16,11 @@ NAMES: dict[str, Any] = {
     "n": 4,
     "block": {"head": np.int32(7), "rows": X.reshape(2, 3)},
     "both": None,
+    "long": np.arange(100_000, dtype=np.float32),
 }
+
+
+REFUSALS = r"too large|too many|more than|multiplied|may not stand"
 
 
 def value(text: str) -> Any:
@@ -116,11 +120,74 @@ def test_what_is_refused(text: str):
         "+".join(["x"] * 6000),
         "(" * 3000 + "x" + ")" * 3000,
         "-" * 9000 + "x",
+        "eye(20000)",
+        "arange(0, 1, 1e-12)",
+        "histogram(x, 10 ** 10)",
+        "histogram(x, bins=10 ** 10)",
+        "diff(x, 10 ** 12)",
+        "outer(long, long)",
+        "long[:, None] * long",
+        "long[:, None] < long",
+        "where(long[:, None] < 1, long, 0)",
+        "einsum('i,j->', long, long)",
+        "einsum('i,j->ij', long, long)",
+        "einsum('i...,j->', long, long)",
+        "tensordot(long, long, 0)",
+        "convolve(long, long)",
+        "dot(long[:, None], long[None])",
+        "long[:, None] @ long[None]",
+        "tril(long)",
+        "concatenate(broadcast_to(long, (1000, 100000)))",
+        "reshape(long, (1, 100000))[u8(zeros(10000))]",
+        "+".join(["sum(ones(10 ** 7))"] * 40),
+        "True << 10 ** 10",
+        "(1 < 2) << 10 ** 10",
+        "power(2 ** 300, 2 ** 300)",
+        "power([2 ** 300], [2 ** 300])",
+        "prod(full(10 ** 6, 2 ** 300))",
+        "tile('aaaaaaaa', 10 ** 8)",
     ],
 )
 def test_nothing_grows_without_bound(text: str):
-    with pytest.raises(Misuse):
+    """Each is refused for what it would compute, before it does: by one message or another."""
+    with pytest.raises(Misuse, match=REFUSALS):
         value(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ones((300, 300)) @ ones((300, 300))",
+        "einsum('ij,jk->ik', ones((300, 300)), ones((300, 300)))",
+        "matmul(ones((64, 30, 30)), ones((64, 30, 30)))",
+        "convolve(long, ones(64))",
+        "take(long, arange(100000))[arange(100000)]",
+        "long[long > 3]",
+        "long + reshape(long, (1, 100000))",
+        "tril(reshape(long, (1000, 100)))",
+        "pad(reshape(long, (1000, 100)), 1, 'edge')",
+    ],
+)
+def test_what_kernels_compute_is_within_the_bounds(text: str):
+    assert np.size(value(text))
+
+
+@pytest.mark.parametrize("text", ["abs(x, x)", "clip(x, 2, 3, x)"])
+def test_first_contents_cannot_be_overwritten(text: str):
+    with pytest.raises(Misuse, match="read-only"):
+        value(text)
+    assert np.array_equal(X, np.arange(6))
+
+
+@pytest.mark.parametrize("text", ["(-8.0) ** 0.5", "sum(x, 0, 'O')", "int('3')"])
+def test_nothing_but_real_numbers_is_made(text: str):
+    with pytest.raises(Misuse, match=r"real number|may not stand"):
+        value(text)
+
+
+def test_parts_of_different_lengths_are_no_array():
+    with pytest.raises(Misuse, match="is no array"):
+        Evaluator(NAMES, "expect").array("histogram(x, 3)")
 
 
 def test_every_function_is_one_that_only_computes():

@@ -1,0 +1,43 @@
+"""The limit of time: it ends what does not end, and leaves other timers alone."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+import pytest
+
+from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.tools.kernel_test.patience import time_limit
+
+LONG = 1000.0
+"""Seconds, far beyond the test."""
+
+
+def test_what_does_not_end_is_interrupted():
+    def run_for_ever() -> None:
+        with time_limit(0.01):
+            while True:
+                pass
+
+    with pytest.raises(InterpreterError, match="takes more than"):
+        run_for_ever()
+
+
+def test_a_timer_of_others_goes_on():
+    """As pytest-timeout's: it has what is left of its time, and its own handler."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise AssertionError
+
+    before = signal.signal(signal.SIGALRM, handler)
+    timer = signal.setitimer(signal.ITIMER_REAL, LONG)
+    try:
+        with time_limit(2 * LONG):
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > LONG
+        left, _ = signal.getitimer(signal.ITIMER_REAL)
+        assert 0 < left <= LONG
+        assert signal.getsignal(signal.SIGALRM) is handler
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, before)
