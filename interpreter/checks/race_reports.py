@@ -112,9 +112,7 @@ class RaceReports:
             first = self._first(access, chosen)
             if first is None:
                 continue
-            name = {HIDDEN: "hidden", KEPT_PRIVATE: "private", NARROW: "narrow"}.get(
-                verdict, "open"
-            )
+            name = NAMES[verdict]
             earlier = self.races.facts[int(chosen.earlier[first]) >> 32]
             if verdict == HIDDEN and (facts.plain or (earlier is not None and earlier.plain)):
                 name = "plain"

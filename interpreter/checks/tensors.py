@@ -48,10 +48,12 @@ class Components:
                     uniform(self.checker, self.op, "CM-27", what, number, self.form)
 
     def _inside(self, place: Pointer, form: Plain, mask: Mask) -> Array:
-        """Which components are moved; those outside the memory are reported."""
+        """Which components are moved; those outside are reported, unless the memory is robust."""
         length = place.memory.length(raw_dtype(form.dtype))
         items = place.items(form.dtype.itemsize)
         outside = (items.view(np.uint64) >= length) & mask
+        if place.memory.robust:
+            return mask & ~outside
         if outside.any() and self.checker.checks.bounds:
             self.checker.find(
                 "bounds",
@@ -96,8 +98,8 @@ class Components:
 
     def load(self, place: Pointer, form: Plain, mask: Mask) -> Array:
         """The components; `shadow` is theirs."""
-        mask = self._inside(place, form, mask)
-        found = memory.load(place, form, mask)
+        asked, mask = mask, self._inside(place, form, mask)
+        found = memory.load(place, form, asked if place.memory.robust else mask)
         self._note(place, form, mask)
         self.shadow = None
         undefined = self.checker.shadow_of(place.memory).undefined

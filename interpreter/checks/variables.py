@@ -216,9 +216,9 @@ def parts_by_pointer(op: GLPointerForm, compiler: CheckedCompiler, function: Fun
     split = PARTS[op.__class__]
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        address(compiler, op, shadows[1], wave.mask)
+        astray = address(compiler, op, shadows[1], wave.mask)
         first, second = split(values[0])
-        writer(wave, values[1], second, shadows[0])
+        writer(wave, values[1], second, shadows[0], astray)
         return first, shadows[0]
 
     return call

@@ -18,13 +18,20 @@ from xdsl_spirv.dialects.spirv.cooperative_vector import (
     CooperativeVectorReduceSumAccumulateOp,
     CooperativeVectorStoreOp,
 )
+from xdsl_spirv.dialects.spirv.glsl import GLPointerForm
 from xdsl_spirv.dialects.spirv.pointer import CopyMemorySizedOp
 from xdsl_spirv.dialects.spirv.tensor_arm import TensorWriteOp
 from xdsl_spirv.dialects.spirv.types import UntypedPointerType
 from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixStoreNVOp
 from xdsl_spirv.interpreter.checks.memory_model import accessed_pointer, root_of
 
-STORES = memory_ops.StoreOp | CooperativeMatrixStoreOp | AtomicOperation | memory_ops.CopyMemoryOp
+STORES = (
+    memory_ops.StoreOp
+    | memory_ops.CopyMemoryOp
+    | GLPointerForm
+    | CooperativeMatrixStoreOp
+    | AtomicOperation
+)
 OTHER_STORES = (
     CopyMemorySizedOp
     | kernel.SubgroupBlockWriteOp

@@ -135,7 +135,9 @@ def matrix_type(rows: int, columns: int, scope: str = "Subgroup") -> str:
     return f"!spirv.coopmatrix<{rows}x{columns}xf32, {scope}, MatrixAcc>"
 
 
-def loaded(kernel: Any, tensors: Tensors, source: int, rows: int, columns: int) -> Any:
+def loaded(
+    kernel: Any, tensors: Tensors, source: int, rows: int, columns: int, **options: Any
+) -> Any:
     """What a load into a matrix of 9.0 gives, stored by rows."""
     out = kernel.buffer("f32", np.zeros(rows * columns, np.float32))
     type = matrix_type(rows, columns)
@@ -148,7 +150,7 @@ def loaded(kernel: Any, tensors: Tensors, source: int, rows: int, columns: int) 
         f"spirv.KHR.CooperativeMatrixStore {kernel.pointer(out, '%zero')}, {found}, {stride}, "
         f"<RowMajor> : {POINTER}, {type}, i32"
     )
-    return kernel.run()[out].reshape(rows, columns)
+    return kernel.run(**options)[out].reshape(rows, columns)
 
 
 def expected(state: State, data: Any, rows: int, columns: int) -> Any:
@@ -174,6 +176,15 @@ def test_a_slice_over_the_edges(kernel: Any, rng: Any, mode: str, offset: list[i
     tensors.dimension([11, 13])
     tensors.slice(offset, [8, 4])
     assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
+
+
+def test_what_robust_memory_does_not_hold_is_zero(kernel: Any) -> None:
+    """The layout says 8 x 8, the buffer has five rows; checks find nothing wrong with it."""
+    source = kernel.buffer("f32", np.arange(1, 41, dtype=np.float32))
+    tensors = Tensors(kernel, State(2))
+    tensors.dimension([8, 8])
+    found = loaded(kernel, tensors, source, 8, 8, robust=True)
+    assert found.reshape(-1).tolist() == [*range(1, 41), *[0] * 24]
 
 
 def test_a_slice_of_five_dimensions_with_strides_and_a_slice_of_it(kernel: Any, rng: Any) -> None:
