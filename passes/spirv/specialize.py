@@ -44,10 +44,10 @@ from xdsl_spirv.dialects.spirv.constants import (
     SpecConstantOperationOp,
 )
 from xdsl_spirv.dialects.spirv.enums import ExecutionMode
+from xdsl_spirv.dialects.spirv.folding import Number, fold, integer_attribute
 from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
-from xdsl_spirv.passes.spirv.folding import Number, fold, integer_attribute
 
 NAME = "spirv-specialize"
 

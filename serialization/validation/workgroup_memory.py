@@ -2,8 +2,9 @@
 How much Workgroup memory an entry point uses.
 
 Each device has a limit, which a module does not know: more than every Vulkan device has is a
-warning, more than a given target has an error (`validate --target`). Lengths that operations on
-specialization constants decide are left out, so a figure is what is used at least.
+warning, more than a given target has an error (`validate --target`). Specialization constants count
+by their defaults. A length that cannot be computed from them is named: the figure is then what is
+used at least.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl_spirv.dialects.spirv.layout import BOOLEAN_BYTES
+from xdsl_spirv.serialization.validation.constant_values import (
+    ConstantValues,
+    UnknownConstantError,
+)
 from xdsl_spirv.serialization.validation.entry_points import EntryPoint, reachable
 from xdsl_spirv.serialization.validation.layouts import parameter
 from xdsl_spirv.serialization.validation.module import Module
@@ -35,35 +40,48 @@ def workgroup_memory(m: Module) -> Problems:
 def beyond(m: Module, limit: int, says: str) -> Iterator[Problem]:
     """The entry points that use more than `limit` bytes."""
     for entry in m.entry_points:
-        sizes = workgroup_bytes(m, entry)
+        sizes, unknown = workgroup_bytes(m, entry)
         # Blocks with a layout of their own lie at the beginning of one memory.
         blocks = [size for id, size in sizes.items() if _is_block(m, id)]
         others = [size for id, size in sizes.items() if not _is_block(m, id)]
         total = sum(others) + max(blocks, default=0)
+        at_least = "at least " if unknown else ""
         if total > limit:
             largest = max(sizes, key=lambda id: sizes[id])
             yield Problem(
-                f"the entry point uses {total} bytes of Workgroup memory, but {says}; the largest "
-                f"variable is {m.spell(largest)}",
+                f"the entry point uses {at_least}{total} bytes of Workgroup memory, but {says}; "
+                f"the largest variable is {m.spell(largest)}",
                 "make it smaller, or ask for the device's maxComputeSharedMemorySize first",
                 m.definitions.get(largest),
             )
+        elif unknown:
+            cause = "; ".join(dict.fromkeys(unknown.values()))
+            yield Problem(
+                f"how much Workgroup memory the entry point uses is not known, and {says}: {cause}",
+                "give the arrays lengths that specialization constants' defaults decide",
+                m.definitions.get(next(iter(unknown))),
+            )
 
 
-def workgroup_bytes(m: Module, entry: EntryPoint) -> dict[int, int]:
-    """The bytes of each Workgroup variable that an entry point uses."""
+def workgroup_bytes(m: Module, entry: EntryPoint) -> tuple[dict[int, int], dict[int, str]]:
+    """The bytes of each Workgroup variable that an entry point uses, and why some are not known."""
     used: set[int] = set()
     for function in reachable(m, entry):
         body = m.by_function.get(function)
         for block in body.blocks if body is not None else ():
             used.update(id for i in block.instructions for id in i.ids())
     found: dict[int, int] = {}
+    unknown: dict[int, str] = {}
+    constants = ConstantValues(m)
     for i in m.outside:
         type_ = m.types.get(i.type_id)
         if i.op == "Variable" and i.result in used and type_ is not None:
             if type_.storage == "Workgroup":
-                found[i.result] = _bytes(m, m.types.get(type_.pointee_id))
-    return found
+                try:
+                    found[i.result] = _bytes(m, m.types.get(type_.pointee_id), constants)
+                except UnknownConstantError as error:
+                    unknown[i.result] = str(error)
+    return found, unknown
 
 
 def _is_block(m: Module, variable: int) -> bool:
@@ -71,8 +89,8 @@ def _is_block(m: Module, variable: int) -> bool:
     return pointer is not None and m.decoration(pointer.pointee_id, "Block") is not None
 
 
-def _bytes(m: Module, type_: Type | None) -> int:
-    """The size of a type, 0 where it is not known."""
+def _bytes(m: Module, type_: Type | None, constants: ConstantValues) -> int:
+    """The size of a type, 0 for what has none; raises `UnknownConstantError`."""
     if type_ is None:
         return 0
     match type_.kind:
@@ -81,15 +99,17 @@ def _bytes(m: Module, type_: Type | None) -> int:
         case "Int" | "Float":
             return type_.width // 8
         case "Vector" | "Matrix":
-            return type_.lanes * _bytes(m, type_.element)
+            return type_.lanes * _bytes(m, type_.element, constants)
         case "Array":
-            count = m.integer(type_.count_id, default=True) or 0
-            return count * (parameter(m, type_.id, "ArrayStride") or _bytes(m, type_.element))
+            count = max(int(constants.value(type_.count_id)), 0)
+            return count * (
+                parameter(m, type_.id, "ArrayStride") or _bytes(m, type_.element, constants)
+            )
         case "Struct":
             ends = [0]
             for number, member in enumerate(type_.members):
                 offset = parameter(m, type_.id, "Offset", number)
-                ends.append((ends[-1] if offset is None else offset) + _bytes(m, member))
+                ends.append((ends[-1] if offset is None else offset) + _bytes(m, member, constants))
             return max(ends)
         case _:
             return 0

@@ -87,6 +87,34 @@ def test_workgroup_memory(
 MAIN = 'GLCompute %main "main" %tile'
 
 
+@pytest.mark.parametrize(
+    ("length", "status", "said"),
+    [
+        ("IMul %n %n", 1, "error: LIMIT-02: the entry point uses 40000 bytes"),
+        ("IAdd %n %n", 0, ""),
+        (
+            "UDiv %n %none",
+            1,
+            "error: LIMIT-02: how much Workgroup memory the entry point uses is not known, and "
+            "lavapipe has 32768: the value of %",
+        ),
+    ],
+)
+def test_workgroup_memory_of_a_derived_length(
+    length: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
+):
+    numbers = "%n = OpSpecConstant %u32 100\n%none = OpSpecConstant %u32 0\n"
+    derived = f"{numbers}%count = OpSpecConstantOp %u32 {length}"
+    shared = SHARED.lstrip().replace("%count = OpConstant %u32 10240", derived)
+    text = VALID.replace("%main = OpFunction", shared)
+    used = "%entry = OpLabel\n%at = OpAccessChain %to %tile %one"
+    write(text.replace("%entry = OpLabel", used).replace('GLCompute %main "main"', MAIN))
+    assert main(["validate", "x.spv", "--target", "lavapipe"]) == status
+    out = capsys.readouterr().out
+    assert said in out
+    assert bool(out) == bool(said)
+
+
 def test_every_finding_is_printed(capsys: pytest.CaptureFixture[str]):
     write(VALID.replace("%one %one", "%one %half").replace("LocalSize 1", "LocalSize 0"))
     assert main(["validate", "x.spv"]) == 1

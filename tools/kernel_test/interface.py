@@ -223,8 +223,11 @@ class Interface:
 
     @cached_property
     def workgroup_bytes(self) -> int:
-        """The memory that invocations of a workgroup share."""
-        return sum(self.node(type_).size for _, type_ in self.of_class("Workgroup"))
+        """The memory that invocations of a workgroup share; blocks lie upon each other."""
+        sizes = {True: [0], False: [0]}
+        for _, type_ in self.of_class("Workgroup"):
+            sizes[self.module.has(type_.id, "Block")].append(self.node(type_).size)
+        return max(sizes[True]) + sum(sizes[False])
 
     # Types.
 

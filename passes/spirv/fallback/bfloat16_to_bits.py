@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
 from xdsl_spirv.dialects.spirv.constants import SpecConstantOperationOp
 from xdsl_spirv.dialects.spirv.constraints import with_element
+from xdsl_spirv.dialects.spirv.folding import integer_attribute
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of
@@ -35,7 +36,6 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.fallback.code import Code, Codes
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
-from xdsl_spirv.passes.spirv.folding import integer_attribute
 
 NAME = "spirv-bfloat16-to-bits"
 ROUNDINGS = ("nearest-even", "toward-zero")

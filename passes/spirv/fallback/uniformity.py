@@ -27,13 +27,13 @@ from xdsl_spirv.dialects.spirv.control_flow import (
 )
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLengthOp
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, StorageClass
+from xdsl_spirv.dialects.spirv.folding import SHIFTS, SIGNED, UNSIGNED
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleVariable
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType
-from xdsl_spirv.passes.spirv.folding import SHIFTS, SIGNED, UNSIGNED
 
 SAME_FOR_ALL = frozenset(
     b.name

@@ -79,6 +79,23 @@ def test_shared_memory_after_specialization(extra: int, wrong: list[str], run_gl
         assert "tile" in problem.text
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_blocks_of_shared_memory_lie_upon_each_other(wrong: bool, run_glsl: Run):
+    """Two of 20 kB fit into 32 kB where they are blocks, and do not where they are variables."""
+    body = "{ uint y[5000]; }"
+    if wrong:
+        declared = f"struct B {body}; shared B b0; shared B b1;"
+    else:
+        declared = f"shared B0 {body} b0; shared B1 {body} b1;"
+    kernel = SMALL.replace("shared uint tile[1024 * extra];", declared).replace(
+        "#version 450", "#version 450\n#extension GL_EXT_shared_memory_block : require"
+    )
+    kernel = kernel.replace("tile[gl_LocalInvocationID.x] = ", "b0.y[gl_LocalInvocationID.x] = ")
+    kernel = kernel.replace("= tile[gl_LocalInvocationID.x]", "= b1.y[gl_LocalInvocationID.x]")
+    found = rules(run_glsl(kernel, small()))
+    assert ("LIMIT-02" in found) is wrong
+
+
 def test_subgroup_sizes_and_grids(run_glsl: Run):
     text = small().replace("subgroup-sizes = 8", "subgroup-sizes = [8, 32]")
     first, second = run_glsl(SMALL, text)

@@ -1,0 +1,122 @@
+"""
+The numbers of a module's constants, where specialization constants have given values or defaults.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.types import Type
+
+if TYPE_CHECKING:
+    from xdsl_spirv.dialects.spirv.folding import Number
+
+FORMATS = {16: "<e", 32: "<f", 64: "<d"}
+SPECIALIZED = ("SpecConstant", "SpecConstantTrue", "SpecConstantFalse")
+
+
+class UnknownConstantError(ValueError):
+    """A value that is not known before a launch; the text says why."""
+
+
+class ConstantValues:
+    """Values by id; `values` are those that specialization constants are given, by SpecId."""
+
+    def __init__(self, module: Module, values: Mapping[int, Any] | None = None):
+        self.module = module
+        self.values: Mapping[int, Any] = values or {}
+        self._pending: set[int] = set()
+
+    def value(self, id: int) -> Any:
+        """The value of a scalar constant; raises `UnknownConstantError`."""
+        m = self.module
+        i, type_ = m.definitions.get(id), m.type_of(id)
+        if i is None or type_ is None:
+            raise UnknownConstantError(f"{m.spell(id)} is no constant")
+        if i.op == "ConstantNull":
+            return 0
+        if i.op in ("Constant", "ConstantTrue", "ConstantFalse"):
+            return written(i, type_)
+        if i.op in SPECIALIZED:
+            decoration = m.decoration(id, "SpecId")
+            number = int(decoration.parameters[0]) if decoration else -1
+            return self.values[number] if number in self.values else written(i, type_)
+        if i.op == "SpecConstantOp" and id not in self._pending:
+            self._pending.add(id)
+            try:
+                return self._folded(i, type_)
+            finally:
+                self._pending.discard(id)
+        raise UnknownConstantError(f"the value of {m.spell(id)} is not known before the launch")
+
+    def _folded(self, i: Instruction, type_: Type) -> Any:
+        """What OpSpecConstantOp computes."""
+        from xdsl_spirv.dialects.spirv.folding import fold
+        from xdsl_spirv.serialization.grammar import grammar
+
+        entry = grammar().by_opcode(i.words[3])
+        if entry is not None and entry.name == "OpCompositeExtract":
+            return self._part(*i.words[4:])
+        operands = [self._number(id) for id in i.words[4:]]
+        result = _attribute(type_)
+        made = None
+        if entry is not None and result is not None:
+            made = fold(entry.name, operands, result)
+        if made is None:
+            raise UnknownConstantError(
+                f"the value of {self.module.spell(i.result)} cannot be computed"
+            )
+        value = made.value.data
+        if type_.kind == "Int" and not type_.signed:
+            return int(value) & ((1 << type_.width) - 1)
+        return bool(value) if type_.kind == "Bool" else value
+
+    def _part(self, id: int, *path: int) -> Any:
+        """The value of a part of a composite constant: gl_WorkGroupSize.x as an array's length."""
+        for index in path:
+            i = self.module.definitions.get(id)
+            if i is None or not i.op.endswith("ConstantComposite") or len(i.words) <= 3 + index:
+                raise UnknownConstantError(f"{self.module.spell(id)} is no composite constant")
+            id = i.words[3 + index]
+        return self.value(id)
+
+    def _number(self, id: int) -> Number:
+        from xdsl.dialects.builtin import FloatAttr, IntegerType
+
+        from xdsl_spirv.dialects.spirv.folding import integer_attribute
+
+        type_ = self.module.type_of(id)
+        attribute = _attribute(type_) if type_ is not None else None
+        if attribute is None:
+            raise UnknownConstantError(f"{self.module.spell(id)} is no scalar constant")
+        value = self.value(id)
+        if isinstance(attribute, IntegerType):
+            return integer_attribute(int(value), attribute)
+        return FloatAttr(float(value), attribute)
+
+
+def written(i: Instruction, type_: Type) -> Any:
+    """The number that an instruction writes."""
+    if i.op.endswith(("True", "False")):
+        return i.op.endswith("True")
+    bits = sum(word << 32 * k for k, word in enumerate(i.words[3:5]))
+    if type_.kind == "Int":
+        width = min(max(type_.width, 1), 64)
+        bits &= (1 << width) - 1
+        return bits - (1 << width) if type_.signed and bits >> (width - 1) else bits
+    if type_.kind != "Float" or type_.width not in FORMATS:
+        raise UnknownConstantError(f"%{i.result} is no scalar number")
+    return struct.unpack(FORMATS[type_.width], bits.to_bytes(8, "little")[: type_.width // 8])[0]
+
+
+def _attribute(type_: Type) -> Any:
+    """A scalar's type in the dialect; None for any other type."""
+    from xdsl.dialects.builtin import IntegerType, f16, f32, f64
+
+    if type_.kind == "Float":
+        return {16: f16, 32: f32, 64: f64}.get(type_.width)
+    return IntegerType(type_.width or 1) if type_.kind in ("Int", "Bool") else None
