@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, Sw
 from xdsl_spirv.dialects.spirv.control_flow import Construct, FunctionCallOp, MergeOp
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
+from xdsl_spirv.dialects.spirv.glsl import GLFrexpOp, GLModfOp, GLPointerForm
 from xdsl_spirv.dialects.spirv.hints import ReadClockOp
 from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp
@@ -58,7 +59,7 @@ QUIET = 32
 
 DECIDING = {BranchConditionalOp, SwitchOp}
 BRANCHES = {BranchOp, BreakOp, ContinueOp, *DECIDING}
-WRITING = {StoreOp, CopyMemoryOp, FunctionCallOp}
+WRITING = {StoreOp, CopyMemoryOp, GLModfOp, GLFrexpOp, FunctionCallOp}
 """Operations by what they are to a loop; the last may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
@@ -213,7 +214,7 @@ def variable_of(pointer: SSAValue) -> Variable | None:
 def written_by(op: Operation) -> Iterable[Variable]:
     """The variables that an operation may write."""
     pointers: Sequence[SSAValue] = ()
-    if isinstance(op, StoreOp):
+    if isinstance(op, StoreOp | GLPointerForm):
         pointers = (op.pointer,)
     elif isinstance(op, CopyMemoryOp):
         pointers = (op.target,)

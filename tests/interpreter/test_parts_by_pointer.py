@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.interpreter import MemoryBudget
 from xdsl_spirv.interpreter.checks import Checks
 
 VALUES = np.array([2.75, -2.75, 0.0, -0.0, 1e30, -0.1, 5.0, 3.5], np.float32)
@@ -45,3 +46,41 @@ def test_what_is_written_races(kernel: Any, name: str, second: str) -> None:
     assert [(finding.rule, finding.op) for finding in checks.report] == [
         ("RACE-01", f"spirv.GL.{name}")
     ]
+
+
+def test_a_loop_that_waits_for_a_part(kernel: Any) -> None:
+    """The first workgroup waits for what the second one writes, which runs later."""
+    flag = kernel.buffer("f32", np.zeros(1, np.float32))
+    pointer = "!spirv.ptr<f32, Function>"
+    whole = kernel.op(f"spirv.Variable : {pointer}")
+    zero, two = kernel.constant("0.0", "f32"), kernel.constant("2.5", "f32")
+    first = kernel.op("spirv.IEqual %id, %zero : i32")
+    at = kernel.pointer(flag, "%zero")
+    kernel(f"""spirv.mlir.selection {{
+        spirv.BranchConditional {first}, ^wait, ^set
+      ^wait:
+        spirv.mlir.loop {{
+          spirv.Branch ^header
+        ^header:
+          %value = spirv.Load "StorageBuffer" {at} : f32
+          %rest = spirv.GL.Modf %value : f32, {whole} : {pointer} -> f32
+          %read = spirv.Load "Function" {whole} : f32
+          %empty = spirv.FOrdEqual %read, {zero} : f32
+          spirv.BranchConditional %empty, ^body, ^end
+        ^body:
+          spirv.Branch ^continue
+        ^continue:
+          spirv.Branch ^header
+        ^end:
+          spirv.mlir.merge
+        }}
+        spirv.Branch ^merge
+      ^set:
+        spirv.Store "StorageBuffer" {at}, {two} : f32
+        spirv.Branch ^merge
+      ^merge:
+        spirv.mlir.merge
+      }}""")
+    kernel.intended = None
+    kernel.run((2, 1, 1), (1, 1, 1), memory=MemoryBudget(1), max_steps=10_000)
+    assert kernel.buffers[flag][2] == 2.5
