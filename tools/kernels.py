@@ -6,13 +6,25 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, entry_points
+from xdsl_spirv.dialects.spirv.layout import array_length
+from xdsl_spirv.dialects.spirv.structure import (
+    GlobalVariableOp,
+    UntypedGlobalVariableOp,
+    entry_points,
+)
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.dialects.spirv.types import ArrayType
 from xdsl_spirv.interpreter.api import dispatch
+from xdsl_spirv.interpreter.memories import Place
+from xdsl_spirv.interpreter.spirv.memory import descriptor_of
 from xdsl_spirv.interpreter.structs import PushConstants
 from xdsl_spirv.passes.spirv.specialize import parse_values, specialize
 from xdsl_spirv.runtime.elements import Array
@@ -24,26 +36,27 @@ from xdsl_spirv.tools.grid import parse_grid
 
 
 def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv interpret x.spv`: an input is named by its variable, or by `SET.BINDING`."""
+    """`xdsl-spirv interpret x.spv`: an input is named by its variable, or by its place."""
     module = find_module(program)
     entry = _entry(module, arguments.function)
     specialize(module, parse_values(arguments.spec), defaults=True)
     names = _names(module)
-    buffers: dict[tuple[int, int], Array] = {}
+    buffers: dict[Place, Array] = {}
     for text in (*arguments.inputs, *arguments.buffers):
         name, equals, path = text.partition("=")
-        name = f"0.{name}" if name.isdecimal() else name
-        if not equals or name not in names:
+        place = _place(name, names) if equals else None
+        if place is None:
+            listed = (f"{n}[NUMBER]" if bound.buffers else n for n, bound in names.items())
             raise ProgramError(
                 f"--buffer {text} names no buffer",
-                f"buffers: {', '.join(names) or 'none'}",
-                "write --buffer NAME=x.npy",
+                f"buffers: {', '.join(listed) or 'none'}",
+                "write --buffer NAME=x.npy, or NAME[NUMBER]=x.npy for one of an array of buffers",
             )
-        buffers[names[name]] = read_array(path).copy(order="C")
+        buffers[place] = read_array(path).copy(order="C")
     grid, push = parse_grid(arguments.grid), _push_constants(arguments)
     with options_of(arguments, program) as options:
         dispatch(module, entry, grid, buffers, push_constants=push, options=options)
-    results = {f"{s}.{b}": array for (s, b), array in sorted(buffers.items())}
+    results = {_spelled(place): array for place, array in sorted(buffers.items())}
     write_results(arguments.output, results)
     return report(arguments, options)
 
@@ -88,13 +101,48 @@ def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
     return wanted
 
 
-def _names(module: SPIRVModuleOp) -> dict[str, tuple[int, int]]:
-    """What a buffer may be called -> its set and binding."""
-    found: dict[str, tuple[int, int]] = {}
+class Bound(NamedTuple):
+    """Where a variable is bound, and how many `buffers` it is an array of, 0 for one alone."""
+
+    set: int
+    binding: int
+    buffers: float
+
+
+def _names(module: SPIRVModuleOp) -> dict[str, Bound]:
+    """What a buffer may be called."""
+    found: dict[str, Bound] = {}
     for op in module.body.block.ops:
-        if not isinstance(op, GlobalVariableOp) or op.binding is None or op.descriptor_set is None:
+        if not isinstance(op, GlobalVariableOp | UntypedGlobalVariableOp):
+            continue
+        if op.binding is None or op.descriptor_set is None:
             continue
         place = (op.descriptor_set.value.data, op.binding.value.data)
-        found[f"{place[0]}.{place[1]}"] = place
-        found.setdefault(op.sym_name.data, place)
+        bound = Bound(*place, _count(op.object_type))
+        found[f"{place[0]}.{place[1]}"] = bound
+        found.setdefault(op.sym_name.data, bound)
     return found
+
+
+def _count(type: Attribute | None) -> float:
+    if type is None or descriptor_of(type) is None:
+        return 0
+    return array_length(type.length) if isinstance(type, ArrayType) else math.inf
+
+
+def _place(name: str, names: Mapping[str, Bound]) -> Place | None:
+    """The place that `BINDING`, `SET.BINDING` or a name says, with `[NUMBER]` in an array only."""
+    whole = re.fullmatch(r"(.*?)(?:\[(\d+)\])?", name, re.DOTALL)
+    assert whole is not None
+    base, number = whole.groups()
+    bound = names.get(f"0.{base}" if base.isdecimal() else base)
+    if bound is None or (number is None) != (bound.buffers == 0):
+        return None
+    if number is None:
+        return bound.set, bound.binding
+    return (bound.set, bound.binding, int(number)) if int(number) < bound.buffers else None
+
+
+def _spelled(place: Place) -> str:
+    """`SET.BINDING` or `SET.BINDING[NUMBER]`."""
+    return f"{place[0]}.{place[1]}" + "".join(f"[{number}]" for number in place[2:])

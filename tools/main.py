@@ -359,7 +359,8 @@ def _interpret(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="BINDING=x.npy",
-        help="run an entry point of a spirv.module over buffers by BINDING, SET.BINDING or name",
+        help="run an entry point of a spirv.module over buffers by BINDING, SET.BINDING or "
+        "name, with [NUMBER] behind it in an array of buffers",
     )
     command.add_argument("--entry", dest="function", help="the same as --function")
     command.add_argument(

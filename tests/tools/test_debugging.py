@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,38 @@ def test_printed_values(kernel: list[str], capsys: Any, where: str) -> None:
     assert "[[0 1 1 1 1 1 1 1]]" in capsys.readouterr().out
     assert main([*kernel, "--print", where, "--invocation", "0:3"]) == 0
     assert "line 9\n1\n" in capsys.readouterr().out
+
+
+ARRAY = """#version 450
+layout(local_size_x = 4) in;
+layout(std430, binding = 1) buffer In { uint x[]; } from[2];
+layout(std430, binding = 3) buffer Out { uint x[]; } to;
+void main() {
+    uint i = gl_LocalInvocationID.x;
+    to.x[i] = from[0].x[i] + 10 * from[1].x[i];
+}
+"""
+
+
+def test_an_array_of_buffers(glslang: list[str], tmp_path: Path, capsys: Any) -> None:
+    source, binary, output = tmp_path / "x.comp", tmp_path / "x.spv", tmp_path / "results.npz"
+    source.write_text(ARRAY)
+    subprocess.run([*glslang, "-V", source, "-o", binary], check=True, capture_output=True)
+    for number in range(2):
+        np.save(tmp_path / f"{number}.npy", np.arange(4, dtype=np.uint32) + number)
+    np.save(tmp_path / "out.npy", np.zeros(4, np.uint32))
+    line = ["interpret", str(binary), "--grid", "1", "--check", "all", "-o", str(output)]
+    line += ["--buffer", f"3={tmp_path / 'out.npy'}", "--buffer", f"1[0]={tmp_path / '0.npy'}"]
+    other = f"={tmp_path / '1.npy'}"
+    assert main([*line, "--buffer", f"0.1[1]{other}"]) == 0
+    assert np.load(output)["0.3"].tolist() == [10, 21, 32, 43]
+    assert np.load(output)["0.1[1]"].tolist() == [1, 2, 3, 4]
+    capsys.readouterr()
+    for wrong in ("1", "1[2]", "3[0]", "1[x]", "7[0]"):
+        assert main([*line, "--buffer", f"{wrong}{other}"]) == 1
+        said = capsys.readouterr().err
+        assert "names no buffer" in said
+        assert "0.1[NUMBER], from[NUMBER]" in said
 
 
 def test_a_trace(kernel: list[str], tmp_path: Path) -> None:
