@@ -190,6 +190,11 @@ def main() -> int:
     parser.add_argument("--open", action="store_true", help="leave the first size open")
     options = parser.parse_args()
     kinds = [kind for kind in options.kinds.split(",") if kind]
+    unknown = sorted(set(kinds) - set(DRAWS))
+    if unknown:
+        parser.error(f"there is no family {unknown[0]!r}; there are: {', '.join(DRAWS)}")
+    if options.count < 1 or options.batch < 1:
+        parser.error("--count and --batch are 1 or more: nothing would be judged")
     graphs = random_graphs(options.seed, options.count, kinds, open_sizes=options.open)
 
     def say(verdict: Verdict) -> None:

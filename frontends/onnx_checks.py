@@ -1,8 +1,8 @@
 """
-What is wrong with a model's nodes themselves, said before any importer sees them.
+Refuses models whose nodes contradict ONNX, before any importer reads them.
 
-onnx's shape inference, in its strict mode, knows what every operator asks of its operands; what it
-does not look at are the values of constant indices.
+onnx's shape inference, in its strict mode, checks the operands of every operator. It does not check
+the values of constant indices, so these are checked here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_nodes(model: Any) -> None:
 
 
 def _refuse(said: str) -> None:
-    """Raise for what inference says of a node; anything else is for the importer to say."""
+    """Raise if onnx names a node; other errors are left to the importer."""
     found = FAULT.search(said)
     if found is None or "Inference error" in found["cause"]:
         # Of a node in the definition of an operator, which the strict mode does not always take.

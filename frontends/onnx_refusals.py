@@ -1,5 +1,5 @@
 """
-What no rule has rewritten and torch-mlir would lower to something else than ONNX means.
+Refuses nodes that no rule has rewritten and that torch-mlir would compute wrongly.
 
 A refusal names node, operator and attribute, and what to do instead. The rules come first: what
 they can write in other operators never gets here.
@@ -68,14 +68,14 @@ def resize(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
 
 
 def division(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
-    """Of 64 bits without a sign."""
+    """Division of unsigned 64-bit integers, which torch-mlir takes as signed."""
     if graph.type(node.input[0]) != graph.onnx.TensorProto.UINT64:
         return None
     return "64-bit integers without a sign are not divided", "cast the operands to int64"
 
 
 def recurrent(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
-    """What the steps were not written out for."""
+    """Recurrences with options that torch-mlir ignores and no rule wrote out as steps."""
     if is_plain(node, attributes):
         return None
     names = [*node.input, *[""] * (8 - len(node.input))]
@@ -98,7 +98,7 @@ def pool(is_plain: Callable[[Graph, Any, Attributes], bool]) -> Check:
         if is_plain(graph, node, attributes):
             return None
         cause = (
-            "ceil_mode, auto_pad, dilations, padding of one side or of integers, or Indices, of a "
+            "ceil_mode, auto_pad, dilations, padding of one side or of integers, or Indices, of an "
             "image of open sizes or of more than 2^22 elements in all windows"
         )
         return cause, "give all sizes, or pad before the pooling"
@@ -112,7 +112,7 @@ def is_right_max(graph: Graph, node: Any, attributes: Attributes) -> bool:
 
 
 def log_sum_exp(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
-    """With axes that are no constants."""
+    """Axes that are no constants, which no rule can rewrite."""
     floats = (graph.onnx.TensorProto.FLOAT, graph.onnx.TensorProto.DOUBLE)
     if graph.type(node.input[0]) not in floats:
         return "it would overflow", "cast the operand to float"
@@ -120,14 +120,14 @@ def log_sum_exp(graph: Graph, node: Any, attributes: Attributes) -> Reason | Non
 
 
 def depth(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
-    """Of open sizes in the other order."""
+    """Mode CRD of open sizes, which torch-mlir takes as DCR."""
     if attributes.get("mode", "DCR") == "DCR":
         return None
     return "mode CRD of an image of open sizes", "give sizes to all but the first dimension"
 
 
 def pad(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
-    """Round and round, of which torch-mlir makes no end."""
+    """Mode wrap, which torch-mlir never finishes lowering."""
     if attributes.get("mode", "constant") != "wrap":
         return None
     return "mode wrap is not lowered", "write it as Concat of slices"
@@ -149,7 +149,7 @@ def slice_(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
 
 
 def convolution(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
-    """Of bytes, padded by sizes that are open."""
+    """Quantized convolutions whose padding depends on open sizes."""
     made = {name: each for each in graph.model.graph.node for name in each.output}
     given = made.get(node.input[0])
     if given is None or given.op_type != "DequantizeLinear":
@@ -160,7 +160,7 @@ def convolution(graph: Graph, node: Any, attributes: Attributes) -> Reason | Non
 
 
 def cast(graph: Graph, node: Any, attributes: Attributes) -> Reason | None:
-    """To integers of 16 bits, and what is computed in them without a sign."""
+    """Conversions to 16-bit integers, which torch-mlir does not lower."""
     types = graph.onnx.TensorProto
     to = graph.type(node.output[0])
     if to not in (types.INT16, types.UINT16) or graph.type(node.input[0]) == to:

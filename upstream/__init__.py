@@ -1,3 +1,3 @@
 """
-What works round xDSL: a file a cause, each the change to xDSL that would make it unnecessary.
+Workarounds for xDSL: one file for each cause, which names the change to xDSL that would replace it.
 """

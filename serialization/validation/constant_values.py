@@ -109,14 +109,16 @@ def written(i: Instruction, type_: Type) -> Any:
         bits &= (1 << width) - 1
         return bits - (1 << width) if type_.signed and bits >> (width - 1) else bits
     if type_.kind != "Float" or type_.width not in FORMATS:
-        raise UnknownConstantError(f"%{i.result} is no scalar number")
+        raise UnknownConstantError(f"%{i.result} is {type_}, whose numbers are not read")
+    if type_.is_bfloat16:  # The upper half of a float.
+        return struct.unpack("<f", (bits << 16).to_bytes(4, "little"))[0]
     return struct.unpack(FORMATS[type_.width], bits.to_bytes(8, "little")[: type_.width // 8])[0]
 
 
 def _attribute(type_: Type) -> Any:
     """A scalar's type in the dialect; None for any other type."""
-    from xdsl.dialects.builtin import IntegerType, f16, f32, f64
+    from xdsl.dialects.builtin import IntegerType, bf16, f16, f32, f64
 
     if type_.kind == "Float":
-        return {16: f16, 32: f32, 64: f64}.get(type_.width)
+        return bf16 if type_.is_bfloat16 else {16: f16, 32: f32, 64: f64}.get(type_.width)
     return IntegerType(type_.width or 1) if type_.kind in ("Int", "Bool") else None

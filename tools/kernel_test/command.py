@@ -2,8 +2,8 @@
 `xdsl-spirv test`: exit status 0 if every launch did what it should, 1 if one did not, 2 if a test
 is described wrongly or there was nothing to run.
 
-Nearly all the time of a small test is the import of dialects and meanings, a tenth of which are
-looks of the garbage collector: there is none to collect.
+A small test spends nearly all its time importing dialects and semantics. The garbage collector is
+off meanwhile: it takes a tenth of that time and finds nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Is a buffer what the test expects? Exactly, unless the test gives a tolerance; NaN equals NaN.
+Compares buffers with what the test expects: exactly, or within its tolerance; NaN equals NaN.
 """
 
 from __future__ import annotations

@@ -5,19 +5,18 @@ The constants of a module, for the values that one launch gives to specializatio
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from xdsl_spirv.serialization.validation.constant_values import (
-    FORMATS,
     SPECIALIZED,
     ConstantValues,
     UnknownConstantError,
     written,
 )
+from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.types import Type
 from xdsl_spirv.tools.kernel_test.description import Given, Misuse, suggest
@@ -69,7 +68,7 @@ class Constants:
                 if decoration is not None and type_ is not None:
                     number = int(decoration.parameters[0])
                     name = m.names.get(i.result, "")
-                    found.append(SpecConstant(number, name, scalar(type_), written(i, type_)))
+                    found.append(SpecConstant(number, name, scalar(type_), _default(i, type_)))
         return sorted(found, key=lambda constant: constant.id)
 
     def value(self, id: int) -> Any:
@@ -85,10 +84,19 @@ class Constants:
         return [self.value(part) for part in i.words[3:]]
 
 
+def _default(i: Instruction, type_: Type) -> Any:
+    try:
+        return written(i, type_)
+    except UnknownConstantError as error:
+        raise Misuse(str(error), "", "use another type") from error
+
+
 def scalar(type_: Type) -> str:
     """A constant's type: `bool`, or as tests write it."""
     if type_.kind == "Bool":
         return "bool"
+    if type_.is_bfloat16:
+        return "bf16"
     letter = "f" if type_.kind == "Float" else "i" if type_.signed else "u"
     return f"{letter}{type_.width}"
 
@@ -114,10 +122,9 @@ def checked(value: Given, kind: str, where: str) -> Any:
 
 def _rounded(value: Any, kind: str) -> Any:
     """The number of a float's type that is nearest."""
-    if not kind.startswith("f"):
-        return value
-    form = FORMATS[int(kind[1:])]
-    return struct.unpack(form, struct.pack(form, value))[0]
+    from xdsl_spirv.tools.kernel_test.interface import dtype
+
+    return float(dtype(kind).type(value)) if kind.startswith(("f", "bf")) else value
 
 
 def _holds(value: float, kind: str, width: int) -> bool:

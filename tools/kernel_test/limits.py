@@ -1,8 +1,8 @@
 """
-Do a kernel and its launch keep within the limits of a device? Its target file says.
+Compares a kernel and its launch with the limits in a device's target file.
 
-Without a target nobody's limits hold, but what no device of `targets/` has is found all the same:
-a workgroup or its memory may be too large for any.
+Without a target only two limits are looked at: a workgroup, or its memory, that is too large for
+every device of `targets/`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Tells a person what came of tests: each failure in full, then one line for all.
+Prints outcomes for people: each failure in full, then one line for all.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def _failure(test: KernelTest, error: Exception) -> Problem:
         raise error
     from xdsl_spirv.interpreter import InterpreterError
 
-    rule = LAUNCH if isinstance(error, InterpreterError) else COMPILE
+    rule = LAUNCH if isinstance(error, InterpreterError | MemoryError) else COMPILE
     named = RULE.match(text)
     if named:
         cause = text.partition("\n")[0].removeprefix(named[0])

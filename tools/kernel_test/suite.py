@@ -28,15 +28,24 @@ def run_suite(arguments: argparse.Namespace) -> int:
     for path, error in found.refused:
         outcomes.append(Outcome(KernelTest(path, path), misuse=str(error)))
         say(told(outcomes[-1]))
+    crash: Exception | None = None
     for each in tests:
-        for outcome in run_test(each):
+        try:
+            launches = run_test(each)
+        except Exception as error:  # Ours. The other tests run first, and reports are written.
+            crash = crash or error
+            cause = f"xdsl-spirv itself is at fault: {type(error).__name__}: {error}"
+            launches = [Outcome(each, misuse=cause)]
+        for outcome in launches:
             outcomes.append(outcome)
             if not arguments.quiet or not outcome.passed:
                 say(told(outcome))
     for path in found.undescribed:
         say(f"{path}: not tested, no file describes its launch (--init writes one)")
-    _write_reports(outcomes, arguments)
     say(summary(outcomes, len(found.undescribed)))
+    _write_reports(outcomes, arguments)
+    if crash is not None:
+        raise crash
     if not outcomes or any(outcome.misuse for outcome in outcomes):
         return MISUSED
     return FAILED if any(outcome.problems for outcome in outcomes) else 0

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from xdsl_spirv.tools.kernel_test.description import KernelTest
+from xdsl_spirv.tools.kernel_test.problems import Outcome
+from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.main import main
 
 
@@ -70,6 +73,31 @@ def test_a_failure_cannot_be_allowed(saxpy: Path, capsys: pytest.CaptureFixture[
     saxpy.with_name("saxpy.comp").write_text("no GLSL")
     assert main(["test", str(saxpy), "--allow", "COMPILE"]) == 2
     assert "COMPILE is no finding" in capsys.readouterr().out
+
+
+def test_a_fault_of_ours_leaves_the_other_tests_and_reports(
+    saxpy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    from xdsl_spirv.tools.kernel_test import suite
+
+    other = saxpy.with_name("a.kernel.toml")
+    other.write_text(saxpy.read_text())
+
+    def run(test: KernelTest) -> list[Outcome]:
+        if test.source == other:
+            raise ZeroDivisionError("by nothing")
+        return run_test(test)
+
+    monkeypatch.setattr(suite, "run_test", run)
+    report = saxpy.with_name("results.json")
+    assert main(["test", str(saxpy.parent), "--json", str(report)]) == 1
+    printed = capsys.readouterr()
+    assert "saxpy[subgroup 32]: ok" in printed.out
+    assert "1 not run" in printed.out
+    assert "at fault: ZeroDivisionError: by nothing" in printed.err
+    crashed, passed = json.loads(report.read_text())["launches"]
+    assert "ZeroDivisionError" in crashed["not_run"]
+    assert passed["passed"]
 
 
 def test_a_missing_barrier_is_shown_by_its_source_lines(
