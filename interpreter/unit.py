@@ -127,11 +127,22 @@ class Unit:
             self.add_specialized(symbol, self.derive(symbol))
         return self.specialized[symbol]
 
+    def number(self, number: Attribute) -> int:
+        """A number that is known or a specialization constant."""
+        if isinstance(number, IntAttr):
+            return number.data
+        return int(self.specialize(number).item())
+
     def size(self, size: Attribute) -> int:
-        """A size that is known or a specialization constant."""
-        if isinstance(size, IntAttr):
-            return size.data
-        return int(self.specialize(size).item())
+        """A size; one below 1, which only constants have, is refused."""
+        found = self.number(size)
+        if found < 1 and not isinstance(size, IntAttr):
+            raise InterpreterError(
+                f"the constant @{symbol_name(size)} decides a size, and is {found}",
+                "spec_constants",
+                "give values with which it is at least 1",
+            )
+        return found
 
     def scope(self, scope: Attribute) -> Scope:
         """A scope that is known or a specialization constant."""

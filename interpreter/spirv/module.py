@@ -229,6 +229,7 @@ def _workgroup(op: VariableOp, pointee: Attribute, unit: Unit) -> Callable[[Wave
     Workgroup memory, unwritten or zero as its initializer says. Blocks with a layout of their own
     (WorkgroupMemoryExplicitLayoutKHR) all lie at the beginning of one memory.
     """
+    unit.form(pointee)  # Refuses lengths that are none.
     size, label = Layout(unit).size(pointee), f"@{op.sym_name.data}"
     if not is_block(pointee):
         unit.workgroup_bytes += size

@@ -206,7 +206,7 @@ class Addressing:
         self.order: list[int] = []
         self.own = False
         if isinstance(view, TensorViewType):
-            self.order = [unit.size(p) for p in view.permutation]
+            self.order = [unit.number(p) for p in view.permutation]
             has = view.has_dimensions
             self.own = bool(
                 has.value.data if isinstance(has, IntegerAttr) else unit.specialize(has)

@@ -204,6 +204,24 @@ def test_operations_on_constants(operation: str, value: int):
     assert (_run(module, {0: 5})[:4] == value).all()
 
 
+@pytest.mark.parametrize("value", [0, -1])
+@pytest.mark.parametrize("storage", ["Workgroup", "Function"])
+def test_a_length_that_is_none(value: int, storage: str):
+    pointer = f"!spirv.ptr<!spirv.array<@n x i32>, {storage}>"
+    variable = f"spirv.GlobalVariable @all : {pointer}" if storage == "Workgroup" else ""
+    made = f"spirv.mlir.addressof @all : {pointer}" if variable else f"spirv.Variable : {pointer}"
+    part = f"!spirv.ptr<i32, {storage}>"
+    module = _kernel(
+        f"""%all = {made}
+        %at = spirv.AccessChain %all[%zero] : {pointer}, i32 -> {part}
+        spirv.Store "{storage}" %at, %i : i32
+        %r = spirv.Load "{storage}" %at : i32""",
+        f"spirv.SpecConstant @n spec_id(0) = 4 : i32\n{variable}",
+    )
+    with pytest.raises(InterpreterError, match=f"@n decides a size, and is {value}"):
+        _run(module, {0: value})
+
+
 ARRAY = "!spirv.struct<B, (!spirv.rtarray<i32, stride=4> [0]), Block>"
 
 
