@@ -81,15 +81,11 @@ class Graph:
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """A value's shape, if all of it is known."""
-        if name in self.constants:
-            return tuple(self.constants[name].dims)
-        value = self._values.get(name)
-        if value is None or not value.type.tensor_type.HasField("shape"):
+        sizes = self.sizes(name)
+        if sizes is None:
             return None
-        fields = value.type.tensor_type.shape.dim
-        if not all(field.HasField("dim_value") for field in fields):
-            return None
-        return tuple(field.dim_value for field in fields)
+        known = tuple(size for size in sizes if size is not None)
+        return known if len(known) == len(sizes) else None
 
     def sizes(self, name: str) -> tuple[int | None, ...] | None:
         """A value's sizes, None for an open one; None if not even their number is known."""
