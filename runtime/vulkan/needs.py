@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from xdsl_spirv.runtime.vulkan.errors import MisfitError
 from xdsl_spirv.runtime.vulkan.uses import Finder, Use
 from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.validation.constant_values import (
+    ConstantValues,
+    UnknownConstantError,
+)
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.validator import environment_of
 from xdsl_spirv.targets import CooperativeMatrixProperty
 
 if TYPE_CHECKING:
@@ -84,6 +92,7 @@ class _Reader:
         self.found: set[CooperativeMatrixProperty] = set()
         self.offsets: dict[int, dict[int, int]] = {}
         self.uses = Finder(self.types, self.value_types, self.constants)
+        self.blocks: set[int] = set()
         self.specialized: dict[int, int] = {}
         """SpecId by a constant's id."""
 
@@ -113,13 +122,38 @@ class _Reader:
             {
                 name: EntryPointNeeds(
                     self.sizes.get(function),
-                    sum(self.workgroup.get(variable, 0) for variable in interface),
+                    self._shared(interface),
                 )
                 for function, name, interface in self.entries
             },
             frozenset(self.uses.found),
             {number: self._constant_bytes(id) for id, number in self.specialized.items()},
         )
+
+    def _shared(self, interface: Sequence[int]) -> int:
+        """Bytes of Workgroup memory: blocks with a layout of their own lie upon each other."""
+        sizes = {True: [0], False: [0]}
+        for variable in {*interface} & self.workgroup.keys():
+            pointee = self.types[self.value_types[variable]][3]
+            sizes[pointee in self.blocks].append(self.workgroup[variable])
+        return max(sizes[True]) + sum(sizes[False])
+
+    def _number(self, id: int) -> int:
+        """A length or size in a type; specialization constants count by their defaults."""
+        if id not in self.constants:
+            try:
+                self.constants[id] = int(self._values.value(id))
+            except UnknownConstantError as error:
+                raise MisfitError(
+                    f"the size of a type is not known: {error}",
+                    "",
+                    "let specialization constants' defaults decide it",
+                ) from error
+        return self.constants[id]
+
+    @cached_property
+    def _values(self) -> ConstantValues:
+        return ConstantValues(Module(self.module, environment_of(self.module)))
 
     def _constant_bytes(self, id: int) -> int:
         """How many bytes specialize a constant; a boolean is a VkBool32."""
@@ -150,12 +184,14 @@ class _Reader:
     def decorate(self, words: list[int]) -> None:
         if words[2] == grammar().kind("Decoration")["SpecId"].value:
             self.specialized[words[1]] = words[3]
+        elif words[2] == grammar().kind("Decoration")["Block"].value:
+            self.blocks.add(words[1])
 
     def type(self, words: list[int]) -> None:
         self.types[words[1]] = words
 
     def matrix(self, words: list[int]) -> None:
-        scope, rows, columns = (self.constants.get(i, 0) for i in words[3:6])
+        scope, rows, columns = map(self._number, words[3:6])
         self.matrices[words[1]] = _Matrix(words[2], scope, rows, columns)
         self.types[words[1]] = words
 
@@ -215,7 +251,7 @@ class _Reader:
         if opcode == self.opcode["OpTypeVector"]:
             return words[3] * self._size(words[2])
         if opcode == self.opcode["OpTypeArray"]:
-            return self.constants.get(words[3], 0) * self._size(words[2])
+            return self._number(words[3]) * self._size(words[2])
         if opcode == self.opcode["OpTypeStruct"]:
             offsets = self.offsets.get(type, {})
             if offsets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -270,6 +271,78 @@ def test_what_no_capability_declares(body: str, initializer: str, members: set[s
         assert str(use.features[0]) in OFFER.enable([], [], [use]).missing[0]
         newer = dataclasses.replace(OFFER, version=(1, 4), features=frozenset(use.features))
         assert newer.enable([], [], [use]).features == {use.features[0]}
+
+
+SHARED = """
+OpCapability Shader
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main" %a %b
+OpExecutionMode %main LocalSize 8 1 1
+{decorations}
+%void = OpTypeVoid
+%u32 = OpTypeInt 32 0
+%n = OpSpecConstant %u32 1000
+%zero = OpSpecConstant %u32 0
+%length = OpSpecConstantOp %u32 {length}
+%array = OpTypeArray %u32 %length
+%one = OpTypeStruct %array
+%other = OpTypeStruct %array %u32
+%to_one = OpTypePointer Workgroup %one
+%to_other = OpTypePointer Workgroup %other
+%a = OpVariable %to_one Workgroup
+%b = OpVariable %to_other Workgroup
+%function = OpTypeFunction %void
+%main = OpFunction %void None %function
+%entry = OpLabel
+OpReturn
+OpFunctionEnd
+"""
+BLOCKS = """OpDecorate %one Block
+OpDecorate %other Block
+OpDecorate %array ArrayStride 4
+OpMemberDecorate %one 0 Offset 0
+OpMemberDecorate %other 0 Offset 0
+OpMemberDecorate %other 1 Offset 20000"""
+
+
+@pytest.mark.parametrize(("decorations", "size"), [("", 40004), (BLOCKS, 20004)])
+def test_workgroup_memory_of_derived_lengths_and_of_blocks(decorations: str, size: int):
+    text = SHARED.format(decorations=decorations, length="IMul %n %five").replace(
+        "%length", "%five = OpConstant %u32 5\n%length", 1
+    )
+    needs = Needs.of(assemble(text).encode())
+    assert needs.entry_points["main"].workgroup_bytes == size
+    assert bool(lacks(DEVICE, [needs])) is (size > 32768)
+    with pytest.raises(MisfitError, match="size of a type is not known: the value of"):
+        Needs.of(assemble(text.replace("IMul %n %five", "UDiv %n %zero")).encode())
+
+
+MATRICES = """#version 450
+#extension GL_KHR_cooperative_matrix : enable
+#extension GL_EXT_shader_explicit_arithmetic_types : enable
+#extension GL_KHR_memory_scope_semantics : enable
+layout(local_size_x = 8) in;
+layout(constant_id = 0) const uint half_size = 4;
+const uint M = half_size * 2;
+layout(binding = 0) buffer B { float16_t x[]; } b;
+#define MATRIX(use) coopmat<float16_t, gl_ScopeSubgroup, M, M, gl_MatrixUse##use>
+void main() {
+    MATRIX(A) p = MATRIX(A)(1.0hf);
+    MATRIX(B) q = MATRIX(B)(2.0hf);
+    MATRIX(Accumulator) r = coopMatMulAdd(p, q, MATRIX(Accumulator)(0.0hf));
+    coopMatStore(r, b.x, 0, 8, 0);
+}
+"""
+
+
+def test_cooperative_matrices_of_derived_sizes(glslang: list[str], tmp_path: Path):
+    source, binary = tmp_path / "x.comp", tmp_path / "x.spv"
+    source.write_text(MATRICES)
+    line = [*glslang, "-V", "--target-env", "vulkan1.3", source, "-o", binary]
+    subprocess.run(line, check=True, capture_output=True)
+    types = ("f16", "f16", "f16", "f16")
+    property = CooperativeMatrixProperty(8, 8, 8, *types, False, "Subgroup")
+    assert Needs.of(binary.read_bytes()).matrices == {property}
 
 
 def test_a_constant_is_given_as_many_bytes_as_it_has():
