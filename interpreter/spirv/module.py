@@ -241,7 +241,10 @@ def _workgroup(op: VariableOp, pointee: Attribute, unit: Unit) -> Callable[[Wave
     def create(wave: Wave) -> Pointer:
         # A wave's variables are made in one go, in the order of `unit.creators`.
         if first:
-            unit.block = _fresh(unit.block_bytes, wave, label, zero=op.initializer is not None)
+            unit.block = _fresh(unit.block_bytes, wave, label, zero=False)
+        if op.initializer is not None:
+            _clear(unit.block)
+        unit.block.names.add(op.sym_name.data)
         return start_of(unit.block)
 
     return create
@@ -251,9 +254,13 @@ def _fresh(size: int, wave: Wave, label: str, *, zero: bool) -> Memory:
     """A variable of each workgroup; the only initializer that there is for one is null."""
     made = Memory.unwritten(size, "workgroup", wave, label)
     if zero:
-        made.data[:] = 0
-        made.defined = True
+        _clear(made)
     return made
+
+
+def _clear(memory: Memory) -> None:
+    memory.data[:] = 0
+    memory.defined = True
 
 
 def is_block(type: Attribute) -> bool:

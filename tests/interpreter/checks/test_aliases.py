@@ -155,3 +155,25 @@ def test_the_same_vectors_are_said_to_be_one_value(kernel: Any) -> None:
     kernel.run(checks=checks)
     messages = [f.message for f in checks.report if f.message.startswith("several")]
     assert [message.endswith("all the same value") for message in messages] == [True, True, False]
+
+
+def test_workgroup_blocks_share_one_memory(kernel: Any) -> None:
+    """What one block's variable reads, only the other one's writes."""
+    block = "!spirv.ptr<!spirv.struct<(!spirv.array<32 x i32, stride=4> [0]), Block>, Workgroup>"
+    part = "!spirv.ptr<i32, Workgroup>"
+    kernel.globals += [
+        f"spirv.GlobalVariable @read {{aliased}} : {block}",
+        f"spirv.GlobalVariable @written {{aliased}} : {block}",
+    ]
+    out = kernel.buffer("i32", np.full(32, -1, np.int32))
+    last = kernel.op(f"spirv.ISub {kernel.constant(31)}, %id : i32")
+    pointers = []
+    for name, index in (("read", last), ("written", "%id")):
+        base = kernel.op(f"spirv.mlir.addressof @{name} : {block}")
+        chain = f"spirv.AccessChain {base}[%zero, {index}] : {block}, i32, i32 -> {part}"
+        pointers.append(kernel.op(chain))
+    kernel.store(out, kernel.op(f'spirv.Load "Workgroup" {pointers[0]} {SHARED} : i32'))
+    kernel(f'spirv.Store "Workgroup" {pointers[1]}, %id {SHARED} : i32')
+    checks = Checks.of("races")
+    kernel.run(checks=checks)
+    assert [(finding.rule, finding.op) for finding in checks.report] == [("RACE-01", STORE)]
