@@ -245,6 +245,11 @@ def _launch(
         for part in buffer.parts
         if (array := expected(part, values, base)) is not None
     ]
+    if test.checks == "none" and not wanted and not test.findings:
+        raise Misuse(
+            "there are no checks and no expectations", str(test.source),
+            'nothing would be looked at: leave checks = "none" out, or give a buffer an expect',
+        )  # fmt: skip
     yield from _limits(test, interface, arguments, size, target, kernel)
     yield from _run(test, kernel, interface, arguments, size, outcome)
     if not outcome.ran:

@@ -100,7 +100,7 @@ content = "zeros"
 
 
 def test_an_endless_kernel_is_stopped_by_its_time(run_glsl: Run):
-    (outcome,) = run_glsl(ENDLESS, f"timeout = 0.5\nchecks = 'none'\n{LAUNCH}")
+    (outcome,) = run_glsl(ENDLESS, f"timeout = 0.5\nchecks = 'bounds'\n{LAUNCH}")
     (problem,) = outcome.problems
     assert "the launch takes more than 0.5 s" in problem.text
 
@@ -161,3 +161,12 @@ void main() { x[0] = x[4] + 7; }
     assert "BOUNDS-01" in [problem.rule for problem in strict.problems]
     (robust,) = run_glsl(source, f"robust = true\nchecks = 'none'\n{launch}")
     assert robust.passed, robust
+
+
+def test_a_test_that_looks_at_nothing_is_refused(run_glsl: Run):
+    source = ENDLESS.replace("i != 0", "i < 9")
+    (idle,) = run_glsl(source, f"checks = 'none'\n{LAUNCH}")
+    assert "there are no checks and no expectations" in idle.misuse
+    (looked_at,) = run_glsl(source, f"checks = 'none'\n{LAUNCH}expect = '[0, 7]'\n")
+    assert looked_at.passed
+    assert looked_at.compared == 2
