@@ -5,11 +5,11 @@ layout(local_size_x = 128) in;
 layout(std430, binding = 0) readonly buffer Input { uint x[]; };
 layout(std430, binding = 1) buffer Histogram { uint histogram[16]; };
 
-shared uint bins[128 / 16][16];
+shared uint bins[128][16];
 
 void main() {
-    if (gl_SubgroupInvocationID < 16)
-        bins[gl_SubgroupID][gl_SubgroupInvocationID] = 0;
+    for (uint i = gl_SubgroupInvocationID; i < 16; i += gl_SubgroupSize)
+        bins[gl_SubgroupID][i] = 0;
     subgroupBarrier();
     atomicAdd(bins[gl_SubgroupID][x[gl_GlobalInvocationID.x] & 15u], 1);
     barrier();
