@@ -183,10 +183,10 @@ def device_work(test: KernelTest) -> tuple[Any, dict[str, bytes]]:
         entry_point=interface.entry.name,
         grid=test.grid,
         bindings=tuple(
-            (s, b, buffer.name)
+            (place[0], place[1], buffer.name)
             for buffer in arguments.buffers
-            for s, b in buffer.places
-            if s != UNBOUND
+            for place in buffer.places
+            if place[0] != UNBOUND
         ),
         constants=tuple(
             (id, struct.pack("<f" if isinstance(value, float) else "<i", value))
@@ -398,15 +398,15 @@ def main() -> int:
         return 0
     paths = sorted(KERNELS.glob(f"*/*{SUFFIX}"))
     tests = [read_test(path) for path in paths if arguments.k in str(path)]
+    described = {
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "layer": layer_version(),
+    }
     kept = json.loads(RESULT.read_text())["kernels"] if RESULT.exists() else {}
     kernels = measure(tests, arguments.tool or TOOLS, kept)
     if arguments.tool or not arguments.k:
         kernels = {name: (kept | kernels)[name] for name in map(kernel_name, map(read_test, paths))}
-        described = {
-            "date": datetime.date.today().isoformat(),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-            "layer": layer_version(),
-        }
         RESULT.write_text(json.dumps({**described, "kernels": kernels}, indent=1) + "\n")
     return 0
 
