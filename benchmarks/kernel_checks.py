@@ -14,8 +14,8 @@ whole processes: Python's start and the driver's are among them.
 
 The layer runs with GPU-AV's descriptor checks, its race detector for shared memory and its shader
 sanitizer. Where that crashes, the two halves of it are tried, and what either says counts.
-LAVAPIPE names another folder that scripts/fetch_lavapipe.py made: the layer has the race detector
-from 1.4.343 on.
+LAVAPIPE names another folder that scripts/fetch_lavapipe.py made: layer 1.4.363 has the race
+detector, 1.4.309 lacks it.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ HALVES = (
     FULL | {"gpuav_shared_memory_data_race": False, "gpuav_shader_sanitizer": False},
     FULL | {"gpuav_descriptor_checks": False, "gpuav_post_process_descriptor_indexing": False},
 )
+HUNG = "not done"
 SECONDS = 60
 """For one kernel and one tool."""
 
@@ -225,7 +226,7 @@ def in_process(command: Sequence[str | Path], environment: dict[str, str]) -> tu
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return 0, "", f"not done after {SECONDS} s"
+        return 0, "", f"{HUNG} after {SECONDS} s"
     return process.returncode, output, errors
 
 
@@ -308,11 +309,10 @@ def summarize(kernels: dict[str, dict[str, Any]], tool: str) -> str:
     """`caught of broken / falsely reported of right / seconds in the middle`."""
     broken = [v[tool] for name, v in kernels.items() if name.endswith("/broken")]
     others = [v[tool] for name, v in kernels.items() if not name.endswith("/broken")]
-    ran = [v for v in broken if not v["failed"]]
     caught = sum(bool(v["said"]) for v in broken)
     false = sum(bool(v["said"]) for v in others)
     seconds = sorted(v[tool]["seconds"] for v in kernels.values())[len(kernels) // 2]
-    not_run = len(broken) - len([v for v in broken if v in ran or v["said"]])
+    not_run = sum(not v["said"] and bool(v["failed"]) and HUNG not in v["failed"] for v in broken)
     return (
         f"{caught} of {len(broken)} caught | {len(broken) - caught - not_run} missed | "
         f"{not_run} not run | {false} of {len(others)} accused falsely | {seconds:.2g} s"
@@ -341,7 +341,8 @@ def _short(name: str) -> str:
         return "refused"
     if "data race" in name:
         return "data race"
-    return name.removeprefix("VUID-vkCmdDispatch-").removeprefix("VUID-")
+    name = name.removeprefix("VUID-vkCmdDispatch-").removeprefix("VUID-")
+    return re.split(r"\.| \(", name.removeprefix("vkCmdDispatch(): "))[0]
 
 
 def _failure(text: str) -> str:
