@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from xdsl_spirv.tools.kernel_test.description import Misuse
+from xdsl_spirv.tools.kernel_test.glslang import find_glslang
+
 README = (Path(__file__).resolve().parent.parent / "README.md").read_text()
 CODE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 COMMANDS = re.findall(r"^    (xdsl-(?:opt|spirv) .*?)(?:  +#.*)?$", README, re.MULTILINE)
@@ -19,6 +22,9 @@ ON_A_DEVICE = "--device"
 
 USERS_MODEL = "model.onnx"
 """What only a reader has; tests/frontends runs models."""
+
+USERS_KERNEL = "sum.comp"
+"""The example of docs/kernel-tests.md, whose bug is found: status 1."""
 
 DOCTOR = "xdsl-spirv doctor"
 """Its exit status says what there is."""
@@ -52,11 +58,28 @@ def test_the_commands_run_one_after_the_other(folder: Path):
     assert len(COMMANDS) >= 8
     printed = ""
     for command in COMMANDS:
-        if USERS_MODEL not in command:
+        if USERS_MODEL not in command and USERS_KERNEL not in command:
             printed += shell(f"{command} || true" if command == DOCTOR else command, folder)
     assert "within the bound" in printed
     assert "spirv.KHR.CooperativeMatrixMulAdd" in printed
     assert "; SPIR-V" in printed
+
+
+def test_the_kernels_commands_find_its_bug(tmp_path: Path):
+    try:
+        find_glslang()
+    except Misuse as missing:
+        pytest.skip(str(missing))
+    page = (Path(__file__).resolve().parent.parent / "docs" / "kernel-tests.md").read_text()
+    code = dict(reversed(CODE.findall(page)))
+    (tmp_path / USERS_KERNEL).write_text(code["glsl"])
+    first, second = (command for command in COMMANDS if USERS_KERNEL in command)
+    shell(first, tmp_path)
+    (tmp_path / "sum.kernel.toml").write_text(code["toml"])
+    printed = shell(f"{second} || test $? -eq 1", tmp_path)
+    shown = README[README.index("$ xdsl-spirv test sum.comp") :].split("```")[0]
+    for line in filter(str.strip, shown.splitlines()[1:]):
+        assert line.strip() == "..." or line in printed
 
 
 def test_the_recipes_run_one_after_the_other(folder: Path):

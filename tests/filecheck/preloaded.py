@@ -102,6 +102,10 @@ def _run(client: socket.socket, mains: dict[str, Callable[[], object]]) -> int:
     for stream, number in zip(streams, STREAMS, strict=True):
         os.dup2(stream, number)
         os.close(stream)
+    # The server's own streams know what they were opened on: whether it can be sought in, say.
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
