@@ -29,6 +29,7 @@ from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.schedule.pack_operands import PackOperandsPass
+from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
 from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
@@ -37,17 +38,18 @@ from xdsl_spirv.passes.spirv.split_entry_points import SplitEntryPointsPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 
 
-def linalg_to_spirv(target: str) -> tuple[ModulePass, ...]:
-    """The passes that `linalg-to-spirv{target=...}` runs."""
+def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass, ...]:
+    """The passes that `linalg-to-spirv{target=... only=... barred=...}` runs."""
+    only, barred = limits.only, limits.barred
     return (
         QuantizedContractionsPass(target=target),
         ScalarsIntoLoopsPass(),
         NarrowTo32BitsPass(target=target),
         LinalgToContractionPass(),
         FormAttentionPass(target=target),
-        SplitReductionsPass(target=target),
+        SplitReductionsPass(target=target, only=only, barred=barred),
         FormDispatchesPass(),
-        AssignSchedulePass(target),
+        AssignSchedulePass(target, only=only, barred=barred),
         PackOperandsPass(),
         OutlineDispatchesPass(),
         AttentionToCooperativeMatrixPass(),
@@ -73,6 +75,12 @@ class LinalgToSPIRVPass(ModulePass):
     target: str = ""
     """A known device's name or the path of a target file."""
 
+    only: tuple[str, ...] = ()
+    """The layers that alone may take a path, each as PATH=PATTERN."""
+
+    barred: tuple[str, ...] = ()
+    """The layers that may not take a path, each as PATH=PATTERN."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for each in linalg_to_spirv(self.target):
+        for each in linalg_to_spirv(self.target, Limits(self.only, self.barred)):
             each.apply(ctx, op)

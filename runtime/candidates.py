@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from xdsl_spirv.dialects.schedule import ContractionAttr
-from xdsl_spirv.passes.schedule.tuned import forced, parse_schedule
+from xdsl_spirv.passes.schedule.tuned import give_schedules, parse_schedule
 from xdsl_spirv.runtime.compiler import compile_module, parse_text
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
@@ -38,8 +38,9 @@ class Source:
 def compiled(source: Source, schedule: str) -> Compiled:
     """The module's program with a schedule, or why there is none."""
     try:
-        with forced({source.key: parse_schedule(schedule)}):
-            return compile_module(parse_text(source.text), source.target)
+        module = parse_text(source.text)
+        give_schedules(module, {source.key: parse_schedule(schedule)})
+        return compile_module(module, source.target)
     except ProgramError as error:
         return ProgramError(error.cause, error.place, error.remedy)
     except Exception as error:

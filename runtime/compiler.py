@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.passes.refusal import place
-from xdsl_spirv.passes.schedule.paths import PATHS, Limits, limited, recorded
+from xdsl_spirv.passes.schedule.paths import PATHS, UNLIMITED, Limits
 from xdsl_spirv.runtime.buffers import Assignment, assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -142,7 +142,7 @@ def compile_module(
     weights: Mapping[str, Array] | None = None,
     *,
     operators: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
+    limits: Limits = UNLIMITED,
     observe: Observer | None = None,
     jobs: int = 1,
 ) -> Program:
@@ -168,10 +168,8 @@ def compile_module(
     names = names_of(host_function(module, name))
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
-    with limited(limits):
-        layers, kernels = lower(module, ctx, target, operators, observe, jobs)
-    if limits is not None:
-        refuse_unmet(limits, layers)
+    layers, kernels = lower(module, ctx, target, operators, observe, jobs, limits)
+    refuse_unmet(limits, layers)
     sizes = {kernel: found.sizes for kernel, found in kernels.items()}
     host_plan = plan(host_function(module, name), values, sizes, names)
     values |= {n: constant_array(op.value, ctx) for n, op in host_plan.constants.items()}
@@ -233,21 +231,21 @@ def lower(
     operators: Mapping[str, str] | None = None,
     observe: Observer | None = None,
     jobs: int = 1,
+    limits: Limits = UNLIMITED,
 ) -> tuple[list[Layer], dict[str, LoweredKernel]]:
     """Run the lowering for a target: layers, in the order of the dispatches, and kernels."""
-    passes = list(linalg_to_spirv(target))
+    passes = list(linalg_to_spirv(target, limits))
     outlining = next(n for n, each in enumerate(passes) if each.name == OUTLINING)
     if observe is not None:
         observe("constants folded", module)
-    with recorded() as decisions:
-        for each in passes[:outlining]:
-            each.apply(ctx, module)
-            if observe is not None:
-                observe(each.name, module)
-        layers = layers_of(module, decisions, operators)
-        passes[outlining].apply(ctx, module)
+    for each in passes[:outlining]:
+        each.apply(ctx, module)
         if observe is not None:
-            observe(OUTLINING, module)
+            observe(each.name, module)
+    layers = layers_of(module, operators)
+    passes[outlining].apply(ctx, module)
+    if observe is not None:
+        observe(OUTLINING, module)
     try:
         return layers, lower_kernels(module, ctx, passes[outlining + 1 :], jobs, observe)
     except VerifyException as error:

@@ -3,7 +3,7 @@ What each dispatch of a program computes, which nodes it comes from, and why it 
 
 A layer is a dispatch. Its records are read off the dispatches right before they leave the host
 function, when schedules are known and operations still stand on tensors; the reasons are those that
-the deciding passes wrote down. They are kept beside the program, in `layers.json`.
+`assign-schedule` put on the operations. They are kept beside the program, in `layers.json`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, FixedBitwidthType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, FixedBitwidthType, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import (
+    CONSIDERED,
     SCHEDULE,
     AttentionOp,
+    ConsideredAttr,
     DispatchOp,
     LoopsAttr,
     PackOp,
@@ -41,8 +43,6 @@ from xdsl_spirv.passes.schedule.paths import (
     LOOPS,
     PACK,
     PATHS,
-    Considered,
-    Decisions,
     path_of,
 )
 from xdsl_spirv.runtime.errors import ProgramError
@@ -60,6 +60,15 @@ FREE = (
     arith.TruncIOp,
 )
 """Scalar operations that are not counted as work."""
+
+
+@dataclass(frozen=True)
+class Considered:
+    """A path that was considered: whether it was taken, and why or why not."""
+
+    path: str
+    taken: bool
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -106,18 +115,24 @@ class Layers:
     layers: tuple[Layer, ...]
 
 
-def layers_of(
-    module: ModuleOp, decisions: Decisions, operators: Mapping[str, str] | None = None
-) -> list[Layer]:
+def layers_of(module: ModuleOp, operators: Mapping[str, str] | None = None) -> list[Layer]:
     """The layers of a module whose dispatches have schedules; `operators` by the nodes' names."""
+    return [_layer(op, operators or {}) for op in module.walk() if isinstance(op, DispatchOp)]
+
+
+def _considered(op: Operation) -> list[Considered]:
+    """The paths that `assign-schedule` considered for an operation."""
+    entries = op.attributes.get(CONSIDERED)
     return [
-        _layer(op, decisions, operators or {}) for op in module.walk() if isinstance(op, DispatchOp)
+        Considered(entry.path.data, bool(entry.taken), entry.reason.data)
+        for entry in (entries if isinstance(entries, ArrayAttr) else ())
+        if isinstance(entry, ConsideredAttr)
     ]
 
 
-def _layer(dispatch: DispatchOp, decisions: Decisions, operators: Mapping[str, str]) -> Layer:
+def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
     body = list(dispatch.body.block.ops)
-    noted = [entry for op in body for entry in decisions.of.get(op, ())]
+    noted = [entry for op in body for entry in _considered(op)]
     contraction = next(filter(None, map(_contraction, body)), None)
     schedule = dispatch.attributes.get(SCHEDULE)
     if contraction is not None:

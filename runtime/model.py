@@ -17,7 +17,7 @@ from xdsl.ir import Attribute
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
-from xdsl_spirv.passes.schedule.paths import Limits
+from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
 from xdsl_spirv.runtime.compiler import Observer, compile_module, context, parse
 from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
@@ -106,7 +106,7 @@ def compile_model(
     model: ImportedModel,
     target: str,
     *,
-    limits: Limits | None = None,
+    limits: Limits = UNLIMITED,
     observe: Observer | None = None,
     jobs: int = 1,
 ) -> Program:

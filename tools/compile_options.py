@@ -11,15 +11,15 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.kernel_jobs import usable_processors
 
 
-def limits_of(arguments: argparse.Namespace) -> Limits | None:
-    """`--only PATH=LAYER,...` and `--except PATH=LAYER,...`; None if neither is given."""
+def limits_of(arguments: argparse.Namespace) -> Limits:
+    """`--only PATH=LAYER,...` and `--except PATH=LAYER,...`; no limits if neither is given."""
     only = _patterns("--only", arguments.only)
     excluded = _patterns("--except", arguments.excluded)
-    return Limits(only, excluded) if only or excluded else None
+    return Limits(only, excluded)
 
 
-def _patterns(option: str, given: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _patterns(option: str, given: list[str]) -> tuple[str, ...]:
+    limits: list[str] = []
     for text in given:
         path, _, names = text.partition("=")
         patterns = [name for name in names.split(",") if name]
@@ -29,8 +29,8 @@ def _patterns(option: str, given: list[str]) -> dict[str, list[str]]:
                 f"paths: {', '.join(PATHS)}",
                 f"write {option} {PATHS[0]}=LAYER,LAYER (* stands for anything)",
             )
-        found.setdefault(path, []).extend(patterns)
-    return found
+        limits += [f"{path}={pattern}" for pattern in patterns]
+    return tuple(limits)
 
 
 def jobs_of(arguments: argparse.Namespace) -> int:

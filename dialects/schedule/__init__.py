@@ -6,7 +6,9 @@ from xdsl.ir import Dialect
 
 from xdsl_spirv.dialects.schedule.attention import FOR_ATTENTION, AttentionAttr, AttentionOp
 from xdsl_spirv.dialects.schedule.attributes import (
+    CONSIDERED,
     SCHEDULE,
+    ConsideredAttr,
     ContractionAttr,
     DirectAttr,
     InstructionAttr,
@@ -28,11 +30,13 @@ from xdsl_spirv.dialects.schedule.operations import (
 from xdsl_spirv.dialects.schedule.window import WindowAttr
 
 __all__ = [
+    "CONSIDERED",
     "FOR_ATTENTION",
     "SCHEDULE",
     "AttentionAttr",
     "AttentionOp",
     "CollectiveOp",
+    "ConsideredAttr",
     "ContractionAttr",
     "DirectAttr",
     "DispatchOp",
@@ -71,6 +75,7 @@ Schedule = Dialect(
         PackingAttr,
         InstructionAttr,
         ContractionAttr,
+        ConsideredAttr,
         LoopsAttr,
         WindowAttr,
     ],

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    BoolAttr,
+    IntAttr,
+    IntegerAttr,
+    StringAttr,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -20,6 +27,9 @@ from xdsl.utils.exceptions import VerifyException
 
 SCHEDULE = "schedule"
 """The name under which an operation carries its schedule."""
+
+CONSIDERED = "schedule.considered"
+"""The name under which an operation carries the paths that were considered for it, in order."""
 
 INSTRUCTIONS = ("coopmat", "dot", "fma")
 RASTERS = ("rows", "columns")
@@ -464,3 +474,20 @@ class ContractionAttr(ParametrizedAttribute):
                     f"workgroup_tile {dimension} = {size} is not a multiple of {unit} "
                     f"(subgroups x instruction): {max(unit, size // unit * unit)} would be"
                 )
+
+
+@irdl_attr_definition
+class ConsideredAttr(ParametrizedAttribute):
+    """
+    A path that was considered for an operation: whether it was taken, and why or why not.
+
+        #schedule.considered<"rotate", false, "it is not a depthwise convolution">
+    """
+
+    name = "schedule.considered"
+    path: StringAttr
+    taken: BoolAttr
+    reason: StringAttr
+
+    def __init__(self, path: str, taken: bool, reason: str):
+        super().__init__(StringAttr(path), IntegerAttr.from_bool(taken), StringAttr(reason))

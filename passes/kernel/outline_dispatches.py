@@ -35,6 +35,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import (
+    CONSIDERED,
     SCHEDULE,
     AttentionAttr,
     AttentionOp,
@@ -77,6 +78,8 @@ class OutlineDispatchesPass(ModulePass):
         target = target_of(op, self.name)
         for root in [each for each in op.walk() if SCHEDULE in each.attributes]:
             self._enclose(root)
+        for each in op.walk():
+            each.attributes.pop(CONSIDERED, None)
         kernels = _Kernels()
         for dispatch in [each for each in op.walk() if isinstance(each, DispatchOp)]:
             if (pack := _pack(dispatch)) is not None:

@@ -62,10 +62,8 @@ from xdsl_spirv.passes.schedule.paths import (
     FMA,
     LOOPS,
     ROTATE,
-    are_limited,
-    barred,
-    note,
-    note_alike,
+    Decisions,
+    Limits,
     path_of,
 )
 from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, k_axis_of, plan
@@ -89,50 +87,55 @@ class AssignSchedulePass(ModulePass):
     typical_size: int = TYPICAL
     """What sizes that are known only when the program runs are taken for, to choose by."""
 
+    only: tuple[str, ...] = ()
+    """The layers that alone may take a path, each as PATH=PATTERN."""
+
+    barred: tuple[str, ...] = ()
+    """The layers that may not take a path, each as PATH=PATTERN."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
         target = load_target(name, op, self.name)
         op.attributes[TARGET] = StringAttr(name)
+        decisions = Decisions(Limits(self.only, self.barred))
         with typical_size(self.typical_size):
-            self._assign_all(op, target)
+            self._assign_all(op, target, decisions)
+        decisions.write()
 
-    def _assign_all(self, op: ModuleOp, target: Target) -> None:
-        choices = _Choices(target)
+    def _assign_all(self, op: ModuleOp, target: Target, decisions: Decisions) -> None:
+        choices = _Choices(target, decisions)
         for each in op.walk():
             if not isinstance(each, LinalgStructuredOperation):
                 continue
             try:
                 contraction = contraction_of(each)
             except NotAContraction as error:
-                note(each, LOOPS, str(error), taken=True)
+                decisions.note(each, LOOPS, str(error), taken=True)
                 continue
             own = SCHEDULE in each.attributes or not isinstance(each.parent_op(), DispatchOp)
             if contraction.channels_lie_side_by_side and not own:
-                note(
-                    each,
-                    LOOPS,
-                    "channels lie side by side: loops along them move vectors",
-                    taken=True,
-                )
+                reason = "channels lie side by side: loops along them move vectors"
+                decisions.note(each, LOOPS, reason, taken=True)
                 continue
             self._assign(contraction, choices)
         for each, schedule in choices.made.items():
             each.attributes[SCHEDULE] = schedule
         for each in op.walk():
             if isinstance(each, AttentionOp):
-                self._assign_attention(each, target)
+                self._assign_attention(each, target, decisions)
         for each in op.walk():
             if isinstance(each, DispatchOp) and SCHEDULE not in each.attributes:
                 if not any(map(_needs_none, each.body.walk())):
                     each.attributes[SCHEDULE] = choose_loops(each, target, self.name)
 
-    def _assign_attention(self, op: AttentionOp, target: Target) -> None:
+    def _assign_attention(self, op: AttentionOp, target: Target, decisions: Decisions) -> None:
         given = op.attributes.get(SCHEDULE)
         try:
             if given is None:
                 op.attributes[SCHEDULE] = choose_attention(op, target)
-                note(op, ATTENTION, "scores, softmax and values in one kernel", taken=True)
+                reason = "scores, softmax and values in one kernel"
+                decisions.note(op, ATTENTION, reason, taken=True)
             elif isinstance(given, AttentionAttr):
                 check_attention(AttentionPlan(op, given, target))
             else:
@@ -148,10 +151,11 @@ class AssignSchedulePass(ModulePass):
                 choices.choose(contraction)
             elif isinstance(given, ContractionAttr):
                 check(plan(contraction, given, target))
-                note(op, path_of(given) or "", "its schedule was given", taken=True)
+                path, reason = path_of(given) or "", "its schedule was given"
+                choices.decisions.note(op, path, reason, taken=True)
             elif isinstance(given, WindowAttr):
                 check_window(WindowPlan(contraction, given, target))
-                note(op, ROTATE, "its schedule was given", taken=True)
+                choices.decisions.note(op, ROTATE, "its schedule was given", taken=True)
             else:
                 refuse(self.name, op, f"its schedule {given} is not a #schedule.contraction")
         except (ScheduleDoesNotFit, NotAContraction) as error:
@@ -169,8 +173,8 @@ class _Choices:
     A network repeats its layers, and a hundred schedules are weighed for each of them.
     """
 
-    def __init__(self, target: Target):
-        self.target = target
+    def __init__(self, target: Target, decisions: Decisions):
+        self.target, self.decisions = target, decisions
         self.made: dict[Operation, Schedule] = {}
         self._known: dict[tuple[object, ...], list[Contraction]] = {}
 
@@ -178,8 +182,10 @@ class _Choices:
         """Raises `ScheduleDoesNotFit` where no schedule does."""
         op = contraction.op
         dispatch = op.parent_op()
-        if not isinstance(dispatch, DispatchOp) or contraction.is_dynamic or are_limited():
-            self.made[op] = decide(contraction, self.target)
+        # With limits, dispatches that are alike but for their names may take other paths.
+        single = contraction.is_dynamic or bool(self.decisions.limits)
+        if not isinstance(dispatch, DispatchOp) or single:
+            self.made[op] = decide(contraction, self.target, self.decisions)
             return
         inside = list(dispatch.body.walk())
         weights = is_weight(contraction.a), is_weight(contraction.b)
@@ -187,10 +193,10 @@ class _Choices:
         for other in self._known.get(key, ()):
             like = other.op.parent_op()
             if isinstance(like, DispatchOp) and is_same(like.body, dispatch.body):
-                note_alike(op, other.op)
+                self.decisions.repeat(op, other.op)
                 self.made[op] = self.made[other.op]
                 return
-        self.made[op] = decide(contraction, self.target)
+        self.made[op] = decide(contraction, self.target, self.decisions)
         self._known.setdefault(key, []).append(contraction)
 
 
@@ -234,33 +240,38 @@ def _distance(one: ContractionAttr, other: ContractionAttr) -> tuple[float, ...]
     return float(kinds), sum(sizes) + paths
 
 
-def decide(contraction: Contraction, target: Target) -> ContractionAttr | WindowAttr:
+def decide(
+    contraction: Contraction, target: Target, decisions: Decisions
+) -> ContractionAttr | WindowAttr:
     """
     The schedule that was measured, or else a window's where that pays, or else the cheapest.
 
-    Why a path was not taken is noted (see `paths`). Raises `ScheduleDoesNotFit` where none is left.
+    Records why a path was not taken. Raises `ScheduleDoesNotFit` where none is left.
     """
     op = contraction.op
     known = lookup(contraction, target)
     path = None if known is None else path_of(known)
-    if known is not None and path is not None and not barred(op, path):
-        note(op, path, f"measured to be the fastest on {target.name}", taken=True)
+    if known is not None and path is not None and not decisions.bars(op, path):
+        decisions.note(op, path, f"measured to be the fastest on {target.name}", taken=True)
         return known
-    if not barred(op, ROTATE):
+    if not decisions.bars(op, ROTATE):
         window = window_or_reason(contraction, target)
         if isinstance(window, WindowAttr):
-            note(op, ROTATE, "a depthwise convolution: tiles would be nearly empty", taken=True)
+            reason = "a depthwise convolution: tiles would be nearly empty"
+            decisions.note(op, ROTATE, reason, taken=True)
             return window
-        note(op, ROTATE, window)
-    return choose(contraction, target)
+        decisions.note(op, ROTATE, window)
+    return cheapest(contraction, target, decisions)[1]
 
 
 def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     """The schedule that `cheapest` finds; raises `ScheduleDoesNotFit` where none fits."""
-    return cheapest(contraction, target)[1]
+    return cheapest(contraction, target, Decisions())[1]
 
 
-def cheapest(contraction: Contraction, target: Target) -> tuple[float, ContractionAttr]:
+def cheapest(
+    contraction: Contraction, target: Target, decisions: Decisions
+) -> tuple[float, ContractionAttr]:
     """
     The cheapest of the target's tiles, with the first instruction in its list that fits any, after
     the seconds that it is likely to take.
@@ -271,11 +282,11 @@ def cheapest(contraction: Contraction, target: Target) -> tuple[float, Contracti
     """
     op = contraction.op
     if not target.properties_for(contraction.types):
-        note(op, COOPERATIVE_MATRIX, not_listed(contraction.types, target))
+        decisions.note(op, COOPERATIVE_MATRIX, not_listed(contraction.types, target))
     rejected: list[Plan] = []
     excluded: dict[str, None] = {}
     for path, candidates in candidates_of(contraction, target):
-        if barred(op, path):
+        if decisions.bars(op, path):
             excluded[path] = None
             continue
         best: tuple[float, ContractionAttr] | None = None
@@ -295,9 +306,9 @@ def cheapest(contraction: Contraction, target: Target) -> tuple[float, Contracti
                 best = seconds, candidate.schedule
                 fitting += 1
         if best is not None:
-            note(op, path, f"the cheapest of {fitting} tiles by estimate", taken=True)
+            decisions.note(op, path, f"the cheapest of {fitting} tiles by estimate", taken=True)
             return best
-        note(op, path, _reason(problems, target))
+        decisions.note(op, path, _reason(problems, target))
     if excluded:
         raise ScheduleDoesNotFit(f"no path is left for it where {', '.join(excluded)} is barred")
     check(rejected[-1])

@@ -52,6 +52,7 @@ from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import Decisions, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import DEFAULT_COPY, Target
 
@@ -80,6 +81,12 @@ class SplitReductionsPass(ModulePass):
     parts: int = 0
     """Cuts every contraction that can be cut into so many parts, whatever the estimate."""
 
+    only: tuple[str, ...] = ()
+    """The layers that alone may take a path, each as PATH=PATTERN."""
+
+    barred: tuple[str, ...] = ()
+    """The layers that may not take a path, each as PATH=PATTERN."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
@@ -97,7 +104,8 @@ class SplitReductionsPass(ModulePass):
         if self.parts:
             parts = self.parts if cut.divides(self.parts) else 1
         else:
-            parts = _best(cut, target) if target is not None else 1
+            limits = Limits(self.only, self.barred)
+            parts = _best(cut, target, limits) if target is not None else 1
         if parts > 1:
             _replace(cut, parts)
 
@@ -188,7 +196,7 @@ def _uses(expression: object, loop: int) -> bool:
     )
 
 
-def _best(cut: _Cut, target: Target) -> int:
+def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     """The number of parts with the least estimated time; 1 where cutting is not worthwhile."""
     made = cut.contraction
     tiles = ceil_div(made.m, USUAL_TILE) * ceil_div(made.n, USUAL_TILE) * made.batch
@@ -198,7 +206,7 @@ def _best(cut: _Cut, target: Target) -> int:
     if lookup(made, target) is not None:
         return 1
     try:
-        whole, _ = cheapest(made, target)
+        whole, _ = cheapest(made, target, Decisions(limits))
     except (ScheduleDoesNotFit, NotAContraction):
         return 1
     best = whole * WORTHWHILE, 1
@@ -207,8 +215,10 @@ def _best(cut: _Cut, target: Target) -> int:
         if parts > least or not cut.divides(parts):
             continue
         trial = _parts_of(cut, parts)
+        product = trial[-2]
+        assert isinstance(product, linalg.ops.GenericOp)
         try:
-            seconds, _ = cheapest(contraction_of(trial[-2]), target)  # pyright: ignore[reportArgumentType]
+            seconds, _ = cheapest(contraction_of(product), target, Decisions(limits))
         except (ScheduleDoesNotFit, NotAContraction):
             continue
         finally:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
@@ -31,7 +31,8 @@ from xdsl_spirv.targets import Target, TargetError
 SCHEMA_VERSION = 1
 VARIABLE = "XDSL_SPIRV_TUNED"
 
-_forced: ContextVar[Mapping[str, ContractionAttr] | None] = ContextVar("forced", default=None)
+TUNED = "schedule.tuned"
+"""The attribute that gives a module a table of its own: schedules by key, asked first."""
 
 
 def key_of(contraction: Contraction) -> str:
@@ -81,24 +82,30 @@ def parse_schedule(text: str) -> ContractionAttr:
 
 def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
     """The measured schedule of a contraction that fits it, if there is one."""
-    forced = _forced.get()
-    found = None if forced is None else forced.get(key_of(contraction))
-    if found is None:
-        path = path_for(target.name)
-        if not path.is_file():
-            return None
-        text = _read(path, path.stat().st_mtime_ns).get(key_of(contraction))
-        found = None if text is None else parse_schedule(text)
-    if found is None or any(problems_of(plan(contraction, found, target))):
+    key = key_of(contraction)
+    schedule = _given(contraction.op, key) or _measured(target, key)
+    if schedule is None or any(problems_of(plan(contraction, schedule, target))):
         return None
-    return found
+    return schedule
 
 
-@contextmanager
-def forced(schedules: Mapping[str, ContractionAttr]) -> Generator[None]:
-    """Within it `lookup` finds these schedules: how a tuner has a candidate compiled."""
-    token = _forced.set(schedules)
-    try:
-        yield
-    finally:
-        _forced.reset(token)
+def give_schedules(module: ModuleOp, schedules: Mapping[str, ContractionAttr]) -> None:
+    """Give a module a table of its own: how a tuner has a candidate compiled."""
+    module.attributes[TUNED] = DictionaryAttr(schedules)
+
+
+def _given(op: Operation, key: str) -> ContractionAttr | None:
+    """The schedule in the table of the operation's own module."""
+    table = op.get_toplevel_object()
+    table = table.attributes.get(TUNED) if isinstance(table, Operation) else None
+    schedule = table.data.get(key) if isinstance(table, DictionaryAttr) else None
+    return schedule if isinstance(schedule, ContractionAttr) else None
+
+
+def _measured(target: Target, key: str) -> ContractionAttr | None:
+    """The schedule in the target's file, if there is one."""
+    path = path_for(target.name)
+    if not path.is_file():
+        return None
+    text = _read(path, path.stat().st_mtime_ns).get(key)
+    return None if text is None else parse_schedule(text)

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.passes.schedule.assign_schedule import choose
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.space import candidates, neighbours
-from xdsl_spirv.passes.schedule.tuned import forced, key_of, lookup, parse_schedule
+from xdsl_spirv.passes.schedule.tuned import give_schedules, key_of, lookup, parse_schedule
 from xdsl_spirv.runtime import Program, compile_module, tuning
 from xdsl_spirv.runtime.candidates import Compiler, Source
 from xdsl_spirv.runtime.compiler import parse_text
@@ -362,11 +363,19 @@ def test_an_interrupt_leaves_nobody_behind(seconds: float, lavapipe: Path, tmp_p
     assert left() == []
 
 
-def test_forcing_ends(tmp_path: Path):
+def test_a_modules_own_table_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDSL_SPIRV_TUNED", str(tmp_path))
     found = contraction()
-    with forced({key_of(found): parse_schedule(SMALL)}):
-        assert lookup(found, LAVAPIPE) == parse_schedule(SMALL)
-    assert lookup(found, LAVAPIPE) is None
+    table(tmp_path, SMALL.replace("[8, 8, 8]", "[16, 8, 8]"))
+    assert lookup(found, LAVAPIPE) not in (None, parse_schedule(SMALL))
+    module = found.op.get_toplevel_object()
+    assert isinstance(module, ModuleOp)
+    give_schedules(module, {key_of(found): parse_schedule(SMALL)})
+    assert lookup(found, LAVAPIPE) == parse_schedule(SMALL)
+    # The attribute is text like any other, so that `xdsl-opt` takes the same schedule.
+    (dispatch,) = compile_module(parse_text(str(module)), "lavapipe").manifest.dispatches
+    assert dispatch.grid == (N // 8, M // 8, 1)
+    assert lookup(contraction(), LAVAPIPE) != parse_schedule(SMALL)
 
 
 @pytest.mark.parametrize(
