@@ -31,9 +31,10 @@ from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
-from xdsl_spirv.runtime.attention_workloads import AttentionWorkload
-from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.testing.attention_workloads import AttentionWorkload
 
 U = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23}
 """The largest relative error of a rounding, truncation included."""

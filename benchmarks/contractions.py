@@ -27,7 +27,8 @@ from device_runs import CUDA, WARM_UP, Job, parser_of, run_jobs, torch, torch_me
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
-from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.runtime.modules import context, parse_text
 
 DTYPES = {
     "f16": np.float16,

@@ -95,9 +95,9 @@ def source_of(case: str) -> tuple[Any, dict[str, Any], Callable[[Mapping[str, An
 
 def prepare(case: str, folder: Path, target: str) -> str:
     """Compile a case into a folder, with its inputs and onnxruntime's results."""
+    from xdsl_spirv.compare.onnxruntime import run_onnxruntime, tolerance_of
+    from xdsl_spirv.compiler.model import compile_model
     from xdsl_spirv.frontends import import_onnx
-    from xdsl_spirv.runtime.model import compile_model
-    from xdsl_spirv.runtime.model_check import run_onnxruntime, tolerance_of
 
     proto, inputs, meaning = source_of(case)
     serialized = proto.SerializeToString()

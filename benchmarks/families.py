@@ -22,7 +22,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from device_runs import CUDA, WARM_UP, Job, parser_of, run_jobs, torch, torch_median
 
-from xdsl_spirv.runtime.compiler import compile_module, parse_text
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.runtime.modules import parse_text
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[int, ...]

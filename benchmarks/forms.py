@@ -141,7 +141,7 @@ def instructions(binary: bytes) -> int:
 def hand_work(name: str) -> Any:
     """A kernel written by hand as work, with its binary."""
     from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-    from xdsl_spirv.runtime.compiler import context, parse_text
+    from xdsl_spirv.runtime.modules import context, parse_text
     from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
     from xdsl_spirv.serialization.encoder import encode
     from xdsl_spirv.serialization.target import find_module
@@ -184,8 +184,9 @@ def right(name: str, found: bytearray) -> bool:
 
 def on_device(forms: list[Form], runs: int) -> list[dict[str, Any]]:
     """GFLOP/s of each form and of each kernel written by hand, in turns."""
-    from xdsl_spirv.runtime.check import check
-    from xdsl_spirv.runtime.compiler import compile_module, parse_text
+    from xdsl_spirv.compare.check import check
+    from xdsl_spirv.compiler.compiler import compile_module
+    from xdsl_spirv.runtime.modules import parse_text
     from xdsl_spirv.runtime.vulkan.device import open_device
     from xdsl_spirv.runtime.vulkan.programs import arrays_of
 

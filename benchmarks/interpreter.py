@@ -40,15 +40,15 @@ import numpy as np
 from workloads import matmul
 from xdsl.dialects.builtin import ModuleOp
 
+from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
-from xdsl_spirv.differential.jobs import Job, write_jobs
 from xdsl_spirv.interpreter import MemoryBudget, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-from xdsl_spirv.runtime import compile_module
-from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.testing.differential.jobs import Job, write_jobs
 
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "results" / "interpreter.json"

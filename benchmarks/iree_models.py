@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_spirv.runtime.model_check import Tolerance, difference
+from xdsl_spirv.compare.onnxruntime import Tolerance, difference
 from xdsl_spirv.runtime.vulkan.worker import python_command
 
 TARGETS = ("llvmpipe", "vp_android_baseline_2022", "ampere")

@@ -37,7 +37,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.tools import khronos
 from xdsl_spirv.tools.kernel_test.description import SUFFIX, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
 

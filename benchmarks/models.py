@@ -43,11 +43,11 @@ from iree_models import beside_iree
 from model_variants import VARIANTS, missing, nudged, variant_of
 from model_zoo import MODELS, Model
 
+from xdsl_spirv.compare.onnxruntime import Tolerance, differences, run_onnxruntime, tolerance_of
+from xdsl_spirv.compiler.kernel_jobs import usable_processors
+from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.runtime.kernel_jobs import usable_processors
-from xdsl_spirv.runtime.model import compile_model, run_reference
-from xdsl_spirv.runtime.model_check import Tolerance, differences, run_onnxruntime, tolerance_of
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan.worker import python_command
 

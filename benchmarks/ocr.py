@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from model_zoo import MODELS, OCR, package_file, with_shapes, written
 
+from xdsl_spirv.compare.onnxruntime import run_onnxruntime
+from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.runtime.model import compile_model
-from xdsl_spirv.runtime.model_check import run_onnxruntime
 from xdsl_spirv.runtime.program import Program
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -28,7 +28,7 @@ from typing import Any
 
 import serialize
 
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.tools import khronos
 
 RESULT = Path(__file__).resolve().parent / "results" / "raw.json"
 SMALL = 10_000

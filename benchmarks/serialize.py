@@ -32,9 +32,9 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
 from xdsl_spirv.dialects.spirv import SPIRV
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.tools import khronos
 
 RESULT = Path(__file__).resolve().parent / "results" / "serialize.json"
 MATRIX = "!spirv.coopmatrix<16x16x{}, Subgroup, {}>"

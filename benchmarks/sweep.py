@@ -86,10 +86,11 @@ def _case(seed: int, plan: Plan) -> Iterator[dict[str, Any]]:
 def _run(made: Any, seed: int, target: str, plan: Plan) -> dict[str, Any]:
     import numpy as np
 
+    from xdsl_spirv.compiler import compile_module
     from xdsl_spirv.interpreter.checks import Checks
-    from xdsl_spirv.runtime import compile_module, run
-    from xdsl_spirv.runtime.compiler import parse_text
-    from xdsl_spirv.serialization.khronos import spirv_val
+    from xdsl_spirv.runtime import run
+    from xdsl_spirv.runtime.modules import parse_text
+    from xdsl_spirv.tools.khronos import spirv_val
 
     program = compile_module(parse_text(made.text), target)
     messages = [text for code in program.code.values() if (text := spirv_val(code.binary))]

@@ -11,7 +11,7 @@ module:function`) takes a seed too and returns any object with these four:
 
 and, if it is to run with several inputs, `draws(g)`, which gives them one after the other.
 
-`Case` is one whose results are compared by `xdsl_spirv.runtime.check`.
+`Case` is one whose results are compared by `xdsl_spirv.compare.check`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import numpy as np
 from sweep_dynamic import Dynamic, dynamic
 from sweep_steps import Interval, Step, random_step, rounding_inputs, widened
 
+from xdsl_spirv.compare.check import check, contraction_bound
 from xdsl_spirv.dialects.linalg_extensions import MAPPED
 from xdsl_spirv.dialects.linalg_named import CONTRACTIONS, QUANTIZED
 from xdsl_spirv.interpreter import reference
-from xdsl_spirv.runtime.check import check, contraction_bound
-from xdsl_spirv.runtime.compiler import parse_text
 from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.workloads import TYPES, Tail, Workload, element_type, tensor, workload
+from xdsl_spirv.testing.workloads import TYPES, Tail, Workload, element_type, tensor, workload
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Generator: TypeAlias = np.random.Generator

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xdsl_spirv.runtime.check import check
+from xdsl_spirv.compare.check import check
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.workloads import Workload, workload
+from xdsl_spirv.testing.workloads import Workload, workload
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Generator: TypeAlias = np.random.Generator

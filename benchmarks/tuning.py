@@ -25,10 +25,11 @@ from typing import Any
 from contractions import BF16, DTYPES, F16, F32, S8, Case, convolution, matmul, reference, small
 
 from xdsl_spirv.passes.schedule.tuned import path_for
-from xdsl_spirv.runtime.candidates import Compiler
 from xdsl_spirv.runtime.elements import Array
-from xdsl_spirv.runtime.tuning import Opener, Search
-from xdsl_spirv.runtime.tuning_results import (
+from xdsl_spirv.runtime.vulkan.statistics import heaviest
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.tuning.candidates import Compiler
+from xdsl_spirv.tools.tuning.results import (
     STATUSES,
     Outcome,
     best_of,
@@ -36,8 +37,7 @@ from xdsl_spirv.runtime.tuning_results import (
     gain_of,
     write_table,
 )
-from xdsl_spirv.runtime.vulkan.statistics import heaviest
-from xdsl_spirv.targets import load
+from xdsl_spirv.tools.tuning.search import Opener, Search
 
 SIZES = (1024, 2048, 4096, 1000, 4095)
 

@@ -60,14 +60,14 @@ def main() -> int:
         print(f"the whole model is left out: not installed: {', '.join(absent)}")
         print("pip install '.[onnx]' onnxruntime pillow; see `make demo`")
         return 0
+    from xdsl_spirv.compare.onnxruntime import differences, run_onnxruntime, tolerance_of
+    from xdsl_spirv.compiler.model import compile_model, load_model
     from xdsl_spirv.runtime.execution import run
-    from xdsl_spirv.runtime.explanation import explanation_of
-    from xdsl_spirv.runtime.model import compile_model, load_model
-    from xdsl_spirv.runtime.model_check import differences, run_onnxruntime, tolerance_of
     from xdsl_spirv.targets import load
     from xdsl_spirv.tools.explain import original_nodes, with_times
     from xdsl_spirv.tools.explain_html import page_of
     from xdsl_spirv.tools.explain_text import text_of
+    from xdsl_spirv.tools.explanation import explanation_of
 
     OUTPUT.mkdir(exist_ok=True)
     path = model_path()

@@ -32,12 +32,12 @@ import onnxruntime
 from onnx import numpy_helper
 from PIL import Image, ImageDraw, ImageFont
 
-from xdsl_spirv.runtime.check import Comparison, compare, contraction_bound
-from xdsl_spirv.runtime.compiler import compile_module
+from xdsl_spirv.compare.check import Comparison, compare, contraction_bound
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.weights import load_weights, save_weights
-from xdsl_spirv.serialization.khronos import spirv_val
+from xdsl_spirv.tools.khronos import spirv_val
 
 TEXT = "SPIR-V from Python, 2026"
 TARGETS = ("nvidia-h200", "lavapipe")

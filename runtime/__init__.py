@@ -1,11 +1,10 @@
 """
 The compiled program on disk, and its execution.
 
-    from xdsl_spirv.runtime import compile_module, run, Program
+    from xdsl_spirv.runtime import Program, run
 
-`compile_module` is the way from a module of `linalg` on tensors to a `Program`, `Program.save` and
-`Program.load` move it to and from a directory (docs/program.md), `run` executes it. Names are
-imported when they are used: reading a program needs no compiler.
+`Program.save` and `Program.load` move a program to and from a directory (docs/program.md), `run`
+executes it. Names are imported when they are used: reading a program needs no interpreter.
 """
 
 from __future__ import annotations
@@ -13,17 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xdsl_spirv.runtime.compiler import compile_module
     from xdsl_spirv.runtime.errors import ProgramError
     from xdsl_spirv.runtime.execution import run
     from xdsl_spirv.runtime.program import Program
 
-__all__ = ["Program", "ProgramError", "compile_module", "run"]
+__all__ = ["Program", "ProgramError", "run"]
 
 _HOMES = {
     "Program": "program",
     "ProgramError": "errors",
-    "compile_module": "compiler",
     "run": "execution",
 }
 

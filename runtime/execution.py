@@ -124,7 +124,7 @@ _kept: dict[str, Kernel] = {}
 def _kernel(text: str, name: str) -> Kernel:
     """The kernel of a text that errors call by `name`."""
     from xdsl_spirv.interpreter.spirv.module import Compiled
-    from xdsl_spirv.runtime.compiler import parse_text
+    from xdsl_spirv.runtime.modules import parse_text
     from xdsl_spirv.serialization.caching_parser import CachingParser
     from xdsl_spirv.serialization.target import find_module
 

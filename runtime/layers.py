@@ -1,65 +1,20 @@
 """
-What each dispatch of a program computes, which nodes it comes from, and why it runs as it does.
-
-A layer is a dispatch. Its records are read off the dispatches right before they leave the host
-function, when schedules are known and operations still stand on tensors; the reasons are those that
-`assign-schedule` put on the operations. They are kept beside the program, in `layers.json`.
+The records of a program's layers, one for each dispatch: the file `layers.json`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import prod
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, FixedBitwidthType, ModuleOp, TensorType
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.ops import FillOp, YieldOp
-from xdsl.ir import Attribute, Operation, SSAValue
-
-from xdsl_spirv.dialects.schedule import (
-    CONSIDERED,
-    SCHEDULE,
-    AttentionOp,
-    ConsideredAttr,
-    DispatchOp,
-    LoopsAttr,
-    PackOp,
-    bit_width,
-)
-from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.host.affine import loop_sizes
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    NotAContraction,
-    contraction_of,
-    element_type,
-)
-from xdsl_spirv.passes.locations import labels_of, node_of, nodes_of
-from xdsl_spirv.passes.schedule.paths import (
-    ATTENTION,
-    LOOPS,
-    PACK,
-    PATHS,
-    path_of,
-)
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.records import from_json, to_json
 
 SCHEMA = "xdsl-spirv-layers"
-VERSION = 1
 
-FREE = (
-    arith.ConstantOp,
-    arith.ExtFOp,
-    arith.TruncFOp,
-    arith.ExtSIOp,
-    arith.ExtUIOp,
-    arith.TruncIOp,
-)
-"""Scalar operations that are not counted as work."""
+
+VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -113,163 +68,6 @@ class Layers:
     schema: str
     version: int
     layers: tuple[Layer, ...]
-
-
-def layers_of(module: ModuleOp, operators: Mapping[str, str] | None = None) -> list[Layer]:
-    """The layers of a module whose dispatches have schedules; `operators` by the nodes' names."""
-    return [_layer(op, operators or {}) for op in module.walk() if isinstance(op, DispatchOp)]
-
-
-def _considered(op: Operation) -> list[Considered]:
-    """The paths that `assign-schedule` considered for an operation."""
-    entries = op.attributes.get(CONSIDERED)
-    return [
-        Considered(entry.path.data, bool(entry.taken), entry.reason.data)
-        for entry in (entries if isinstance(entries, ArrayAttr) else ())
-        if isinstance(entry, ConsideredAttr)
-    ]
-
-
-def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
-    body = list(dispatch.body.block.ops)
-    noted = [entry for op in body for entry in _considered(op)]
-    contraction = next(filter(None, map(_contraction, body)), None)
-    schedule = dispatch.attributes.get(SCHEDULE)
-    if contraction is not None:
-        schedule = contraction.op.attributes.get(SCHEDULE)
-    attention = next((op for op in body if isinstance(op, AttentionOp)), None)
-    path = (schedule and path_of(schedule)) or LOOPS
-    if any(isinstance(op, PackOp) for op in body):
-        path = PACK
-    elif attention is not None:
-        path, schedule = ATTENTION, attention.attributes.get(SCHEDULE)
-    elif isinstance(schedule, LoopsAttr):
-        noted = [entry for entry in noted if entry.path == LOOPS][:1]
-    else:
-        noted = [entry for entry in noted if entry.path != LOOPS]
-    nodes = labels_of(dispatch)
-    return Layer(
-        nodes=nodes,
-        operators=tuple(operators.get(node, "") for node in nodes) if operators else (),
-        path=path,
-        types=_types(dispatch, contraction, attention),
-        computes=_computes(body, contraction),
-        schedule=str(schedule) if schedule is not None else "",
-        considered=tuple(sorted(noted, key=_speed)),
-        operations=_sum(_operations(op, contraction) for op in body),
-        bytes=_sum(_bytes(value.type) for value in (*dispatch.inputs, *dispatch.outputs)),
-        results=len(dispatch.outputs),
-        ends=tuple(map(_end, dispatch.yielded, dispatch.outputs)),
-    )
-
-
-def _end(made: SSAValue, result: SSAValue) -> str:
-    """The node whose last operation makes a result of a dispatch."""
-    name = node_of(made.owner) if isinstance(made.owner, Operation) else None
-    waiting = [use.operation for use in result.uses]
-    while waiting:
-        user = waiting.pop()
-        if name in nodes_of(user):
-            return ""
-        if not isinstance(user, DispatchOp):
-            waiting += [use.operation for value in user.results for use in value.uses]
-    return name or ""
-
-
-def _speed(considered: Considered) -> int:
-    """The fastest path first."""
-    return PATHS.index(considered.path) if considered.path in PATHS else len(PATHS)
-
-
-def _computes(body: Sequence[Operation], contraction: Contraction | None) -> str:
-    if contraction is None:
-        return _kinds(body)
-    fused = _kinds(op for op in body if op is not contraction.op)
-    return f"{contraction} with {fused}" if fused else str(contraction)
-
-
-def _contraction(op: Operation) -> Contraction | None:
-    if not isinstance(op, LinalgStructuredOperation) or SCHEDULE not in op.attributes:
-        return None
-    try:
-        return contraction_of(op)
-    except NotAContraction:
-        return None
-
-
-def _types(
-    dispatch: DispatchOp, contraction: Contraction | None, attention: AttentionOp | None
-) -> str:
-    """`f16 x f16 -> f32` of what multiplies, else the results' element types."""
-    if contraction is not None:
-        a, b, result = contraction.types
-        return f"{a} x {b} -> {result}"
-    if attention is not None:
-        q, k = element_type(attention.query), element_type(attention.key)
-        return f"{q} x {k} -> f32"
-    return ", ".join(sorted({str(value.type.element_type) for value in dispatch.outputs}))
-
-
-def _kinds(body: Iterable[Operation]) -> str:
-    """What a dispatch that is no contraction does: its operations' kinds, each once."""
-    found: dict[str, None] = {}
-    for op in body:
-        if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):
-            names = [inner.name.partition(".")[2] for inner in op.walk() if _is_work(inner)]
-            reduces = any(str(each.data) == "reduction" for each in op.get_iterator_types())
-            what = ", ".join(dict.fromkeys(names)) or "copy"
-            found[f"reduce({what})" if reduces else what] = None
-        elif op.name.startswith("tensor.") and op.name != "tensor.empty":
-            found[op.name.partition(".")[2]] = None
-        elif isinstance(op, PackOp):
-            found["pack"] = None
-        elif isinstance(op, AttentionOp):
-            m, n, d, e = op.extents
-            found[f"attention of {op.batch} x {m} queries, {n} keys of {d}, values of {e}"] = None
-    return "; ".join(found)
-
-
-def _is_work(op: Operation) -> bool:
-    return op.name.startswith(("arith.", "math.")) and not isinstance(op, FREE)
-
-
-def _operations(op: Operation, contraction: Contraction | None) -> int | None:
-    if isinstance(op, AttentionOp):
-        m, n, d, e = op.extents
-        return 2 * op.batch * m * n * (d + e)
-    if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
-        return 0
-    if contraction is not None and op is contraction.op:
-        if contraction.is_dynamic:
-            return None
-        return 2 * contraction.batch * contraction.m * contraction.n * contraction.k
-    shapes = [v.type.get_shape() for v in op.operands if isinstance(v.type, TensorType)]
-    maps = [each.data for each in op.get_indexing_maps()]
-    if len(shapes) != len(maps) or any(DYNAMIC_INDEX in shape for shape in shapes):
-        return None
-    try:
-        loops = prod(loop_sizes(maps, [tuple(shape) for shape in shapes]))
-    except InterpreterError:
-        return None
-    body = [inner for inner in op.walk() if inner is not op and not isinstance(inner, YieldOp)]
-    return loops * sum(map(_is_work, body))
-
-
-def _bytes(type: Attribute) -> int | None:
-    if not isinstance(type, TensorType) or DYNAMIC_INDEX in type.get_shape():
-        return None
-    if not isinstance(type.element_type, FixedBitwidthType):
-        return None
-    return prod(type.get_shape()) * max(8, bit_width(type.element_type)) // 8
-
-
-def _sum(numbers: Iterable[int | None]) -> int | None:
-    total = 0
-    for number in numbers:
-        if number is None:
-            return None
-        total += number
-    return total
 
 
 def to_text(layers: Iterable[Layer]) -> str:

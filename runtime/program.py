@@ -300,7 +300,7 @@ class Program:
         """
         if not self.manifest.is_dynamic:
             return self
-        from xdsl_spirv.runtime.fixed import fixed, sizes_of
+        from xdsl_spirv.runtime.concrete_sizes import fixed, sizes_of
 
         sizes = sizes_of(self.manifest, inputs)
         key = tuple(sorted(sizes.items()))

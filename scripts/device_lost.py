@@ -29,9 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_spirv.runtime import Program, compile_module
-from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.runtime import Program
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError
 from xdsl_spirv.runtime.vulkan.worker import open_isolated, python_command
 from xdsl_spirv.serialization.assembler import assemble

@@ -10,8 +10,8 @@ Without `--device` kernels run on lavapipe: the one that `make lavapipe` has fet
 XDSL_SPIRV_LAVAPIPE names), else whatever driver VK_DRIVER_FILES or VK_ICD_FILENAMES names. With
 `--target` they are made for that device's subgroups and property list.
 
-Exit status 1 if a disagreement is neither legal nor known (differential/known.py). `--minimise`
-prints the smallest kernel found for each. docs/differential.md says what is generated.
+Exit status 1 if a disagreement is neither legal nor known (testing/differential/known.py).
+`--minimise` prints the smallest kernel found for each. docs/differential.md says what is generated.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from xdsl_spirv.differential import FAMILIES, disagreements, generate, interpret  # noqa: E402
-from xdsl_spirv.differential.jobs import Job, run_jobs  # noqa: E402
-from xdsl_spirv.differential.known import explanation  # noqa: E402
-from xdsl_spirv.differential.machine import Machine, machine  # noqa: E402
-from xdsl_spirv.differential.minimise import minimise  # noqa: E402
-from xdsl_spirv.differential.running import (  # noqa: E402
+from xdsl_spirv.targets import TargetError  # noqa: E402
+from xdsl_spirv.testing.differential import FAMILIES, disagreements, generate, interpret  # noqa: E402
+from xdsl_spirv.testing.differential.jobs import Job, run_jobs  # noqa: E402
+from xdsl_spirv.testing.differential.known import explanation  # noqa: E402
+from xdsl_spirv.testing.differential.machine import Machine, machine  # noqa: E402
+from xdsl_spirv.testing.differential.minimise import minimise  # noqa: E402
+from xdsl_spirv.testing.differential.running import (  # noqa: E402
     Disagreement,
     choices,
     job_of,
     module_of,
 )
-from xdsl_spirv.targets import TargetError  # noqa: E402
 
 RUNNER = ROOT / "tests" / "vulkan" / "device.py"
 CHUNK = 40

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from xdsl_spirv.serialization.mutation import (
+from xdsl_spirv.testing.mutation import (
     check,
     check_bytes,
     check_dialect,
@@ -40,8 +40,8 @@ from xdsl_spirv.serialization.mutation import (
     mutate,
     mutate_words,
 )
-from xdsl_spirv.serialization.sampling import sample_module
-from xdsl_spirv.serialization.semantic_mutation import mutate_meaning
+from xdsl_spirv.testing.sampling import sample_module
+from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "serialization" / "corpus"

@@ -236,7 +236,7 @@ def ours(folder: Path, small: bool) -> Made:
     from xdsl.parser import Parser
 
     from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-    from xdsl_spirv.runtime.compiler import context
+    from xdsl_spirv.runtime.modules import context
     from xdsl_spirv.serialization.encoder import encode
     from xdsl_spirv.serialization.target import modules_in
 

@@ -109,8 +109,8 @@ def attempt(case: Case, arrays: dict[str, Any], folder: Path, variant: str, targ
 
 def execute(model: Any, inputs: dict[str, Any], target: str) -> list[Any]:
     """The results in the order of the outputs."""
+    from xdsl_spirv.compiler.model import compile_model, run_reference
     from xdsl_spirv.runtime.execution import run
-    from xdsl_spirv.runtime.model import compile_model, run_reference
 
     if target == REFERENCE:
         return list(run_reference(model, inputs).values())

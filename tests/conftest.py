@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.differential.jobs import Job, read_results, write_jobs
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.testing.differential.jobs import Job, read_results, write_jobs
+from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = ROOT / "tests" / "vulkan" / "device.py"

@@ -8,9 +8,10 @@ import argparse
 
 import numpy as np
 
-from xdsl_spirv.runtime.compiler import context, parse, pipeline_of
+from xdsl_spirv.compare.translation import Finding, check_passes
+from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.validation import Finding, check_passes
+from xdsl_spirv.runtime.modules import context, parse
 from xdsl_spirv.tools.grid import parse_grid
 
 

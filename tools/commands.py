@@ -11,11 +11,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from xdsl_spirv.runtime.compiler import compile_module, context, parse, pipeline_of, verify
+from xdsl_spirv.compiler.compiler import compile_module, pipeline_of
+from xdsl_spirv.compiler.model import is_onnx
+from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.model import is_onnx
+from xdsl_spirv.runtime.modules import context, parse, verify
 from xdsl_spirv.runtime.program import Buffer, Program
-from xdsl_spirv.runtime.weights import argument_name, load_weights
+from xdsl_spirv.runtime.weights import load_weights
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import write
 
@@ -73,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     results = execute(program, inputs, checks, arguments)
     comparisons = []
     if arguments.check:
-        from xdsl_spirv.runtime.check import check
+        from xdsl_spirv.compare.check import check
 
         comparisons = check(program, inputs, results)
     write_results(arguments.output, results)
@@ -107,11 +109,11 @@ def interpret(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv interpret`."""
     from xdsl.dialects.builtin import TensorType
 
+    from xdsl_spirv.compiler.host import host_function
+    from xdsl_spirv.compiler.size_equations import names_of
     from xdsl_spirv.interpreter import interpret as run_module
     from xdsl_spirv.passes.analysis.sizes import extents
     from xdsl_spirv.runtime.expressions import written
-    from xdsl_spirv.runtime.host import host_function
-    from xdsl_spirv.runtime.ties import names_of
     from xdsl_spirv.tools.arrays import read_inputs, write_results
     from xdsl_spirv.tools.debugging import LocatingParser, options_of, report, wants_lines
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 
+from xdsl_spirv.compiler.kernel_jobs import usable_processors
 from xdsl_spirv.passes.schedule.paths import PATHS, Limits
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.kernel_jobs import usable_processors
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits:

@@ -14,16 +14,16 @@ from pathlib import Path
 
 from xdsl.utils.exceptions import DiagnosticException
 
+from xdsl_spirv.compiler.compiler import UnknownLayerError
+from xdsl_spirv.compiler.model import compile_model, is_onnx, load_model
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Node
-from xdsl_spirv.runtime.compiler import UnknownLayerError
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.explanation import Explanation, explanation_of, refused
-from xdsl_spirv.runtime.model import compile_model, is_onnx, load_model
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.records import to_json
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.explain_text import text_of
+from xdsl_spirv.tools.explanation import Explanation, explanation_of, refused
 from xdsl_spirv.tools.output import write
 
 FORMATS = ("text", "json", "html")
@@ -97,7 +97,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
     except UnknownLayerError:
         raise
     except (DiagnosticException, ProgramError) as error:
-        from xdsl_spirv.runtime.coverage import refused_layers
+        from xdsl_spirv.tools.coverage import refused_layers
 
         reasons = refused_layers(before, model.function, model.weights, arguments.target)
         return refused(path, target, original, reasons, [str(error)])

@@ -19,8 +19,8 @@ from xdsl_spirv.passes.schedule.paths import (
     PACK,
     ROTATE,
 )
-from xdsl_spirv.runtime.explanation import ExplainedLayer, Explanation
 from xdsl_spirv.tools.explain_text import duration, nodes_text, ranges, size, tile_of, totals
+from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
 from xdsl_spirv.tools.page import page
 
 COLOURS = {

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from xdsl_spirv.runtime.explanation import ExplainedLayer, Explanation
+from xdsl_spirv.tools.explanation import ExplainedLayer, Explanation
 
 WIDEST = 60
 """Characters of a layer's nodes."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from xdsl_spirv.runtime.compare_layers import LayerComparison, compare_layers
+from xdsl_spirv.compare.layers import LayerComparison, compare_layers
+from xdsl_spirv.compare.onnx_layers import Theirs
 from xdsl_spirv.runtime.elements import Array
-from xdsl_spirv.runtime.onnx_layers import Theirs
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.running import executor
 

@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from xdsl_spirv.frontends.model import ImportedModel
-from xdsl_spirv.runtime.elements import Array
-from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import DEVICES
-from xdsl_spirv.runtime.kernel_jobs import Observer
-from xdsl_spirv.runtime.model import (
+from xdsl_spirv.compare.onnxruntime import (
+    Tolerance,
+    differences,
+    has_onnxruntime,
+    run_onnxruntime,
+    tolerance_of,
+)
+from xdsl_spirv.compiler.kernel_jobs import Observer
+from xdsl_spirv.compiler.model import (
     Shapes,
     buffers_of,
     compile_model,
@@ -23,13 +26,10 @@ from xdsl_spirv.runtime.model import (
     load_model,
     run_reference,
 )
-from xdsl_spirv.runtime.model_check import (
-    Tolerance,
-    differences,
-    has_onnxruntime,
-    run_onnxruntime,
-    tolerance_of,
-)
+from xdsl_spirv.frontends.model import ImportedModel
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import DEVICES
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.arrays import constants_of, dims_of, read_array, read_inputs, write_results
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         program = compile_to(model, arguments)
         theirs = None
         if is_onnx(path) and not arguments.no_compare and has_onnxruntime():
-            from xdsl_spirv.runtime.onnx_layers import onnxruntime_values
+            from xdsl_spirv.compare.onnx_layers import onnxruntime_values
 
             given = {**inputs, **onnx_constants(arguments, path)}
             theirs = onnxruntime_values(path, given, model.nodes, program.layers)

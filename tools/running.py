@@ -27,8 +27,8 @@ from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, RemoteWork, open_isolated
 
 if TYPE_CHECKING:
+    from xdsl_spirv.compare.layers import Execute
     from xdsl_spirv.interpreter.checks import Checks
-    from xdsl_spirv.runtime.compare_layers import Execute
 
 INTERPRETER = "interpreter"
 WARM_UP_SECONDS = 0.15

@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from xdsl_spirv.passes.schedule.tuned import path_for
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.tuning import Search
-from xdsl_spirv.runtime.tuning_results import (
+from xdsl_spirv.runtime.vulkan.statistics import heaviest
+from xdsl_spirv.targets import load
+from xdsl_spirv.tools.tuning.results import (
     MARGIN,
     STATUSES,
     Outcome,
@@ -22,8 +23,7 @@ from xdsl_spirv.runtime.tuning_results import (
     gain_of,
     write_table,
 )
-from xdsl_spirv.runtime.vulkan.statistics import heaviest
-from xdsl_spirv.targets import load
+from xdsl_spirv.tools.tuning.search import Search
 
 TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32")
 SHAPE = re.compile(r"(\d+)x(\d+)x(\d+):(\w+)(?:x(\w+))?->(\w+)")

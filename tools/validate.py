@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.binary import decode
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
 from xdsl_spirv.serialization.validation import ENVIRONMENTS, Finding, Severity
 from xdsl_spirv.serialization.validation import validate as validate_binary
 from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.serialization.validation.validator import environment_of
+from xdsl_spirv.tools import khronos
 
 MEMORY_OF_ALL = "VUL-10"
 """The rule of what every device has."""
@@ -92,7 +92,7 @@ def _mlir(
     from xdsl.parser import Parser
     from xdsl.utils.exceptions import VerifyException
 
-    from xdsl_spirv.runtime.compiler import context
+    from xdsl_spirv.runtime.modules import context
     from xdsl_spirv.serialization.encoder import encode
     from xdsl_spirv.serialization.errors import SPIRVEncodeError
     from xdsl_spirv.serialization.target import find_module

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException
 
+from xdsl_spirv.dialects.places import labels_of
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     ConsideredAttr,
@@ -23,7 +24,6 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     WindowAttr,
 )
-from xdsl_spirv.passes.locations import labels_of
 
 COOPERATIVE_MATRIX, ROTATE, DOT, FMA = "cooperative-matrix", "rotate", "dot", "fma"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xdsl_spirv.runtime.api import compile
+    from xdsl_spirv.compiler.api import compile
     from xdsl_spirv.runtime.program import Program
 
 __all__ = ["Program", "compile"]
@@ -19,7 +19,7 @@ __all__ = ["Program", "compile"]
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    homes = {"Program": "program", "compile": "api"}
+    homes = {"Program": "runtime.program", "compile": "compiler.api"}
     if name not in homes:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"xdsl_spirv.runtime.{homes[name]}"), name)
+    return getattr(import_module(f"xdsl_spirv.{homes[name]}"), name)

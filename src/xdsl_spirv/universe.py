@@ -71,7 +71,7 @@ PASSES: dict[str, str] = {
 
 TARGETS: dict[str, str] = {
     "spirv-assembly": "serialization.assembly_target:SPIRVAssembly",
-    "spirv-run": "interpreter.run_target:SPIRVRun",
+    "spirv-run": "tools.run_target:SPIRVRun",
     "spirv-binary": "serialization.target:SPIRVBinary",
 }
 

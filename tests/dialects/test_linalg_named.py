@@ -12,10 +12,11 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from xdsl_spirv.compiler.compiler import text_of
 from xdsl_spirv.dialects.linalg_extensions import MAPPED
 from xdsl_spirv.dialects.linalg_named import CONTRACTIONS, POOLINGS, QUANTIZED
 from xdsl_spirv.runtime import ProgramError
-from xdsl_spirv.runtime.compiler import parse_text, text_of
+from xdsl_spirv.runtime.modules import parse_text
 
 MATMULS = {name: line for name, line in MAPPED.items() if line is not None}
 LINES = {**CONTRACTIONS, **QUANTIZED, **POOLINGS, **MATMULS}

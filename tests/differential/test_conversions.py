@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential import Kernel, exact
-from xdsl_spirv.differential.jobs import Job, run_jobs
-from xdsl_spirv.differential.running import job_of
-from xdsl_spirv.differential.types import DTYPES
+from xdsl_spirv.testing.differential import Kernel, exact
+from xdsl_spirv.testing.differential.jobs import Job, run_jobs
+from xdsl_spirv.testing.differential.running import job_of
+from xdsl_spirv.testing.differential.types import DTYPES
 
 RUNNER = Path(__file__).resolve().parents[1] / "vulkan" / "device.py"
 UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

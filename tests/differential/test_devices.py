@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.dialects.spirv import arithmetic
-from xdsl_spirv.differential import Kernel, disagreements, generate, interpret
-from xdsl_spirv.differential.families.operations import apply
-from xdsl_spirv.differential.float_rules import RULES
-from xdsl_spirv.differential.known import dot_of_64_bits, explanation
-from xdsl_spirv.differential.machine import machine
-from xdsl_spirv.differential.running import Buffers, choices
 from xdsl_spirv.interpreter.spirv.arithmetic import COMPONENTWISE
+from xdsl_spirv.testing.differential import Kernel, disagreements, generate, interpret
+from xdsl_spirv.testing.differential.families.operations import apply
+from xdsl_spirv.testing.differential.float_rules import RULES
+from xdsl_spirv.testing.differential.known import dot_of_64_bits, explanation
+from xdsl_spirv.testing.differential.machine import machine
+from xdsl_spirv.testing.differential.running import Buffers, choices
 
 H200 = machine("nvidia-h200")
 NVIDIA = "NVIDIA H200, NVIDIA 580.159.04"

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential import FAMILIES, Kernel, disagreements, generate, interpret
-from xdsl_spirv.differential.families import ORDER
-from xdsl_spirv.differential.float_rules import RULES
-from xdsl_spirv.differential.jobs import Job, run_jobs
-from xdsl_spirv.differential.known import KNOWN, explanation
-from xdsl_spirv.differential.legal import Legal, within
-from xdsl_spirv.differential.minimise import minimise
-from xdsl_spirv.differential.running import job_of, module_of
-from xdsl_spirv.differential.types import I32, Type
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.testing.differential import FAMILIES, Kernel, disagreements, generate, interpret
+from xdsl_spirv.testing.differential.families import ORDER
+from xdsl_spirv.testing.differential.float_rules import RULES
+from xdsl_spirv.testing.differential.jobs import Job, run_jobs
+from xdsl_spirv.testing.differential.known import KNOWN, explanation
+from xdsl_spirv.testing.differential.legal import Legal, within
+from xdsl_spirv.testing.differential.minimise import minimise
+from xdsl_spirv.testing.differential.running import job_of, module_of
+from xdsl_spirv.testing.differential.types import I32, Type
+from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = ROOT / "tests" / "vulkan" / "device.py"
@@ -150,7 +150,7 @@ def test_a_disagreement_is_cut_down_to_its_operation(monkeypatch: pytest.MonkeyP
             job.run("spirv.BitCount")
         return [""] * len(jobs)
 
-    monkeypatch.setattr("xdsl_spirv.differential.minimise.job_of", broken_job)
+    monkeypatch.setattr("xdsl_spirv.testing.differential.minimise.job_of", broken_job)
     first = broken_job(kernel)
     run([first])
     found = {binding: array for (_, binding), array in first.buffers.items()}

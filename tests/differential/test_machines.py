@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.differential import Kernel, generate
-from xdsl_spirv.differential.families.cooperative import conversions
-from xdsl_spirv.differential.machine import machine
-from xdsl_spirv.differential.running import buffers_of, module_of
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Allowed, Checks
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.testing.differential import Kernel, generate
+from xdsl_spirv.testing.differential.families.cooperative import conversions
+from xdsl_spirv.testing.differential.machine import machine
+from xdsl_spirv.testing.differential.running import buffers_of, module_of
+from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]
 H200 = machine("nvidia-h200")

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from xdsl_spirv.compare.layers import LayerComparison, compare_layers
+from xdsl_spirv.compare.onnx_layers import onnxruntime_values
+from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
-from xdsl_spirv.runtime.compare_layers import LayerComparison, compare_layers
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.runtime.model import compile_model
-from xdsl_spirv.runtime.onnx_layers import onnxruntime_values
 
 
 def compared(build: Any, worker: TorchMLIR, change: str = "") -> list[LayerComparison]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends import FrontendError, import_onnx
 from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
-from xdsl_spirv.runtime.model import compile_model
 
 
 @pytest.mark.parametrize(

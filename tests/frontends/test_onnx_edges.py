@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential.onnx_graphs import RandomGraph
-from xdsl_spirv.differential.onnx_judging import judged, random_graphs
 from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
+from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph
+from xdsl_spirv.testing.differential.onnx_judging import judged, random_graphs
 
 
 class Graphs:

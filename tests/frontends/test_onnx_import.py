@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.compare.onnxruntime import differences, run_onnxruntime, tolerance_of
+from xdsl_spirv.compiler.model import run_reference
+from xdsl_spirv.dialects.places import node_of
 from xdsl_spirv.frontends import FrontendError, import_onnx, torch_mlir_process
 from xdsl_spirv.frontends.onnx_graph import inferred
 from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR, end_early, start_early
-from xdsl_spirv.passes.locations import node_of
-from xdsl_spirv.runtime.model import run_reference
-from xdsl_spirv.runtime.model_check import differences, run_onnxruntime, tolerance_of
 from xdsl_spirv.tools.main import main
 
 GENERATOR = np.random.default_rng(5)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.compare.onnxruntime import differences, run_onnxruntime, tolerance_of
+from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends import FrontendError, import_onnx
 from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.runtime.model import compile_model, run_reference
-from xdsl_spirv.runtime.model_check import differences, run_onnxruntime, tolerance_of
 
 GENERATOR = np.random.default_rng(11)
 

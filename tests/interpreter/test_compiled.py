@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.compiler import compiler
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.code import Compiler
 from xdsl_spirv.interpreter.spirv.module import Compiled
-from xdsl_spirv.runtime import compiler, execution
-from xdsl_spirv.runtime.compiler import compile_module, parse_text
+from xdsl_spirv.runtime import execution
+from xdsl_spirv.runtime.modules import parse_text
 
 PUSH = "!spirv.ptr<!spirv.struct<(i32 [0]), Block>, PushConstant>"
 

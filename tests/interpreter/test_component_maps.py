@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
-from xdsl_spirv.differential.machine import machine
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.component_maps import applies, count, described, positions
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.testing.differential.machine import machine
 
 MEASURED = json.loads((Path(__file__).parent / "data" / "component_maps.json").read_text())
 USES = {

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential import exact
 from xdsl_spirv.interpreter.spirv.conversion import SATURATING
+from xdsl_spirv.testing.differential import exact
 
 DTYPES: dict[str, Any] = {
     "f16": np.float16,

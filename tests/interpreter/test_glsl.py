@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential.jobs import Job
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.testing.differential.jobs import Job
+from xdsl_spirv.tools import khronos
 
 SHADERS = sorted((Path(__file__).parent / "glsl").glob("*.comp"))
 SETTINGS = (("vulkan1.1", False), ("vulkan1.3", True))

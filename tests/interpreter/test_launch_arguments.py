@@ -13,7 +13,7 @@ from xdsl.parser import Parser
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
-from xdsl_spirv.runtime.compiler import context
+from xdsl_spirv.runtime.modules import context
 
 BLOCK = """!spirv.struct<PC, (i32 [0], vector<2xf32> [8],
   !spirv.matrix<2 x vector<3xf32>> [16, MatrixStride=16, RowMajor],

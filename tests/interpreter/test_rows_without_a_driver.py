@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential import exact
+from xdsl_spirv.testing.differential import exact
 
 OPS = "spirv.KHR.CooperativeMatrix"
 DTYPES: dict[str, Any] = {

@@ -12,8 +12,8 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, OpCounter, impl,
 from xdsl_spirv.interpreter import InterpreterError, Options, interpret
 from xdsl_spirv.interpreter.xdsl_functions import register_implementations
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
-from xdsl_spirv.runtime.compiler import context, parse_text
-from xdsl_spirv.runtime.workloads import workload
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.testing.workloads import workload
 
 PADDED = """
 func.func @main(%a: tensor<3x4xf32>, %x: f32) -> (tensor<4x5xf32>, index) {

@@ -12,8 +12,8 @@ import pytest
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
 
-from xdsl_spirv.runtime.compiler import context, parse_text
-from xdsl_spirv.runtime.validation import Report, check_passes
+from xdsl_spirv.compare.translation import Report, check_passes
+from xdsl_spirv.runtime.modules import context, parse_text
 
 
 @pytest.fixture

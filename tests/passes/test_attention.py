@@ -1,7 +1,7 @@
 """
 Attention in one kernel: what is recognised, that every stage computes it, and what is refused.
 
-Random ones (`runtime/attention_workloads.py`) go through the pipeline pass by pass, and as binaries
+Random ones (`testing/attention_workloads.py`) go through the pipeline pass by pass, and as binaries
 with every check on; `make test` runs the first seeds, `make test-long` 60.
 """
 
@@ -25,20 +25,21 @@ from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv import targets
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
-from xdsl_spirv.runtime import compile_module, run
-from xdsl_spirv.runtime.attention_workloads import (
+from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.testing.attention_workloads import (
     MASKS,
     AttentionWorkload,
     attention_workload,
 )
-from xdsl_spirv.runtime.check import check
-from xdsl_spirv.runtime.compiler import context, parse_text
-from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.tools import khronos
 
 TARGETS = {"lavapipe": "f16", "nvidia-h200": "bf16"}
 QUICK, SEEDS = 1, 60

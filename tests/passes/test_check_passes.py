@@ -22,6 +22,9 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i16, i32
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.compare.translation import Finding, Input, Report
+from xdsl_spirv.compare.translation.inputs import draw, edges
+from xdsl_spirv.compare.translation.shrink import Shrinker
 from xdsl_spirv.dialects.spirv.arithmetic import IMulOp
 from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixOperandsAttr, MemoryAccessAttr
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
@@ -32,9 +35,6 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, MemoryAccess
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
-from xdsl_spirv.runtime.validation import Finding, Input, Report
-from xdsl_spirv.runtime.validation.inputs import draw, edges
-from xdsl_spirv.runtime.validation.shrink import Shrinker
 from xdsl_spirv.serialization import encoder
 from xdsl_spirv.serialization.binary import decode
 from xdsl_spirv.tools.main import main

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.runtime.check import check
-from xdsl_spirv.runtime.compiler import compile_module, parse_text
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.workloads import TYPES, Workload, workload
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.targets import load
+from xdsl_spirv.testing.workloads import TYPES, Workload, workload
+from xdsl_spirv.tools import khronos
 
 TARGETS = ("lavapipe", "nvidia-h200")
 CHUNK = 20

@@ -1,7 +1,7 @@
 """
 What is fused to a contraction: every stage computes the same, and one kernel computes all of it.
 
-Random chains (`runtime/fused_workloads.py`) run as binaries on the interpreter and on lavapipe;
+Random chains (`testing/fused_workloads.py`) run as binaries on the interpreter and on lavapipe;
 `make test` runs the first seeds, `make test-long` 500.
 """
 
@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.passes.schedule.paths import LOOPS
-from xdsl_spirv.runtime.check import check
-from xdsl_spirv.runtime.compiler import compile_module, parse_text
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.runtime.fused_workloads import (
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.targets import load
+from xdsl_spirv.testing.fused_workloads import (
     ACTIVATIONS,
     REQUANTIZE,
     FusedWorkload,
     fused_workload,
 )
-from xdsl_spirv.runtime.workloads import TYPES, Workload
-from xdsl_spirv.serialization import khronos
-from xdsl_spirv.targets import load
+from xdsl_spirv.testing.workloads import TYPES, Workload
+from xdsl_spirv.tools import khronos
 
 TARGETS = ("lavapipe", "nvidia-h200")
 CHUNK = 5

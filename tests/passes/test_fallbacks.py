@@ -2,8 +2,8 @@
 Every fallback pass keeps what a kernel computes, and leaves nothing of the extension behind.
 
 The kernels are the differential families': each runs on the interpreter before and after the pass,
-which must agree exactly or within the interval that differential/legal.py allows; the result is
-printed, parsed, encoded and validated for Vulkan 1.2.
+which must agree exactly or within the interval that testing/differential/legal.py allows; the
+result is printed, parsed, encoded and validated for Vulkan 1.2.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler.compiler import compile_module, text_of
 from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.differential import Kernel, disagreements, generate, interpret
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.passes.spirv.fallback.to_vulkan12 import ToVulkan12Pass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-from xdsl_spirv.runtime.check import check
-from xdsl_spirv.runtime.compiler import compile_module, context, parse_text, text_of
 from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.workloads import Workload, workload
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module, modules_in
+from xdsl_spirv.testing.differential import Kernel, disagreements, generate, interpret
+from xdsl_spirv.testing.workloads import Workload, workload
+from xdsl_spirv.tools import khronos
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime import run
-from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -20,6 +20,8 @@ import pytest
 from xdsl.dialects import gpu
 
 import xdsl_spirv.targets
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.compiler.compiler import text_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
@@ -31,10 +33,10 @@ from xdsl_spirv.passes.loops.to_invocations import LoopsToInvocationsPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-from xdsl_spirv.runtime import compile_module, run
-from xdsl_spirv.runtime.compiler import context, parse_text, text_of
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -6,7 +6,7 @@ parsed, verified and interpreted. Half of them carry a random schedule that fits
 taken which the default schedules leave alone: tiles that are no powers of two, moves that do not
 divide by the invocations, copies in a loop, several vectors widths, both rasters.
 
-Results must be within the bound that runtime/check.py derives from K and the types; integers exact.
+Results must be within the bound that compare/check.py derives from K and the types; integers exact.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 
+from xdsl_spirv.compare.check import contraction_bound
+from xdsl_spirv.compiler.compiler import compile_module, text_of
 from xdsl_spirv.dialects.schedule import ContractionAttr, InstructionAttr, StagedAttr
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import interpret
@@ -31,11 +33,10 @@ from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
-from xdsl_spirv.runtime.check import contraction_bound
-from xdsl_spirv.runtime.compiler import compile_module, context, parse_text, text_of
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load
+from xdsl_spirv.tools import khronos
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -24,10 +24,10 @@ from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
     lower_cooperative_matrices,
 )
 from xdsl_spirv.passes.spirv.update_vce import update
-from xdsl_spirv.runtime.compiler import context, parse_text
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.tools import khronos
 
 QUICK, MANY = 10, 300
 LANES, INVOCATIONS = 8, 16

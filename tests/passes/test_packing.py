@@ -10,12 +10,13 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.runtime import compile_module, run
-from xdsl_spirv.runtime.check import check
-from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.workloads import Workload
+from xdsl_spirv.testing.workloads import Workload
 
 TARGET = "lavapipe"
 TILE = "workgroup_tile = [16, 16, 16], subgroups = [2, 2], instruction = coopmat 8x8x8"

@@ -22,7 +22,7 @@ from xdsl_spirv.interpreter import reference
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass
-from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text
 
 Validate = Callable[..., None]
 PASSES = "linalg-quantized-to-contraction,linalg-to-contraction"

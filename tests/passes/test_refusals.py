@@ -12,7 +12,8 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_spirv.runtime.compiler import context, parse_text, text_of
+from xdsl_spirv.compiler.compiler import text_of
+from xdsl_spirv.runtime.modules import context, parse_text
 
 CONTRACTION = "linalg-to-contraction,assign-schedule"
 ENTRY = "spirv-cooperative-matrix-to-invocations"

@@ -10,6 +10,8 @@ import pytest
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f16
 from xdsl.ir import Block
 
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.size_equations import names_of
 from xdsl_spirv.passes.analysis.sizes import (
     Size,
     ceil_div,
@@ -20,11 +22,9 @@ from xdsl_spirv.passes.analysis.sizes import (
     surely_below,
     typical_size,
 )
-from xdsl_spirv.runtime.compiler import parse_text
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, written
-from xdsl_spirv.runtime.host import host_function
-from xdsl_spirv.runtime.ties import names_of
+from xdsl_spirv.runtime.modules import parse_text
 
 BLOCK = Block(arg_types=[TensorType(f16, [DYNAMIC_INDEX, 768]), TensorType(f16, [DYNAMIC_INDEX])])
 M, WIDTH = extents(BLOCK.args[0])

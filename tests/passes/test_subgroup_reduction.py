@@ -15,7 +15,7 @@ from xdsl.universe import Universe
 import xdsl_spirv.targets
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.interpreter import Options, dispatch
-from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.target import find_module
 

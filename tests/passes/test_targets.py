@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdsl_spirv.runtime import compile_module, run
-from xdsl_spirv.runtime.check import check
-from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
 from xdsl_spirv.runtime.vulkan.needs import Needs
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.targets import load, names
+from xdsl_spirv.tools import khronos
 
 FOLDER = Path(__file__).resolve().parents[2] / "targets"
 M, N, K = 20, 36, 40

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.compare.check import check
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, WindowAttr
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
-from xdsl_spirv.runtime.check import check
-from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.tools import khronos
 
 QUICK, MANY, ON_LAVAPIPE = 8, 120, 4
 TYPES = (("f32", "f32"), ("f16", "f32"), ("i8", "i32"), ("i32", "i32"))

@@ -12,9 +12,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xdsl_spirv.runtime import Program, ProgramError, compile_module, run
-from xdsl_spirv.runtime.check import check, compare, contraction_bound
-from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.compare.check import check, compare, contraction_bound
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.runtime import Program, ProgramError, run
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.weights import load_weights, save_weights
 
 SHAPE = (9, 5, 17)

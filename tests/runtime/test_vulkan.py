@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.runtime import compile_module
-from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.tools.main import main
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.runtime import compile_module
-from xdsl_spirv.runtime.compiler import parse_text
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan.describe import schedules, target_of, text_of
 from xdsl_spirv.runtime.vulkan.device import check_constants, parse_name, rank
 from xdsl_spirv.runtime.vulkan.enums import Result

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.parser import Parser
 
 from xdsl_spirv.dialects.spirv import SPIRV
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.tools import khronos
 
 HERE = Path(__file__).resolve().parent
 GLSL_OPTIONS = ((), ("-g",), ("-gVS",))

@@ -21,7 +21,9 @@ from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.disassembler import disassemble
-from xdsl_spirv.serialization.hostile import (
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.validation import validate
+from xdsl_spirv.testing.hostile import (
     BEGIN,
     END,
     ENTRY,
@@ -52,8 +54,6 @@ from xdsl_spirv.serialization.hostile import (
     selections_in_a_row,
     unknown_opcodes,
 )
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
-from xdsl_spirv.serialization.validation import validate
 
 UNITS = 40
 """Runs of `unit` that an input of 100 kB takes at most: a second is 20, the rest is for noise."""

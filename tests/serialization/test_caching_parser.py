@@ -7,7 +7,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from xdsl_spirv.passes.equality import is_same
-from xdsl_spirv.runtime.compiler import context
+from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.serialization.caching_parser import CachingParser
 
 MODULE = """

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xdsl_spirv.serialization.mutation import check_dialect, mutate
-from xdsl_spirv.serialization.sampling import sample_module
+from xdsl_spirv.testing.mutation import check_dialect, mutate
+from xdsl_spirv.testing.sampling import sample_module
 
 SECONDS = 2.0
 """Far above what any of these modules takes; test_bounds.py has those that take long."""

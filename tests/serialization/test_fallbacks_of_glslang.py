@@ -7,10 +7,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.passes.spirv.fallback.to_vulkan12 import ToVulkan12Pass
 from xdsl_spirv.passes.spirv.specialize import specialize
-from xdsl_spirv.runtime.compiler import context
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.tools import khronos
 
 SHADERS: dict[str, dict[str, str]] = {
     "coop_benchmark": {"0": "64"},

@@ -22,9 +22,9 @@ from xdsl.universe import Universe
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import OPERATIONS as CARRIERS
 from xdsl_spirv.passes.spirv.update_vce import parse_version, update
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.tools import khronos
 
 GLSLANG = Path(__file__).resolve().parents[2] / ".glslang"
 FAMILIES = Path(__file__).parent.parent / "filecheck" / "dialects" / "spirv" / "families"

@@ -13,8 +13,8 @@ from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.literals import NumberType
 from xdsl_spirv.serialization.operands import opcode_of
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownError
-from xdsl_spirv.serialization.sampling import sample_module
 from xdsl_spirv.serialization.words import instruction, string_words
+from xdsl_spirv.testing.sampling import sample_module
 
 
 def header(bound: int = 100) -> list[int]:

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xdsl_spirv.serialization.binary import Header
-from xdsl_spirv.serialization.mutation import (
+from xdsl_spirv.testing.mutation import (
     check,
     check_dialect,
     check_validation,
     in_lengths,
     mutate,
 )
-from xdsl_spirv.serialization.sampling import sample_module
+from xdsl_spirv.testing.sampling import sample_module
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.bin"))
 MAX_SECONDS = 1.0

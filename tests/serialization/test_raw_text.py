@@ -20,7 +20,7 @@ from xdsl_spirv.serialization.binary import HEADER_WORDS, RawModule, decode
 from xdsl_spirv.serialization.disassembler import disassemble, disassemble_file
 from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
-from xdsl_spirv.serialization.sampling import Sampler, carriers, sample_module
+from xdsl_spirv.testing.sampling import Sampler, carriers, sample_module
 
 Assemble = Callable[..., bytes]
 Disassemble = Callable[..., str]

@@ -24,13 +24,14 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization import binary, khronos
+from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.serialization.decoder import decode
 from xdsl_spirv.serialization.disassembler import disassemble
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.validation import Severity, validate
 from xdsl_spirv.serialization.validation.differences import known_difference
+from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = "vulkan1.3"

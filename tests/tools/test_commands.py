@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdsl_spirv.serialization import khronos
+from xdsl_spirv.tools import khronos
 from xdsl_spirv.tools.main import main
 
 MATMUL = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization.sampling import sample_module
+from xdsl_spirv.testing.sampling import sample_module
 from xdsl_spirv.tools.main import main
 
 

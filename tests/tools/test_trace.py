@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.runtime.compiler import parse
+from xdsl_spirv.runtime.modules import parse
 from xdsl_spirv.tools.main import main
 
 MATMUL = """

@@ -96,7 +96,7 @@ def compile_glsl(path: Path, options: Compile) -> bytes:
 
 
 def _optimize(binary: Path, environment: str) -> None:
-    from xdsl_spirv.serialization import khronos
+    from xdsl_spirv.tools import khronos
 
     program = khronos.find("spirv-opt")
     if program is None:

@@ -105,7 +105,7 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(path: Path) -> tuple[ModuleOp, bytes]:
-    from xdsl_spirv.runtime.compiler import context, parse
+    from xdsl_spirv.runtime.modules import context, parse
     from xdsl_spirv.serialization.encoder import encode
     from xdsl_spirv.serialization.errors import SPIRVEncodeError
     from xdsl_spirv.serialization.target import find_module

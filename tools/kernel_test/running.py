@@ -191,9 +191,9 @@ def _failure(test: KernelTest, error: Exception) -> Problem:
 
 def _validate(test: KernelTest, kernel: Kernel) -> tuple[list[Problem], list[str]]:
     """What the validators say, and what is to be noted."""
-    from xdsl_spirv.serialization import khronos
     from xdsl_spirv.serialization.validation import Severity, validate
     from xdsl_spirv.serialization.validation.differences import known_difference
+    from xdsl_spirv.tools import khronos
 
     sources = Sources(kernel.path)
     found: list[Problem] = []

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential import generate
-from xdsl_spirv.differential import interpret as run_generated
-from xdsl_spirv.differential.running import buffers_of, module_of
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter import Options, dispatch, interpret
 from xdsl_spirv.interpreter.checks import Allowed, Checks
-from xdsl_spirv.runtime.compiler import compile_module, context, parse_text
 from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.testing.differential import generate
+from xdsl_spirv.testing.differential import interpret as run_generated
+from xdsl_spirv.testing.differential.running import buffers_of, module_of
 
 MATMUL = """
 func.func @main(%A: tensor<{m}x{k}xf16>, %B: tensor<{k}x{n}xf16>) -> tensor<{m}x{n}x{r}> {{

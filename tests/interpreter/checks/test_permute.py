@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.differential import generate
-from xdsl_spirv.differential import interpret as run_generated
-from xdsl_spirv.differential.running import buffers_of, module_of
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Allowed, Checks
 from xdsl_spirv.interpreter.schedule import Schedule
+from xdsl_spirv.testing.differential import generate
+from xdsl_spirv.testing.differential import interpret as run_generated
+from xdsl_spirv.testing.differential.running import buffers_of, module_of
 
 TILE = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
 PART = "!spirv.ptr<i32, Workgroup>"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.binary import RawModule, decode
+from xdsl_spirv.tools import khronos
 
 GLSLANG = Path(__file__).resolve().parents[3] / ".glslang"
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.serialization.encoder import encode
 from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
-from xdsl_spirv.serialization.semantic_mutation import mutate_meaning
 from xdsl_spirv.serialization.validation import Finding, Severity, validate
 from xdsl_spirv.serialization.validation.differences import known_difference
+from xdsl_spirv.testing.semantic_mutation import mutate_meaning
+from xdsl_spirv.tools import khronos
 
 CASES = Path(__file__).resolve().parent / "cases"
 HERE = Path(__file__).resolve().parent

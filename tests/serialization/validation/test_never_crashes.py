@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xdsl_spirv.serialization.binary import Header, RawModule
-from xdsl_spirv.serialization.mutation import check_validation as check
-from xdsl_spirv.serialization.mutation import in_lengths, mutate
 from xdsl_spirv.serialization.operands import opcode_of
-from xdsl_spirv.serialization.sampling import sample_module
-from xdsl_spirv.serialization.semantic_mutation import mutate_meaning
 from xdsl_spirv.serialization.words import instruction
+from xdsl_spirv.testing.mutation import check_validation as check
+from xdsl_spirv.testing.mutation import in_lengths, mutate
+from xdsl_spirv.testing.sampling import sample_module
+from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 
 
 @settings(max_examples=300, deadline=None)

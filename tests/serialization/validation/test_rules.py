@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization import khronos
 from xdsl_spirv.serialization.assembler import assemble
 from xdsl_spirv.serialization.binary import Header, RawModule, decode
 from xdsl_spirv.serialization.validation import Severity, rules, validate
 from xdsl_spirv.serialization.validation.differences import known_difference
+from xdsl_spirv.tools import khronos
 
 FOLDER = Path(__file__).parent / "cases"
 ENVIRONMENT = "vulkan1.3"

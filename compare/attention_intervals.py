@@ -1,0 +1,114 @@
+"""
+Where the results of an attention may lie: docs/numerics.md's bound, element by element.
+
+It holds for the formula computed in one piece, with powers rounded before they are divided by their
+sum, and for the separate operations of the source, which round probabilities to the type of
+queries, and scores too where the operation says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+
+from xdsl_spirv.compare.check import contraction_bound
+from xdsl_spirv.compare.scalar_intervals import Interval, spread
+from xdsl_spirv.dialects.schedule import AttentionOp
+from xdsl_spirv.interpreter.host.attention import operands_of, scattered, scores_of, softmax
+from xdsl_spirv.interpreter.numbers import DType
+from xdsl_spirv.runtime.elements import Array
+
+U = 2.0**-23
+"""The largest relative error of an operation on f32, truncation included."""
+
+SCORE_ROUNDINGS = 4
+"""Of a score where it is narrow: product, scale, mask, and the difference to the maximum."""
+
+TILE = 8
+"""The fewest keys between two changes of a row's maximum."""
+
+
+def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DType) -> Interval:
+    """The interval of every element of the result; `operands` are those of the operation."""
+    *inputs, out = operands
+    middle = operands_of(op, [each.middle for each in inputs])
+    radius = operands_of(op, [each.radius for each in inputs])
+    queries, keys, values, *_ = middle
+    narrow = inputs[0].dtype
+    u, subnormal = _info(narrow)
+    with np.errstate(all="ignore"):
+        scores = scores_of(op, middle)
+        off = _score_errors(op, middle, radius, scores, u if op.narrow is not None else U)
+        p = softmax(op, scores)
+        dp = _probability_errors(scores, off, p) + u * p + 2 * subnormal
+        dp = np.where(p == 0, np.where(np.isneginf(scores), 0.0, dp), dp)
+        total = np.matmul(p, values)
+        size = np.matmul(p, np.abs(values) + radius[2])
+        error = np.matmul(dp, np.abs(values) + radius[2]) + np.matmul(p, radius[2])
+        n = values.shape[1]
+        # Each change of the maximum multiplies what was summed, and its sum, by a rounded factor.
+        bound = contraction_bound(n + 4 * (n // TILE + 1), "f32")
+        error = error + bound.evaluate(total, size)
+        error = error + _info(dtype)[0] * np.abs(total) + _info(dtype)[1]
+        unknown = ~np.isfinite(queries).all() or ~np.isfinite(keys).all()
+        error = np.where(np.isfinite(total), error, np.inf if unknown else 0.0)
+    like = np.asarray(out.low, np.float64)
+    found = spread(scattered(op, total, like), scattered(op, error, like), dtype)
+    if np.isnan(total).any() and not unknown:
+        # A row without a score is NaN, whoever computes it.
+        nan = scattered(op, np.where(np.isnan(total), np.nan, 0.0), like)
+        return Interval(found.low + nan, found.high + nan, dtype)
+    return found
+
+
+def _info(dtype: DType) -> tuple[float, float]:
+    """Relative error of a rounding, truncation included, and the spacing of subnormal numbers."""
+    info = ml_dtypes.finfo(dtype)
+    return float(info.eps), float(info.smallest_subnormal)
+
+
+def _score_errors(
+    op: AttentionOp,
+    middle: Sequence[Array],
+    radius: Sequence[Array],
+    scores: Array,
+    u: float,
+) -> Array:
+    """How far each score may be from the exact one."""
+    (queries, keys, _, *mask), (dq, dk, _, *dm) = middle, radius
+    scale = abs(float(op.scale.value.data))
+    across = keys.transpose(0, 2, 1)
+    product = np.matmul(queries, across)
+    size = np.matmul(np.abs(queries) + dq, np.abs(across) + dk.transpose(0, 2, 1))
+    off = np.matmul(np.abs(queries), dk.transpose(0, 2, 1))
+    off = off + np.matmul(dq, np.abs(across) + dk.transpose(0, 2, 1))
+    off = off + contraction_bound(queries.shape[2], "f32").evaluate(product, size)
+    off = (off + 2 * u * np.abs(product)) * scale
+    finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)
+    off = off + SCORE_ROUNDINGS * u * finite
+    if mask:
+        known = np.where(np.isfinite(mask[0]), np.abs(mask[0]), 0.0)
+        off = off + dm[0] + u * known
+    return np.where(np.isneginf(scores), 0.0, off)
+
+
+def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
+    """
+    Of exp(s - m) / sum: exp(e) - 1 for the errors e of the exponents, this one and the sum's.
+
+    The exponent is computed to an ulp or two of scores and maximum, the power to 3 + 2 |x| ulp.
+    """
+    top = scores.max(axis=-1, keepdims=True)
+    depth = np.where(np.isfinite(scores), np.abs(scores - top), 0.0)
+    size = np.where(np.isfinite(scores), np.abs(scores), 0.0) + np.where(
+        np.isfinite(top), np.abs(top), 0.0
+    )
+    each = off + 4 * U * size + (3 + 4 * depth) * U
+    largest = np.nansum(
+        np.where(p > 0, p * np.exp(np.minimum(each, 500.0)), 0.0), -1, keepdims=True
+    )
+    n = scores.shape[-1]
+    both = each + np.log(np.maximum(largest, 1.0)) + (n + 8) * U
+    return p * np.expm1(np.minimum(both, 500.0))

@@ -1,0 +1,314 @@
+"""
+Where the results of a host function may lie: an interval for every element, by interval arithmetic.
+
+A contraction followed by other operations has no single formula for its error. Here every operation
+takes intervals to an interval that holds whatever a device may legally compute from any of their
+points: a contraction by the bound of docs/numerics.md, a scalar operation by its monotony and by
+its precision in Vulkan, data movement element by element. A comparison that may go either way
+allows both. What was exact stays exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import ml_dtypes
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import arith, func, linalg
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.compare.attention_intervals import attention_interval
+from xdsl_spirv.compare.check import contraction_bound
+from xdsl_spirv.compare.scalar_intervals import SCALARS, Interval, exact, spread
+from xdsl_spirv.dialects.places import place
+from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
+from xdsl_spirv.interpreter.constants import attribute_array
+from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
+from xdsl_spirv.interpreter.host.machine import Host
+from xdsl_spirv.interpreter.numbers import DType, is_float, scalar_dtype
+from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_permutation
+from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
+from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+
+
+@dataclass
+class Intervals:
+    """Runs the functions of a module on intervals; `module` is changed."""
+
+    module: ModuleOp
+
+    def __post_init__(self) -> None:
+        LinalgToContractionPass().apply(Context(), self.module)
+        FormAttentionPass().apply(Context(), self.module)
+        for op in list(self.module.walk()):
+            if op.parent is not None and not isinstance(op.parent_op(), LinalgStructuredOperation):
+                generalized(op)
+        self.host = Host(self.module, Options(), launches=False)
+
+    def run(self, function: str, values: Sequence[Array]) -> list[Interval]:
+        """
+        What the results of `@function` may be on exact arguments.
+
+        Raises `ProgramError` for an operation that no bound is known for.
+        """
+        block = self.host.function(function).body.block
+        env: dict[SSAValue, Interval] = {
+            argument: exact(value) for argument, value in zip(block.args, values, strict=True)
+        }
+        with np.errstate(all="ignore"):
+            for op in block.ops:
+                if isinstance(op, func.ReturnOp):
+                    return [env[value] for value in op.operands]
+                env |= zip(op.results, self._results(op, env), strict=True)
+        return []
+
+    def _results(self, op: Operation, env: dict[SSAValue, Interval]) -> list[Interval]:
+        operands = [env[value] for value in op.operands]
+        if isinstance(op, DispatchOp):
+            return self._dispatch(op, operands)
+        if isinstance(op, AttentionOp):
+            assert op.result is not None
+            return [attention_interval(op, operands, _dtype(op.result.type))]
+        if isinstance(op, LinalgStructuredOperation) and not isinstance(op, linalg.ops.FillOp):
+            contraction = _contraction(op)
+            if contraction is not None:
+                return [self._contract(contraction, operands)]
+            return [self._structured(op, operands, env)]
+        if not all(isinstance(v.type, TensorType) for v in op.results) and any(
+            not each.is_point for each in operands
+        ):
+            raise ProgramError(f"no error bound is known for {op.name}", place(op))
+        around = {value: each.low for value, each in env.items()} if op.regions else {}
+        return self._moved(op, operands, around)
+
+    def _dispatch(self, op: DispatchOp, operands: Sequence[Interval]) -> list[Interval]:
+        env: dict[SSAValue, Interval] = dict(zip(op.body.block.args, operands, strict=True))
+        for each in op.body.block.ops:
+            if not isinstance(each, YieldOp):
+                env |= zip(each.results, self._results(each, env), strict=True)
+        return [env[value] for value in op.yielded]
+
+    def _moved(
+        self, op: Operation, operands: Sequence[Interval], around: dict[SSAValue, Array]
+    ) -> list[Interval]:
+        """An operation that only says which element goes where."""
+        with self.host.frame(around):
+            low = self.host.evaluate(op, [each.low for each in operands])
+            if all(each.is_point for each in operands):
+                return [exact(np.asarray(each)) for each in low]
+            high = self.host.evaluate(op, [each.high for each in operands])
+        pairs = zip(low, high, op.results, strict=True)
+        return [Interval(np.asarray(x), np.asarray(y), _dtype(v.type)) for x, y, v in pairs]
+
+    # Contractions
+
+    def _contract(self, found: Contraction, operands: Sequence[Interval]) -> Interval:
+        """The bound of a contraction, and what the operands' intervals add to it."""
+        dtype = _dtype(found.init.type)
+        a, b = (
+            _as_named(each, name) for each, name in zip(operands[:2], found.types, strict=False)
+        )
+        if not is_float(dtype) and all(each.is_point for each in operands):
+            points = [each.low.astype(each.dtype) for each in operands]
+            return exact(np.asarray(self.host.evaluate(found.op, points)[0]))
+        init = operands[2]
+        middle = self._sum(found, a.middle, b.middle, init.middle)
+        size = self._sum(found, a.magnitude, b.magnitude, init.magnitude)
+        zero = np.zeros_like(init.middle)
+        off = self._sum(found, np.abs(a.middle), b.radius, init.radius)
+        off = off + self._sum(found, a.radius, b.magnitude, zero)
+        if is_float(dtype):
+            bound = contraction_bound(found.k, found.types[2])
+            off = off + bound.evaluate(middle, size)
+            if _is_whole(operands) and size.max(initial=0) <= 2.0 ** _digits(dtype):
+                off = np.zeros_like(off)
+        return spread(middle, off, dtype)
+
+    def _sum(self, found: Contraction, a: Array, b: Array, init: Array) -> Array:
+        wide = [np.asarray(each, np.float64) for each in (a, b, init)]
+        return np.asarray(self.host.evaluate(found.op, wide)[0])
+
+    # Elementwise operations
+
+    def _structured(
+        self,
+        op: LinalgStructuredOperation,
+        operands: Sequence[Interval],
+        env: dict[SSAValue, Interval],
+    ) -> Interval:
+        maps = [each.data for each in op.get_indexing_maps()]
+        kinds = [str(each.data) for each in op.get_iterator_types()]
+        parallel = all(kind == "parallel" for kind in kinds)
+        if not parallel and _adds_up(op):
+            return self._added_up(op, operands, kinds)
+        if not parallel and _is_monotone(op):
+            return self._extreme(op, operands)
+        if len(op.outputs) != 1 or not parallel or not is_permutation(maps[-1]):
+            raise ProgramError(f"no error bound is known for {op.name}", place(op))
+        sizes = loop_sizes(maps, [each.low.shape for each in operands])
+        space = Space(sizes, range(len(sizes)))
+        inputs = [
+            Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
+            for x, map in zip(operands, maps, strict=True)
+        ]
+        result = _body(op, inputs, env, space)
+        dims = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
+        low, high = (
+            np.broadcast_to(each, space.full_shape).reshape(space.shape).transpose(dims)
+            for each in (result.low, result.high)
+        )
+        return Interval(low, high, _dtype(op.results[0].type))
+
+    def _added_up(
+        self, op: LinalgStructuredOperation, operands: Sequence[Interval], kinds: Sequence[str]
+    ) -> Interval:
+        """A sum of floats, in any order: a contraction whose other operand is 1."""
+        dtype = _dtype(op.results[0].type)
+        maps = [each.data for each in op.get_indexing_maps()]
+        sizes = loop_sizes(maps, [each.low.shape for each in operands])
+        count = prod(s for s, kind in zip(sizes, kinds, strict=True) if kind != "parallel")
+        middle, off, size = (
+            np.asarray(self.host.evaluate(op, [np.asarray(each, np.float64) for each in values])[0])
+            for values in (
+                [each.middle for each in operands],
+                [each.radius for each in operands],
+                [each.magnitude for each in operands],
+            )
+        )
+        bound = contraction_bound(count, NAMES[dtype.itemsize])
+        return spread(middle, off + bound.evaluate(middle, size), dtype)
+
+    def _extreme(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
+        """The greatest or the least of some: of the lower ends, and of the upper ones."""
+        low, high = (
+            np.asarray(self.host.evaluate(op, values)[0])
+            for values in ([each.low for each in operands], [each.high for each in operands])
+        )
+        return Interval(low, high, _dtype(op.results[0].type))
+
+
+EXTREMES = (
+    *(arith.MaximumfOp, arith.MinimumfOp, arith.MaxnumfOp, arith.MinnumfOp),
+    *(arith.MaxSIOp, arith.MinSIOp),
+)
+
+NAMES = {2: "f16", 4: "f32", 8: "f64"}
+
+
+def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...]) -> bool:
+    """Whether a reduction combines its first operand by such an operation alone."""
+    block, outputs = op.body.block, len(op.outputs)
+    first = block.first_op
+    if outputs != 1 or not isinstance(first, kinds) or first.next_op is not block.last_op:
+        return False
+    last = block.last_op
+    ends = last is not None and last.operands[0] is first.results[0]
+    return ends and {*first.operands} == {block.args[0], block.args[-1]}
+
+
+def _adds_up(op: LinalgStructuredOperation) -> bool:
+    """Whether a reduction adds its first operand to floats (a second one may say the window)."""
+    named = str(op.body.block.args[-1].type) in ("f16", "f32", "f64")
+    return named and _reduces_by(op, (arith.AddfOp,))
+
+
+def _is_monotone(op: LinalgStructuredOperation) -> bool:
+    """Whether a reduction takes the greatest or the least, of numbers as they are ordered."""
+    return _reduces_by(op, EXTREMES)
+
+
+def _body(
+    op: LinalgStructuredOperation,
+    inputs: Sequence[Interval],
+    env: dict[SSAValue, Interval],
+    space: Space,
+) -> Interval:
+    """What the body of an elementwise operation yields."""
+    block = op.body.block
+    known = dict(env) | dict(zip(block.args, inputs, strict=True))
+    for each in body_ops(block):
+        if isinstance(each, arith.ConstantOp):
+            known[each.result] = exact(attribute_array(each.value))
+            continue
+        if isinstance(each, linalg.ops.IndexOp):
+            known[each.result] = exact(space.index(each.dim.value.data, {}))
+            continue
+        function = SCALARS.get(type(each))
+        if function is None or len(each.results) != 1:
+            raise ProgramError(f"no error bound is known for {each.name}", place(op))
+        dtype = _dtype(each.results[0].type)
+        known[each.results[0]] = function(each, [known[v] for v in each.operands], dtype)
+    last = block.last_op
+    assert last is not None
+    return known[last.operands[0]]
+
+
+def _contraction(op: LinalgStructuredOperation) -> Contraction | None:
+    try:
+        return contraction_of(op)
+    except NotAContraction:
+        return None
+
+
+def _dtype(type: Attribute) -> DType:
+    dtype = scalar_dtype(type.element_type if isinstance(type, TensorType) else type)
+    if dtype is None:
+        raise ProgramError(f"no error bound is known for elements of type {type}", "a result")
+    return dtype
+
+
+def _as_named(value: Interval, name: str) -> Interval:
+    """An integer operand as its type's name says: without a sign for `u8`."""
+    if name[0] != "u":
+        return value
+    if value.is_point:
+        return exact(value.low.view(f"u{value.low.dtype.itemsize}").astype(np.int64))
+    bits = value.dtype.itemsize * 8
+    full = (np.zeros_like(value.low), np.full_like(value.high, 2**bits - 1))
+    fits = value.low >= 0
+    low, high = (np.where(fits, x, y) for x, y in zip((value.low, value.high), full, strict=True))
+    return Interval(low, high, value.dtype)
+
+
+def _is_whole(operands: Sequence[Interval]) -> bool:
+    """Whether all are known integers, so that no sum of few enough of them is rounded."""
+    return all(
+        each.is_point and bool(np.all(np.isfinite(each.low) & (each.low == np.rint(each.low))))
+        for each in operands
+    )
+
+
+def _digits(dtype: DType) -> int:
+    return int(ml_dtypes.finfo(dtype).nmant) + 1
+
+
+def tolerances(
+    module: ModuleOp, function: str, arguments: Sequence[Array], expected: Sequence[Array]
+) -> list[Array]:
+    """
+    How far each result of `@function` may be from `expected`; `inf` where anything is legal.
+
+    Raises `ProgramError` for an operation that no bound is known for.
+    """
+    found = Intervals(module.clone()).run(function, arguments)
+    return [tolerance(*each) for each in zip(found, expected, strict=True)]
+
+
+def tolerance(interval: Interval, centre: Array) -> Array:
+    """How far from `centre` a value of an interval may be."""
+    middle = np.asarray(centre).astype(np.float64)
+    low, high = interval.low.astype(np.float64), interval.high.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        off = np.maximum(np.maximum(high - middle, middle - low), 0.0)
+        off = np.where(low == high, np.where(low == middle, 0.0, off), off)
+    return np.where(np.isnan(off), np.inf, off)

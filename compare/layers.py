@@ -1,0 +1,358 @@
+"""
+The first layer of a program that differs from what it should compute.
+
+The source is executed dispatch by dispatch on whole arrays. Every dispatch of the program is then
+run by itself on exactly what the reference has for its buffers, so that a layer's error is its own
+and no tolerance grows with depth. What it may be off by is an interval where every operation of the
+dispatch has one (docs/numerics.md), else the estimate for models (docs/onnx.md) for its operations.
+A packed operand is nobody's result: it is made on the device, and checked by who multiplies it.
+
+Where onnxruntime's own intermediate values are given, the reference's results are compared with
+them, too, and the layers behind start from them. So a node that was imported or rewritten wrongly
+is found, too, and nothing is carried along from one of its layers to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+
+from xdsl_spirv.compare.check import compared
+from xdsl_spirv.compare.intervals import tolerances
+from xdsl_spirv.compare.onnxruntime import Tolerance, difference, steps, tolerance_of
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.dialects.schedule import DispatchOp
+from xdsl_spirv.interpreter import Options
+from xdsl_spirv.interpreter.host.machine import Host
+from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
+from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.passes.schedule.paths import PACK
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.execution import bind_inputs
+from xdsl_spirv.runtime.layers import Layer
+from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, Program
+
+Execute = Callable[[Program, Mapping[str, Array]], Mapping[str, Array]]
+"""Runs a program on the device that is looked at."""
+
+
+@dataclass(frozen=True)
+class LayerComparison:
+    """
+    A result of a dispatch beside the reference's.
+
+    `share` is the largest error as a part of what it may be, `how` what that is: `interval` or
+    `estimate`; `place` is where it is. `tensor` is the model's, where the reference's result is
+    compared with onnxruntime's, and nothing else with the kernel's.
+    """
+
+    number: int
+    layer: Layer
+    buffer: str
+    max_abs: float
+    share: float
+    how: str
+    place: tuple[int, ...]
+    found: Any
+    expected: Any
+    tensor: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.share <= 1
+
+    def _beside_onnxruntime(self, verdict: str) -> str:
+        text = f"max abs error {self.max_abs:.3g} beside onnxruntime's {self.tensor!r}"
+        if self.passed:
+            return f"layer {self.number}: {text}, {verdict}: {self.layer.name}"
+        return (
+            f"the model differs at layer {self.number}: {text} is {self.share:.3g} times its "
+            f"{self.how}; at {list(self.place)} it is {self.found} instead of {self.expected}: its "
+            "import or a rewriting is wrong, for no kernel was asked\n"
+            f"  node:     {self.layer.name}\n"
+            f"  dispatch: {self.number}, {self.layer.computes}\n"
+            f"  kernel:   {self.layer.entry_point}, path {self.layer.path}"
+        )
+
+    def __str__(self) -> str:
+        verdict = f"{self.share:.2%} of its {self.how}" if self.passed else "BEYOND"
+        if self.tensor is not None:
+            return self._beside_onnxruntime(verdict)
+        text = (
+            f"layer {self.number} ({self.layer.path}): max abs error {self.max_abs:.3g}, {verdict}"
+        )
+        if self.passed:
+            return f"{text}: {self.layer.name}"
+        return (
+            f"layer {self.number} differs: max abs error {self.max_abs:.3g} is {self.share:.3g} "
+            f"times its {self.how}; at {list(self.place)} it is {self.found} instead of "
+            f"{self.expected}\n"
+            f"  node:     {self.layer.name}\n"
+            f"  dispatch: {self.number}, {self.layer.computes}\n"
+            f"  kernel:   {self.layer.entry_point}, path {self.layer.path}, "
+            f"{self.layer.schedule}"
+        )
+
+
+def compare_layers(
+    program: Program,
+    inputs: Mapping[str, Array],
+    execute: Execute,
+    target: str | None = None,
+    theirs: Mapping[tuple[int, int], tuple[str, Array]] | None = None,
+) -> Generator[LayerComparison]:
+    """
+    Compare one result after the other, in the order of the dispatches.
+
+    `target` is the file of a target that is known by no name; `theirs` gives the names and values
+    of the model's own tensors, by the numbers of a layer and of its result. Raises `ProgramError`
+    for a program that holds no source or does not say what its layers are.
+    """
+    program = program.at(inputs)
+    references = _references(program, target or program.manifest.target)
+    machine = Host(references.module, Options(), launches=False)
+    values: dict[str, Array] = dict(bind_inputs(program, inputs)) | program.weights
+    given = [values[name] for name in program.manifest.arguments]
+    block = references.function.body.block
+    arguments: dict[SSAValue, Any] = dict(zip(block.args, given, strict=True))
+    steps = _results(machine, references.function, arguments)
+    carried = _Carried()
+    for number, dispatch in enumerate(program.manifest.dispatches):
+        layer = program.layers[number]
+        alone = single(program, number)
+        results = execute(alone, {b.name: values[b.name] for b in alone.manifest.inputs})
+        if layer.path == PACK:
+            values |= results
+            continue
+        op, read, expected = next(steps)
+        names = [b.buffer for b in dispatch.bindings][-layer.results :]
+        tolerance = carried.through(op)
+        for position, (name, truth) in enumerate(zip(names, expected, strict=True)):
+            shaped = results[name].reshape(truth.shape)
+            yield _compared(number, layer, name, shaped, truth, op, read, position)
+            own = (theirs or {}).get((number, position))
+            if own is not None and own[1].shape == truth.shape and own[1].dtype == truth.dtype:
+                interval = partial(_allowed, op, read, truth, position)
+                yield _beside(number, layer, name, truth, own, tolerance, interval)
+                # What follows starts from onnxruntime's value, so that no error is carried along.
+                carried.known(op.outputs[position])
+                # In the same order in memory: sums of numpy's depend on it.
+                truth = np.empty_like(truth)
+                np.copyto(truth, own[1])
+                arguments[op.outputs[position]] = truth
+            buffer = program.manifest.buffer(name)
+            values[name] = truth.view(results[name].dtype).reshape(buffer.sizes)
+
+
+class _Carried:
+    """What values may be off by, as parts of their largest elements; onnxruntime's by nothing."""
+
+    def __init__(self) -> None:
+        self._of: dict[SSAValue, Tolerance] = {}
+
+    def of(self, value: SSAValue) -> Tolerance:
+        """Of a value, or of those that it is made from outside of dispatches."""
+        if value in self._of or isinstance(value.owner, Block):
+            return self._of.get(value, NONE)
+        found = [self.of(operand) for operand in value.owner.operands]
+        return max(found, key=lambda each: each.relative, default=NONE)
+
+    def through(self, op: DispatchOp) -> Tolerance:
+        """Of a dispatch's results, if those of what it reads pass through it."""
+        own = tolerance_of(op)
+        held = max((self.of(v) for v in op.operands), key=lambda each: each.relative, default=NONE)
+        quantized = held.quantized + own.quantized
+        plain = sum(t.relative - steps(t.quantized) for t in (held, own))
+        found = Tolerance(
+            plain + steps(quantized),
+            held.contractions + own.contractions,
+            held.others + own.others,
+            quantized,
+        )
+        for result in op.outputs:
+            self._of[result] = found
+        return found
+
+    def known(self, result: SSAValue) -> None:
+        """A result is onnxruntime's own from here on."""
+        self._of[result] = NONE
+
+
+NONE = Tolerance(0.0, 0, 0, 0)
+
+COARSE = 2.0**-8
+"""Of the largest element: what a node that computes something else is surely off by."""
+
+
+def _beside(
+    number: int,
+    layer: Layer,
+    name: str,
+    truth: Array,
+    own: tuple[str, Array],
+    tolerance: Tolerance,
+    interval: Callable[[], Array | None],
+) -> LayerComparison:
+    """
+    The reference's result beside onnxruntime's, whose own error is as large as any other's.
+
+    An estimate does not see differences of large numbers. What is beyond it is held to twice the
+    interval, where there is one, and else to `COARSE`: it is a wrong node that is looked for.
+    """
+    tensor, theirs = own
+    rough = difference(name, truth, theirs, tolerance)
+    allowed, how = np.full(theirs.shape, rough.allowed), "estimate"
+    if not rough.passed and theirs.dtype.kind == "f":
+        wide, how = interval(), "interval"
+        if wide is None:
+            largest = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0))
+            wide, how = np.full(theirs.shape, COARSE * largest), "coarse limit"
+        allowed = np.maximum(allowed, 2 * wide + rough.allowed)
+    comparison = compared(name, truth, theirs, allowed)
+    place = _worst(truth, theirs, allowed)
+    values = (truth[place], theirs[place]) if truth.size else (None, None)
+    return LayerComparison(
+        number, layer, name, comparison.max_abs, comparison.share, how, place, *values, tensor
+    )
+
+
+def _worst(found: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
+    """Where the error is the largest part of what it may be."""
+    if not truth.size:
+        return ()
+    with np.errstate(all="ignore"):
+        error = np.abs(found.astype(np.float64) - truth.astype(np.float64))
+        weighed = np.where(error == 0, 0.0, error / allowed)
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(weighed)), truth.shape))
+
+
+@dataclass(frozen=True)
+class _References:
+    """The source with its dispatches."""
+
+    module: ModuleOp
+    function: FuncOp
+
+
+def _references(program: Program, target: str) -> _References:
+    """The program's source up to where dispatches are formed, as it was compiled."""
+    manifest = program.manifest
+    if program.source is None or not program.layers:
+        raise ProgramError(
+            "the program does not hold what its layers are compared with",
+            "program.json",
+            "compile it again",
+        )
+    ctx = context()
+    module = parse_text(program.source, manifest.source or "source", ctx)
+    for each in linalg_to_spirv(target):
+        each.apply(ctx, module)
+        if isinstance(each, FormDispatchesPass):
+            break
+    return _References(module, host_function(module, manifest.function))
+
+
+Step = tuple[DispatchOp, list[Array], list[Array]]
+"""A dispatch, what it reads, and what it makes."""
+
+
+def _results(machine: Host, function: FuncOp, env: dict[SSAValue, Any]) -> Generator[Step]:
+    """Execute a host function on whole arrays; what every dispatch reads and makes."""
+    for op in function.body.block.ops:
+        if isinstance(op, ReturnOp):
+            return
+        operands = [env[value] for value in op.operands]
+        with machine.frame(env), np.errstate(all="ignore"):
+            results = list(machine.evaluate(op, operands))
+        env |= zip(op.results, results, strict=True)
+        if isinstance(op, DispatchOp):
+            yield op, operands, [np.asarray(each) for each in results]
+
+
+def _compared(
+    number: int,
+    layer: Layer,
+    name: str,
+    found: Array,
+    truth: Array,
+    op: DispatchOp,
+    read: list[Array],
+    position: int,
+) -> LayerComparison:
+    allowed = _allowed(op, read, truth, position)
+    how = "interval"
+    if allowed is None:
+        how = "estimate"
+        rough = difference(name, found, truth, tolerance_of(op))
+        allowed = np.full(truth.shape, rough.allowed)
+    comparison = compared(name, found, truth, allowed)
+    place = _worst(found, truth, allowed)
+    return LayerComparison(
+        number,
+        layer,
+        name,
+        comparison.max_abs,
+        comparison.share,
+        how,
+        place,
+        found[place] if truth.size else None,
+        truth[place] if truth.size else None,
+    )
+
+
+def _allowed(op: DispatchOp, read: list[Array], truth: Array, position: int) -> Array | None:
+    """How far off each element may be by interval arithmetic; None where it has no answer."""
+    try:
+        return np.asarray(tolerances(_inlined(op, position), "main", read, [truth])[0], np.float64)
+    except ProgramError:
+        return None
+
+
+def _inlined(op: DispatchOp, position: int) -> ModuleOp:
+    """A module whose host function computes one result of a dispatch on tensors."""
+    outer = Block(arg_types=[value.type for value in op.inputs])
+    copy = op.clone(dict(zip(op.inputs, outer.args, strict=True)))
+    body = copy.body.detach_block(copy.body.block)
+    last = body.last_op
+    assert last is not None
+    result = last.operands[position]
+    last.detach()
+    last.erase()
+    body.add_op(ReturnOp(result))
+    inputs = list(body.arg_types)
+    return ModuleOp([FuncOp("main", (inputs, [result.type]), Region(body))])
+
+
+def single(program: Program, number: int) -> Program:
+    """A program of one dispatch of another: its reads are inputs, its writes outputs."""
+    manifest = program.manifest
+    dispatch: Dispatch = replace(manifest.dispatches[number], once=False)
+    names = list(dict.fromkeys(b.buffer for b in dispatch.bindings))
+    written = [b.buffer for b in dispatch.bindings][-program.layers[number].results :]
+    buffers = tuple(_alone(manifest.buffer(name), name in written) for name in names)
+    kernels = tuple(k for k in manifest.kernels if k.name == dispatch.kernel)
+    alone: Manifest = replace(
+        manifest,
+        arguments=tuple(b.name for b in buffers if b.kind == "input"),
+        results=tuple(written),
+        buffers=buffers,
+        kernels=kernels,
+        dispatches=(dispatch,),
+        weights=None,
+        source=None,
+        memory=None,
+    )
+    return Program(alone, {dispatch.kernel: program.code[dispatch.kernel]})
+
+
+def _alone(buffer: Buffer, is_written: bool) -> Buffer:
+    return replace(buffer, kind="output" if is_written else "input", offset=None)

@@ -1,0 +1,66 @@
+"""
+onnxruntime's own intermediate values, and which results of dispatches they are.
+
+The tensors that an ONNX file computes on its way become outputs of it, as far as they still have
+their names after simplification. A dispatch's result is one of them if the last operation of a node
+makes it (`Layer.ends`) and it has that tensor's shape and type: what was transposed, packed or
+moved by 128 has no counterpart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.compare.onnxruntime import exact_session, loaded_for_onnxruntime
+from xdsl_spirv.frontends.model import Node
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.layers import Layer
+
+Theirs = dict[tuple[int, int], tuple[str, Array]]
+"""The tensor's name and values, by the number of a layer and of its result."""
+
+
+def onnxruntime_values(
+    path: str | os.PathLike[str] | bytes,
+    inputs: Mapping[str, Array],
+    nodes: Sequence[Node],
+    layers: Sequence[Layer],
+) -> Theirs:
+    """
+    onnxruntime's values for results of layers, without its optimizations, which would fuse them.
+
+    `nodes` are those of the model as it was imported. Raises `ProgramError` if onnxruntime refuses
+    the model.
+    """
+    outputs = {node.name: node.outputs[0] for node in nodes if len(node.outputs) == 1}
+    names = {
+        (number, result): outputs[end]
+        for number, layer in enumerate(layers)
+        for result, end in enumerate(layer.ends)
+        if end in outputs
+    }
+    known = intermediates(path, inputs, list(names.values()))
+    return {at: (name, known[name]) for at, name in names.items() if name in known}
+
+
+def intermediates(
+    path: str | os.PathLike[str] | bytes, inputs: Mapping[str, Array], names: Sequence[str]
+) -> dict[str, Array]:
+    """The tensors of these names; those that the file does not compute at its top are left out."""
+    onnx: Any = import_module("onnx")
+    model, *_ = loaded_for_onnxruntime(path)
+    made = {name for node in model.graph.node for name in node.output}
+    given = {value.name for value in model.graph.output}
+    wanted = [name for name in dict.fromkeys(names) if name in made]
+    if not wanted:
+        return {}
+    for name in wanted:
+        if name not in given:
+            model.graph.output.append(onnx.ValueInfoProto(name=name))
+    found = exact_session(model.SerializeToString(), inputs, wanted)
+    return dict(zip(wanted, map(np.asarray, found), strict=True))

@@ -1,0 +1,259 @@
+"""
+A model's results against onnxruntime's, within a tolerance that follows from the model.
+
+Both sides round. To first order, and if no layer makes a relative error larger than it was, the
+largest error of a result is at most
+
+    2 (sum over contractions of ((K + 1) u + v)  +  4 v * number of other operations) max|result|
+
+u and v being the unit roundoffs of accumulators and result (docs/numerics.md), 4 v what an
+exponential or another function of the devices' libraries may be off by. The 2 stands for the two
+sides. Integers are equal; where a model quantizes on its way, a value that lies between two steps
+may be rounded to either: see `Tolerance`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import math
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Operation
+
+from xdsl_spirv.compare.check import ACCUMULATOR, unit_roundoff
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.runtime.elements import Array, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+
+FUNCTION_ULPS = 4
+"""How many units in the last place a library's exponential, tangent or division may be off by."""
+
+STEP = 2.0**-7
+"""A quantization step as a part of the largest value it can express, for 8 bits with a sign."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """
+    The largest error of a result as a part of its largest element, and how it came about.
+
+    `quantized` counts the operations that round to steps: each may turn a difference in the last
+    bit into one of a step.
+    """
+
+    relative: float
+    contractions: int
+    others: int
+    quantized: int
+
+    def __str__(self) -> str:
+        steps = f", {self.quantized} roundings to steps" if self.quantized else ""
+        return (
+            f"{self.relative:.2g} of the largest element "
+            f"({self.contractions} contractions, {self.others} other operations{steps})"
+        )
+
+
+def tolerance_of(module: Operation) -> Tolerance:
+    """What the results of a module on tensors may differ by."""
+    total, contractions, others, quantized = 0.0, 0, 0, 0
+    for op in module.walk():
+        if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
+            continue
+        names = [str(t.element_type) for t in op.result_types if isinstance(t, TensorType)]
+        quantized += any(isinstance(inner, math.RoundEvenOp) for inner in op.walk())
+        try:
+            found = contraction_of(op)
+        except NotAContraction:
+            others += 1
+            total += FUNCTION_ULPS * max(map(_roundoff, names), default=0.0)
+            continue
+        contractions += 1
+        accumulator = ACCUMULATOR.get(names[0], names[0])
+        total += (found.k + 1) * _roundoff(accumulator) + _roundoff(names[0])
+    return Tolerance(2 * total + steps(quantized), contractions, others, quantized)
+
+
+def steps(quantized: int) -> float:
+    """What so many roundings to steps may add, as a part of the largest element."""
+    return float(STEP * np.sqrt(quantized))
+
+
+def _roundoff(name: str) -> float:
+    import ml_dtypes
+
+    if not name.startswith(("f", "bf")):
+        return 0.0
+    return unit_roundoff(ml_dtypes.finfo(dtype_of(name)))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A result beside onnxruntime's: the largest error, and what it may be."""
+
+    name: str
+    max_abs: float
+    allowed: float
+    cosine: float
+
+    @property
+    def passed(self) -> bool:
+        return self.max_abs <= self.allowed
+
+    def __str__(self) -> str:
+        verdict = "within" if self.passed else "BEYOND"
+        return (
+            f"{self.name}: max abs error {self.max_abs:.3g}, {verdict} {self.allowed:.3g}; "
+            f"cosine {self.cosine:.8f}"
+        )
+
+
+def differences(
+    results: Mapping[str, Array], expected: Mapping[str, Array], tolerance: Tolerance
+) -> list[Difference]:
+    """Every result against the expected one; another shape is an infinite error."""
+    return [difference(name, results[name], expected[name], tolerance) for name in results]
+
+
+def difference(name: str, found: Array, truth: Array, tolerance: Tolerance) -> Difference:
+    """One result against the expected one."""
+    if found.shape != truth.shape:
+        return Difference(name, float("inf"), 0.0, 0.0)
+    if found.size == 0:
+        return Difference(name, 0.0, 0.0, 1.0)
+    a, b = found.astype(np.float64).ravel(), truth.astype(np.float64).ravel()
+    with np.errstate(invalid="ignore"):
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        error = np.where(same, 0.0, np.abs(a - b))
+    error = np.where(np.isnan(error), np.inf, error)
+    finite = b[np.isfinite(b)]
+    largest = float(np.abs(finite).max(initial=0.0))
+    is_integer = truth.dtype.kind in "biu"
+    one = 1.0 if is_integer and tolerance.quantized else 0.0
+    allowed = one if is_integer else tolerance.relative * largest
+    norms = float(np.linalg.norm(a) * np.linalg.norm(b))
+    cosine = float(a @ b) / norms if norms > 0 else 1.0
+    return Difference(name, float(error.max()), allowed, cosine)
+
+
+def has_onnxruntime() -> bool:
+    """Whether the package is installed."""
+    return find_spec("onnxruntime") is not None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What onnxruntime computed, how, and how long it took."""
+
+    results: dict[str, Array]
+    how: str
+    seconds: float
+
+
+def run_onnxruntime(
+    path: str | os.PathLike[str] | bytes, inputs: Mapping[str, Array], names: Sequence[str]
+) -> Expected:
+    """
+    Run the model with onnxruntime on the CPU.
+
+    Without its optimizations where the model quantizes: with them its results are off by up to a
+    sixth of the largest element. The model is run as it is, but where this processor's kernels
+    saturate: see `loaded_for_onnxruntime`. Raises `ProgramError` if it refuses the model.
+    """
+    runtime: Any = import_module("onnxruntime")
+    loaded, exact, written_out = loaded_for_onnxruntime(path)
+    model = path if isinstance(path, bytes) else os.fspath(path)
+    given = loaded.SerializeToString() if written_out else model
+    found, seconds = _session(given, inputs, names, exact)
+    how = f"onnxruntime {runtime.__version__}" + (" without optimizations" if exact else "")
+    how += ", integer operators written out, as its own saturate here" if written_out else ""
+    results = {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
+    return Expected(results, how, seconds)
+
+
+def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Any]:
+    """The tensors `names` of a model that runs without optimizations; raises `ProgramError`."""
+    return _session(model, inputs, names, True)[0]
+
+
+def _session(
+    model: bytes | str, inputs: Mapping[str, Array], names: Sequence[str], exact: bool
+) -> tuple[list[Any], float]:
+    """What onnxruntime makes of a model, and in how many seconds."""
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    if exact:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        start = time.perf_counter()
+        found = session.run(list(names), dict(inputs))
+    except Exception as error:
+        first = str(error).strip().splitlines()[0]
+        raise ProgramError(
+            f"onnxruntime refuses the model: {first}", "", "leave the comparison out: --no-compare"
+        ) from error
+    return list(found), time.perf_counter() - start
+
+
+def loaded_for_onnxruntime(path: str | os.PathLike[str] | bytes) -> tuple[Any, bool, bool]:
+    """
+    A model, whether it quantizes, and whether its integer operators were written out.
+
+    That is done where onnxruntime's own kernels saturate sums of two products at 16 bits, as they
+    do on processors without VNNI: their results are nobody's then.
+    """
+    from xdsl_spirv.frontends.onnx_file import name_nodes
+    from xdsl_spirv.frontends.quantized_nodes import expand_quantized
+
+    onnx: Any = import_module("onnx")
+    model = onnx.load_from_string(path) if isinstance(path, bytes) else onnx.load(os.fspath(path))
+    kinds = {node.op_type for node in model.graph.node}
+    if not any("quantize" in k.lower() or "QLinear" in k or k.endswith("Integer") for k in kinds):
+        return model, False, False
+    integer = any("QLinear" in k or k in INTEGER_KINDS for k in kinds)
+    if not integer or not _saturates():
+        name_nodes(model)
+        return model, True, False
+    made = expand_quantized(model)
+    name_nodes(made)
+    return made, True, True
+
+
+INTEGER_KINDS = frozenset(
+    ("MatMulInteger", "ConvInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm")
+)
+"""Operators that multiply integers, beside those called QLinear."""
+
+
+@cache
+def _saturates() -> bool:
+    """Whether onnxruntime's product of bytes is wrong on this processor."""
+    helper: Any = import_module("onnx.helper")
+    types: Any = import_module("onnx").TensorProto
+    a = np.full((4, 64), 255, np.uint8)
+    b = np.full((64, 16), 127, np.int8)
+    values = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in (
+            ("a", types.UINT8, a.shape),
+            ("b", types.INT8, b.shape),
+            ("y", types.INT32, (4, 16)),
+        )
+    ]
+    node = helper.make_node("MatMulInteger", ["a", "b"], ["y"])
+    graph = helper.make_graph([node], "probe", values[:2], values[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found, _ = _session(model.SerializeToString(), {"a": a, "b": b}, ["y"], True)
+    return bool((found[0] != a.astype(np.int32) @ b.astype(np.int32)).any())

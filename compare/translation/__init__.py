@@ -1,0 +1,17 @@
+"""
+Translation validation: whether passes keep what a program computes.
+
+    from xdsl_spirv.compare.translation import check_passes
+    report = check_passes(module, passes, ctx)
+    assert report.finding is None, str(report)
+
+Programs run on the interpreter before and after every pass, on random inputs and on edge values.
+A result that leaves the interval of legal results (docs/numerics.md) convicts the pass before it;
+inputs are then made smaller for as long as the result stays wrong. docs/check-passes.md.
+"""
+
+from xdsl_spirv.compare.translation.inputs import Input
+from xdsl_spirv.compare.translation.report import Finding, Report, Wrong
+from xdsl_spirv.compare.translation.validator import check_passes
+
+__all__ = ["Finding", "Input", "Report", "Wrong", "check_passes"]

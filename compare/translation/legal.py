@@ -1,0 +1,162 @@
+"""
+Which results are legal: an interval around the source module's results on the same inputs.
+
+A module without contractions has one legal result: each of its operations is rounded by itself, and
+a pass keeps every rounding. A contraction leaves order and precision to the device (CM-25), and its
+interval is docs/numerics.md's; with other operations around it, it is carried on as an interval for
+every element. On integers that all partial sums can represent, every order gives
+the same, so there the interval is a point again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+
+from xdsl_spirv.compare.check import EXACT, Bound, chained, contraction_bound, contractions
+from xdsl_spirv.compare.intervals import Intervals, tolerance
+from xdsl_spirv.compare.translation.report import Wrong
+from xdsl_spirv.compare.translation.subjects import HostSubject, Subject
+from xdsl_spirv.dialects.schedule import AttentionOp
+from xdsl_spirv.interpreter.numbers import F64, is_float
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+
+ACCUMULATORS = {"bf16": "f32"}
+
+
+@dataclass(frozen=True)
+class Legal:
+    """For each result the centre, and how far from it an element may be; inf where anything is."""
+
+    centre: dict[str, Array]
+    allowed: dict[str, Array]
+
+    def worst(self, results: dict[str, Array]) -> tuple[float, tuple[str, int] | None]:
+        """The largest error as a part of what is allowed, and the element where it is."""
+        share, where = 0.0, None
+        for name, centre in self.centre.items():
+            shares = _shares(results[name], centre, self.allowed[name]).reshape(-1)
+            if shares.size and shares.max() > share:
+                share, where = float(shares.max()), (name, int(shares.argmax()))
+        return share, where
+
+    def wrong(
+        self, results: dict[str, Array], before: dict[str, Array], where: tuple[str, int]
+    ) -> Wrong:
+        """The element of a result, for the report."""
+        name, number = where
+        found, centre = results[name], self.centre[name]
+        return Wrong(
+            name,
+            tuple(map(int, np.unravel_index(number, centre.shape))),
+            found.reshape(-1)[number].item(),
+            before[name].reshape(-1)[number].item(),
+            centre.reshape(-1)[number].item(),
+            float(self.allowed[name].reshape(-1)[number]),
+        )
+
+
+def _shares(result: Array, centre: Array, allowed: Array) -> Array:
+    if result.shape != centre.shape:
+        return np.full(centre.shape or (1,), np.inf)
+    if not is_float(centre.dtype) and not allowed.any():
+        return np.where(result == centre, 0.0, np.inf)
+    found, truth = result.astype(F64), centre.astype(F64)
+    same = (found == truth) | (np.isnan(found) & np.isnan(truth)) | np.isposinf(allowed)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = np.abs(found - truth) / allowed
+    return np.where(same, 0.0, np.where(np.isnan(shares), np.inf, shares))
+
+
+class Judge:
+    """Derives the interval from the module before any pass."""
+
+    def __init__(self, module: ModuleOp, subject: Subject):
+        self.module = module.clone()
+        self.subject = subject
+        self.intervals: Intervals | None = None
+        try:
+            self.contractions = _bounded(module)
+        except ProgramError:
+            if not isinstance(subject, HostSubject):
+                raise
+            self.intervals = Intervals(module.clone())
+            self.contractions = []
+
+    def legal(self, values: Sequence[Array]) -> Legal:
+        """The legal results on these inputs. Raises `InterpreterError` where there are none."""
+        centre = self.subject.run(self.module, values)
+        floats = [name for name, result in centre.items() if is_float(result.dtype)]
+        allowed = {name: np.zeros(result.shape) for name, result in centre.items()}
+        if self.intervals is not None and isinstance(self.subject, HostSubject):
+            found = self.intervals.run(self.subject.function, values)
+            pairs = zip(centre, found, strict=True)
+            return Legal(centre, {name: tolerance(x, centre[name]) for name, x in pairs})
+        if not self.contractions or not floats:
+            return Legal(centre, allowed)
+        magnitudes = self.subject.run(self.module, [_magnitude(value) for value in values])
+        whole = all(_whole(value) for value in values)
+        for name in floats:
+            allowed[name] = self._allowed(centre[name], magnitudes[name], whole)
+        return Legal(centre, allowed)
+
+    def _allowed(self, centre: Array, magnitude: Array, whole: bool) -> Array:
+        bound = _bound(self.contractions)
+        wide, size = centre.astype(F64), magnitude.astype(F64)
+        allowed = bound.evaluate(wide, size)
+        # A NaN among the inputs, or infinity times zero, is NaN in every order.
+        allowed = np.where(np.isnan(size), 0.0, allowed)
+        if whole and len(self.contractions) == 1:
+            exact = 2.0 ** _digits(self.contractions[0].types[2], centre)
+            allowed = np.where(size <= exact, 0.0, allowed)
+        return allowed
+
+
+def _bound(found: Sequence[Contraction]) -> Bound:
+    if not found:
+        return EXACT
+    return chained([contraction_bound(c.k, c.types[2]) for c in found])
+
+
+def _bounded(module: ModuleOp) -> list[Contraction]:
+    """
+    The contractions of a module; none if it has no other operations of linalg's either.
+
+    Raises `ProgramError` for contractions mixed with operations that no bound is known for.
+    """
+    ops = [op for op in module.walk() if isinstance(op, LinalgStructuredOperation)]
+    attends = any(isinstance(op, AttentionOp) for op in module.walk())
+    return contractions(module) if attends or any(map(_is_contraction, ops)) else []
+
+
+def _is_contraction(op: LinalgStructuredOperation) -> bool:
+    try:
+        contraction_of(op)
+    except NotAContraction:
+        return False
+    return True
+
+
+def _digits(type: str, centre: Array) -> int:
+    """Integers up to 2 to this power are exact in the accumulators and in the result."""
+    kinds = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+    accumulator = ml_dtypes.finfo(kinds[ACCUMULATORS.get(type, type)])
+    return min(int(accumulator.nmant), int(ml_dtypes.finfo(centre.dtype).nmant)) + 1
+
+
+def _magnitude(value: Array) -> Array:
+    return np.abs(value) if is_float(value.dtype) else value
+
+
+def _whole(value: Array) -> bool:
+    if not is_float(value.dtype):
+        return True
+    wide = value.astype(F64)
+    return bool(np.all(np.isfinite(wide)) and np.all(wide == np.rint(wide)))

@@ -1,0 +1,98 @@
+"""
+What translation validation says: each pass's verdict, and of the first wrong one everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xdsl_spirv.compare.translation.inputs import Input
+from xdsl_spirv.runtime.elements import Array
+
+LISTED = 6
+"""How many elements of an input are shown."""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One element of a result outside its interval."""
+
+    result: str
+    index: tuple[int, ...]
+    found: float | int
+    before: float | int
+    expected: float | int
+    allowed: float
+
+    def __str__(self) -> str:
+        where = f"[{', '.join(map(str, self.index))}]" if self.index else ""
+        interval = f"{self.expected}"
+        if self.allowed:
+            interval += f" +- {self.allowed:.3g}"
+        return (
+            f"{self.result}{where} is {self.found}, legal is {interval} "
+            f"(before the pass: {self.before})"
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """
+    The first pass that changed what the program computes.
+
+    `wrong` is an element of a result, or `failure` says why the module no longer runs; `inputs` are
+    the smallest that were found to show it.
+    """
+
+    stage: str
+    wrong: Wrong | None
+    failure: str
+    arguments: tuple[Input, ...]
+    inputs: tuple[Array, ...]
+    runs: int
+    """How often the program ran to make the inputs smaller."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.stage}: {self.wrong or self.failure}"]
+        if not self.inputs:
+            return lines[0]
+        lines.append(f"  the smallest inputs found ({self.runs} runs):")
+        for each, array in zip(self.arguments, self.inputs, strict=True):
+            lines.append(f"    {each} = {_shown(array)}")
+        return "\n".join(lines)
+
+
+def _shown(array: Array) -> str:
+    positions = np.argwhere(array != 0)
+    if array.ndim == 0:
+        return str(array.item())
+    if not len(positions):
+        return "zeros"
+    listed = [f"[{', '.join(map(str, p))}] = {array[tuple(p)].item()}" for p in positions[:LISTED]]
+    more = f", and {len(positions) - LISTED} more" if len(positions) > LISTED else ""
+    return f"zeros except {', '.join(listed)}{more}"
+
+
+@dataclass
+class Report:
+    """Every stage that ran, in order; `share` is the largest error as a part of its bound."""
+
+    inputs: int = 0
+    skipped: list[str] = field(default_factory=list[str])
+    """Why a set of inputs was left out: the program has no meaning on it before any pass."""
+    shares: dict[str, float] = field(default_factory=dict[str, float])
+    finding: Finding | None = None
+
+    def __str__(self) -> str:
+        lines = [
+            f"{stage}: {self.inputs} sets of inputs, results "
+            + ("equal" if share == 0 else f"within the bound ({share:.2%} of it at most)")
+            for stage, share in self.shares.items()
+        ]
+        if self.skipped:
+            lines.append(f"{len(self.skipped)} sets of inputs left out: {self.skipped[0]}")
+        if self.finding is not None:
+            lines.append(str(self.finding))
+        return "\n".join(lines)

@@ -1,0 +1,214 @@
+"""
+What is run: a host function, or the entry points of `spirv.module`s where there is none.
+
+A subject is read off the module before any pass, so inputs and what results are legal do not
+depend on what a pass makes of it; the passes' modules are only executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, ModuleOp, TensorType, VectorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from xdsl_spirv.compare.translation.inputs import Input
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.compiler.size_equations import names_of
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.layout import array_stride, size_in_bytes
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
+from xdsl_spirv.dialects.spirv.structure import FuncOp as SPIRVFuncOp
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
+from xdsl_spirv.interpreter import Options, dispatch, interpret
+from xdsl_spirv.interpreter.numbers import DType, scalar_dtype
+from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import evaluate, written
+
+Grid: TypeAlias = tuple[int, int, int]
+
+
+class Subject(Protocol):
+    """Something with inputs and results; `results` are named for reports."""
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What it reads, in order."""
+        ...
+
+    def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:
+        """The results by name; the values are not changed. Raises `InterpreterError`."""
+        ...
+
+
+def subject_of(
+    module: ModuleOp, function: str | None, options: Options, grid: Grid, length: int
+) -> Subject:
+    """
+    The host function of a module, or its entry points on `grid` with runtime arrays of `length`.
+
+    Raises `ProgramError` if there is neither, or one that no inputs can be made for.
+    """
+    bodies = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
+    if bodies or function is not None:
+        return HostSubject.of(module, function, options)
+    return KernelSubject.of(module, options, grid, length)
+
+
+FIRST_SIZE = 5
+"""The first dynamic size of a host function; each further one is two more."""
+
+
+@dataclass(frozen=True)
+class HostSubject:
+    """A host function of tensors, memrefs and scalars; memrefs are results too."""
+
+    function: str
+    inputs: tuple[Input, ...]
+    options: Options
+    outputs: tuple[int, ...]
+    """Which arguments are memrefs that the function may write."""
+
+    @classmethod
+    def of(cls, module: ModuleOp, name: str | None, options: Options) -> HostSubject:
+        function = host_function(module, name)
+        inputs: list[Input] = []
+        outputs: list[int] = []
+        names = names_of(function)
+        sizes: dict[str, int] = {}
+        for found in names.of.values():
+            sizes.setdefault(str(found), FIRST_SIZE + 2 * len(sizes))
+        for i, argument in enumerate(function.body.block.args):
+            made = _argument(argument_name(argument, i), argument.type)
+            if DYNAMIC_INDEX in made.shape:
+                shape = (written(size, names.name) for size in extents(argument))
+                known = tuple(evaluate(size, sizes, made.name) for size in shape)
+                made = replace(made, shape=known)
+            inputs.append(made)
+            if isinstance(argument.type, MemRefType):
+                outputs.append(i)
+        return cls(function.sym_name.data, tuple(inputs), options, tuple(outputs))
+
+    def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:
+        copies = [value.copy() for value in values]
+        results = interpret(module, copies, self.function, options=self.options)
+        named = {f"result{i}": np.asarray(result) for i, result in enumerate(results)}
+        return named | {self.inputs[i].name: copies[i] for i in self.outputs}
+
+
+def _argument(name: str, type: Attribute) -> Input:
+    shape: tuple[int, ...] = ()
+    element = type
+    if isinstance(type, TensorType | MemRefType):
+        shaped = cast("TensorType[Any] | MemRefType[Any]", type)
+        shape, element = tuple(shaped.get_shape()), shaped.element_type
+    dtype = scalar_dtype(element)
+    if dtype is None or (DYNAMIC_INDEX in shape and not isinstance(type, TensorType)):
+        raise ProgramError(
+            f"no inputs can be made for {name!r}, of type {type}",
+            "",
+            "use tensors, memrefs and numbers of static shape",
+        )
+    return Input(name, dtype, shape)
+
+
+@dataclass(frozen=True)
+class KernelSubject:
+    """Every entry point of every `spirv.module`, in order, on the same buffers."""
+
+    inputs: tuple[Input, ...]
+    places: tuple[tuple[int, int], ...]
+    options: Options
+    grid: Grid
+
+    @classmethod
+    def of(cls, module: ModuleOp, options: Options, grid: Grid, length: int) -> KernelSubject:
+        found: dict[tuple[int, int], Input] = {}
+        for kernel in _kernels(module):
+            for op in kernel.body.block.ops:
+                if isinstance(op, GlobalVariableOp) and op.type.storage_class.data in (
+                    StorageClass.StorageBuffer,
+                    StorageClass.Uniform,
+                ):
+                    place, each = _buffer(op, length)
+                    if place not in found or found[place].shape < each.shape:
+                        found[place] = each
+        if not any(_entries(kernel) for kernel in _kernels(module)):
+            raise ProgramError(
+                "the module has neither a host function nor a spirv.module with an entry point",
+                "",
+                "there is nothing to run",
+            )
+        return cls(tuple(found.values()), tuple(found), options, grid)
+
+    def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:
+        copies = [value.copy() for value in values]
+        buffers = dict(zip(self.places, copies, strict=True))
+        for kernel in _kernels(module):
+            for entry in _entries(kernel):
+                dispatch(kernel, entry, self.grid, buffers, options=self.options)
+        return {each.name: copy for each, copy in zip(self.inputs, copies, strict=True)}
+
+
+def _kernels(module: ModuleOp) -> list[SPIRVModuleOp]:
+    return [op for op in module.walk() if isinstance(op, SPIRVModuleOp)]
+
+
+def _entries(kernel: SPIRVModuleOp) -> list[str]:
+    ops = list(kernel.body.block.ops)
+    declared = [op.fn.string_value() for op in ops if isinstance(op, EntryPointOp)]
+    marked = [
+        op.sym_name.data
+        for op in ops
+        if isinstance(op, SPIRVFuncOp) and "spirv.entry_point_abi" in op.attributes
+    ]
+    return declared or marked
+
+
+def _buffer(op: GlobalVariableOp, length: int) -> tuple[tuple[int, int], Input]:
+    name = op.sym_name.data
+    if op.descriptor_set is None or op.binding is None:
+        raise ProgramError(f"@{name} has no descriptor set and binding", f"@{name}", "bind it")
+    scalars = set(_scalars(op.type.pointee))
+    if len(scalars) != 1:
+        raise ProgramError(
+            f"no values can be made for @{name}: it holds {len(scalars)} types of numbers",
+            f"@{name}",
+            "split the buffer",
+        )
+    (dtype,) = scalars
+    count = -(-_bytes(op.type.pointee, length) // dtype.itemsize)
+    place = op.descriptor_set.value.data, op.binding.value.data
+    return place, Input(f"@{name}", dtype, (count,))
+
+
+def _bytes(type: Attribute, length: int) -> int:
+    if isinstance(type, RuntimeArrayType):
+        return length * array_stride(type)
+    if isinstance(type, StructType) and isinstance(type.member_types[-1], RuntimeArrayType):
+        last = array_stride(type.member_types[-1])
+        return size_in_bytes(type) + length * last
+    return size_in_bytes(type)
+
+
+def _scalars(type: Attribute) -> list[DType]:
+    if isinstance(type, StructType):
+        return [dtype for member in type.member_types for dtype in _scalars(member)]
+    if isinstance(type, ArrayType | RuntimeArrayType):
+        return _scalars(type.element_type)
+    if isinstance(type, MatrixType):
+        return _scalars(type.column_type)
+    if isinstance(type, VectorType):
+        return _scalars(type.element_type)
+    dtype = scalar_dtype(type)
+    if dtype is None:
+        raise ProgramError(f"no values can be made for a buffer of {type}")
+    return [dtype]

@@ -1,0 +1,213 @@
+"""
+The run of a pipeline, pass by pass, with the same inputs before and after each.
+
+After every pass the module must verify; what can be written as SPIR-V must read back instruction by
+instruction; and if the pass changed anything, the results must be legal on every set of inputs. The
+first pass after which one of these fails is the finding. A pass that refuses its input raises as it
+does everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.compare.translation.inputs import draw
+from xdsl_spirv.compare.translation.legal import Judge, Legal
+from xdsl_spirv.compare.translation.report import Finding, Report, Wrong
+from xdsl_spirv.compare.translation.shrink import Shrinker
+from xdsl_spirv.compare.translation.subjects import Grid, Subject, subject_of
+from xdsl_spirv.compiler.compiler import subgroup_size_for
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.interpreter import InterpreterError, Options
+from xdsl_spirv.passes.equality import is_same
+from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization import encoder
+from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+
+INPUTS = 10
+SHRINKING_RUNS = 400
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs, the legal results, and the results so far."""
+
+    values: list[Array]
+    legal: Legal
+    results: dict[str, Array]
+
+
+def expanded(passes: Sequence[ModulePass]) -> list[ModulePass]:
+    """The passes, with those of `linalg-to-spirv` one by one."""
+    found: list[ModulePass] = []
+    for each in passes:
+        found += linalg_to_spirv(each.target) if isinstance(each, LinalgToSPIRVPass) else [each]
+    return found
+
+
+def check_passes(
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    ctx: Context,
+    *,
+    inputs: int = INPUTS,
+    seed: int = 0,
+    function: str | None = None,
+    subgroup_size: int | None = None,
+    options: Options | None = None,
+    grid: Grid = (1, 1, 1),
+    length: int = 64,
+    shrinking_runs: int = SHRINKING_RUNS,
+) -> Report:
+    """
+    Run a module on `inputs` sets of inputs before and after every pass; `module` is changed.
+
+    What runs is the host function (`@function`, `@main` or the only one); where there is none the
+    entry points of the `spirv.module`s, on `grid` workgroups with runtime arrays of `length`.
+    Subgroups have the size that `options` say, by `subgroup_size`, or by the target of a pass.
+
+    Raises `ProgramError` if there is nothing to run or to run on, and what a pass raises.
+    """
+    if inputs < 1:
+        raise ProgramError(f"{inputs} sets of inputs show nothing", "", "run at least one")
+    passes = expanded(passes)
+    options = options or Options(subgroup_size=subgroup_size or subgroup_size_for(passes))
+    subject = subject_of(module, function, options, grid, length)
+    judge = Judge(module, subject)
+    report = Report()
+    cases = _cases(judge, subject, inputs, seed, report)
+    for each in passes:
+        before = module.clone()
+        each.apply(ctx, module)
+        finding = _broken(before, module)
+        if finding is None and not is_same(before, module):
+            finding = _changed(subject, judge, before, module, cases, shrinking_runs)
+        if finding is not None:
+            report.finding = replace(finding, stage=str(each.pipeline_pass_spec()))
+            return report
+        worst = max((case.legal.worst(case.results)[0] for case in cases), default=0.0)
+        report.shares[str(each.pipeline_pass_spec())] = worst
+    return report
+
+
+def _cases(judge: Judge, subject: Subject, count: int, seed: int, report: Report) -> list[Case]:
+    cases: list[Case] = []
+    for number in range(count):
+        values = draw(subject.inputs, seed, number)
+        try:
+            legal = judge.legal(values)
+        except InterpreterError as error:
+            report.skipped.append(str(error))
+            continue
+        cases.append(Case(values, legal, legal.centre))
+    report.inputs = len(cases)
+    return cases
+
+
+def _broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
+    """What is wrong with a module before it runs."""
+    try:
+        after.verify()
+    except VerifyException as error:
+        return Finding("", None, f"the module no longer verifies: {error}", (), (), 0)
+    for op in _kernels(after):
+        try:
+            for instruction in decode(encoder.encode(op)):
+                _ = instruction.operands
+        except SPIRVEncodeError as error:
+            # Before spirv-update-vce a module has no binary yet.
+            if _written(before):
+                return Finding("", None, f"the module can no longer be written: {error}", (), (), 0)
+        except SPIRVDecodeError as error:
+            return Finding("", None, f"it is written as broken SPIR-V: {error}", (), (), 0)
+    return None
+
+
+def _kernels(module: ModuleOp) -> list[SPIRVModuleOp]:
+    return [op for op in module.walk() if isinstance(op, SPIRVModuleOp)]
+
+
+def _written(module: ModuleOp) -> bool:
+    """Whether there are kernels, and all of them can be written."""
+    kernels = _kernels(module)
+    try:
+        for op in kernels:
+            encoder.encode(op)
+    except SPIRVEncodeError:
+        return False
+    return bool(kernels)
+
+
+def _changed(
+    subject: Subject,
+    judge: Judge,
+    before: ModuleOp,
+    after: ModuleOp,
+    cases: list[Case],
+    budget: int,
+) -> Finding | None:
+    """The first set of inputs on which the results are wrong; else `cases` have the new results."""
+    for number, case in enumerate(cases):
+        results, wrong, failure = _run(subject, after, case.legal, case.values, case.results)
+        if wrong is None and not failure:
+            cases[number] = Case(case.values, case.legal, results)
+            continue
+        verdict = _verdict(subject, judge, before, after)
+        shrinker = Shrinker(case.values, lambda values: verdict(values) is not None, budget)
+        smallest = shrinker.shrink()
+        final = verdict(smallest)
+        if final is not None:
+            wrong, failure = final
+        return Finding("", wrong, failure, subject.inputs, tuple(smallest), shrinker.runs)
+    return None
+
+
+Verdict = Callable[[Sequence[Array]], "tuple[Wrong | None, str] | None"]
+
+
+def _verdict(subject: Subject, judge: Judge, before: ModuleOp, after: ModuleOp) -> Verdict:
+    """Whether inputs show the difference: legal before the pass, not after it."""
+
+    def verdict(values: Sequence[Array]) -> tuple[Wrong | None, str] | None:
+        try:
+            legal = judge.legal(values)
+            earlier = subject.run(before, values)
+        except InterpreterError:
+            return None
+        if legal.worst(earlier)[0] > 1:
+            return None
+        _, wrong, failure = _run(subject, after, legal, values, earlier)
+        return (wrong, failure) if wrong is not None or failure else None
+
+    return verdict
+
+
+def _run(
+    subject: Subject,
+    module: ModuleOp,
+    legal: Legal,
+    values: Sequence[Array],
+    earlier: dict[str, Array],
+) -> tuple[dict[str, Array], Wrong | None, str]:
+    try:
+        with np.errstate(all="ignore"):
+            results = subject.run(module, values)
+    except InterpreterError as error:
+        return {}, None, f"the module no longer runs: {error}"
+    if missing := [name for name in legal.centre if name not in results]:
+        return {}, None, f"the module no longer has the result {missing[0]}"
+    share, where = legal.worst(results)
+    if share <= 1 or where is None:
+        return results, None, ""
+    return results, legal.wrong(results, earlier, where), ""

@@ -1,0 +1,28 @@
+"""
+From a model to a program.
+
+    from xdsl_spirv.compiler import compile, compile_module
+
+`compile` takes a model in any form, `compile_module` a module of `linalg` on tensors. Names are
+imported when they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xdsl_spirv.compiler.api import compile
+    from xdsl_spirv.compiler.compiler import compile_module
+
+__all__ = ["compile", "compile_module"]
+
+_HOMES = {"compile": "api", "compile_module": "compiler"}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"xdsl_spirv.compiler.{_HOMES[name]}"), name)

@@ -1,0 +1,62 @@
+"""
+What Python programs call: a model in, a program out, numpy arrays through it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.compiler.model import compile_model, is_onnx, load_model
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.program import Program
+
+if TYPE_CHECKING:
+    from xdsl_spirv.frontends.model import ImportedModel
+
+
+def compile(
+    source: str | os.PathLike[str] | ModuleOp | ImportedModel | Any,
+    target: str,
+    *,
+    dims: Mapping[str, int | None] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    function: str | None = None,
+    weights: Mapping[str, Array] | None = None,
+    jobs: int = 1,
+) -> Program:
+    """
+    Compile a model for a target: the name of a device, or the path of a target file.
+
+    `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
+    None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
+    an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name), or
+    an imported model. The program is called with numpy arrays: `program(x)`. With more than one of
+    `jobs`, kernels are lowered by so many forks of this process (Linux), which has to be in a state
+    to be forked: other threads hold no locks.
+
+    Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
+    """
+    from xdsl_spirv.frontends.model import ImportedModel
+
+    if isinstance(source, ImportedModel):
+        return compile_model(source, target, jobs=jobs)
+    if isinstance(source, ModuleOp):
+        return compile_module(source, target, function, weights, jobs=jobs)
+    if isinstance(source, str | os.PathLike):
+        if is_onnx(source):
+            return compile_model(load_model(source, dims, constants=constants), target, jobs=jobs)
+        return compile_module(source, target, function, weights, jobs=jobs)
+    from xdsl_spirv.frontends.torch_import import is_exported
+
+    if is_exported(source):
+        from xdsl_spirv.frontends import import_torch
+
+        return compile_model(import_torch(source), target, jobs=jobs)
+    from xdsl_spirv.frontends import import_onnx
+
+    return compile_model(import_onnx(source, dims, constants=constants), target, jobs=jobs)

@@ -1,0 +1,300 @@
+"""
+What a host function computes from its weights and constants alone, computed at compile time.
+
+The interpreter does it, so a folded operation gives what the unfolded one would have given as a
+reference. A transposed weight or the slice that an unrolled loop takes becomes a weight of its own;
+indexes become constants, and slices at them static. A result that is much larger than what it is
+made of (a broadcast) stays an operation: it would cost more to read than to make. So does what
+turns quantized weights into floats: integer kernels read them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    f32,
+    f64,
+    i32,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.signature import argument_name, note_argument, note_names, result_name
+from xdsl_spirv.compiler.weights import constant_array
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.runtime.elements import Array
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.host.machine import Host
+
+GROWTH = 2
+"""A folded tensor may have so many times the elements of the largest it is made from."""
+
+SMALL = 4096
+"""Elements up to which a folded tensor may be of any growth."""
+
+MAKERS = (tensor.EmptyOp, linalg.ops.FillOp)
+"""What costs nothing to make where it is used."""
+
+
+def fold(module: Any, name: str, weights: Mapping[str, Array], ctx: Any) -> dict[str, Array]:
+    """
+    Replace what `@name` computes from `weights` and constants; returns the weights that are left.
+
+    The module is changed. A weight that nobody reads any more is no argument any more.
+    """
+    function = host_function(module, name)
+    folder = _Folder(module, function, weights, ctx)
+    for op in list(function.body.block.ops):
+        folder.visit(op)
+    folder.materialize()
+    drop_unread(function, folder.values)
+    return folder.values
+
+
+def drop_unread(function: FuncOp, values: dict[str, Array]) -> None:
+    """Remove the arguments, and the values, of weights that have no use."""
+    block = function.body.block
+    names = {argument: argument_name(argument, i) for i, argument in enumerate(block.args)}
+    unread = [a for a in block.args if names[a] in values and not a.uses]
+    if not unread:
+        return
+    note_names(function)
+    attributes = list(function.arg_attrs or ())
+    for argument in reversed(unread):
+        del values[names[argument]], attributes[argument.index]
+        block.erase_arg(argument)
+    function.properties["arg_attrs"] = ArrayAttr(attributes)
+    outputs = list(function.function_type.outputs)
+    function.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
+
+
+class _Known(dict[SSAValue, Any]):
+    """What is known of values. A function stands for what is computed when it is first read."""
+
+    def __getitem__(self, value: SSAValue) -> Any:
+        found = super().__getitem__(value)
+        if callable(found):
+            found = self[value] = found()
+        return found
+
+
+class _Folder:
+    """Walks the function once, in order; `known` is what is known of its values."""
+
+    def __init__(self, module: Any, function: FuncOp, weights: Mapping[str, Array], ctx: Any):
+        self.function = function
+        self.values = dict(weights)
+        self.ctx = ctx
+        self.module = module
+        self.known = _Known()
+        self.made: list[Operation] = []
+        for index, argument in enumerate(function.body.block.args):
+            name = argument_name(argument, index)
+            if name in weights:
+                self.known[argument] = weights[name]
+
+    @cached_property
+    def machine(self) -> Host:
+        """The interpreter, which many a module has no constants for."""
+        from xdsl_spirv.interpreter.host.machine import Host
+        from xdsl_spirv.interpreter.options import Options
+
+        return Host(self.module, Options())
+
+    def visit(self, op: Operation) -> None:
+        """Evaluate an operation on known values, or make what is known of its operands static."""
+        if isinstance(op, arith.ConstantOp):
+            self.known[op.result] = lambda: self._constant(op)
+            return
+        values = [*op.operands, *captured(op)]
+        pure = op.name.startswith(("arith.", "tensor.", "math.")) or (
+            isinstance(op, LinalgStructuredOperation) and bool(op.results)
+        )
+        if not pure or not op.results or any(value not in self.known for value in values):
+            if isinstance(op, tensor.ExtractSliceOp | tensor.InsertSliceOp):
+                self._make_static(op)
+            return
+        types = [r.type for r in op.results if isinstance(r.type, TensorType)]
+        if any(-1 in type.get_shape() for type in types) or dequantizes(op):
+            return
+        if isinstance(op, MAKERS):
+            self.known[op.results[0]] = lambda: self._results(op, values)[0]
+        else:
+            results = self._evaluate(op, values)
+            if results is None:
+                return
+            self.known.update(zip(op.results, results, strict=True))
+        self.made.append(op)
+
+    def _constant(self, op: arith.ConstantOp) -> Any:
+        value = op.value
+        if isinstance(value, IntegerAttr | FloatAttr):
+            (result,) = self.machine.evaluate(op, [])
+            return np.asarray(result).reshape(())
+        return constant_array(value, self.ctx)
+
+    def _evaluate(self, op: Operation, values: Sequence[SSAValue]) -> list[Any] | None:
+        """The results on known operands; None for what the interpreter does not execute."""
+        try:
+            return self._results(op, values)
+        except InterpreterError:
+            return None
+
+    def _results(self, op: Operation, values: Sequence[SSAValue]) -> list[Any]:
+        env = {value: self.known[value] for value in values}
+        operands = [env[value] for value in op.operands]
+        with self.machine.frame(env), np.errstate(all="ignore"):
+            results = [np.asarray(result) for result in self.machine.evaluate(op, operands)]
+        return [
+            r.reshape(value.type.get_shape() if isinstance(value.type, TensorType) else ())
+            for r, value in zip(results, op.results, strict=True)
+        ]
+
+    def _make_static(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> None:
+        """Known offsets, sizes and strides into the attributes."""
+        groups: list[list[SSAValue]] = []
+        for name in ("offsets", "sizes", "strides"):
+            static = op.properties[f"static_{name}"]
+            assert isinstance(static, DenseArrayBase)
+            dynamic: list[SSAValue] = list(getattr(op, name))
+            if all(value in self.known for value in dynamic):
+                given = iter(dynamic)
+                numbers = [
+                    int(self.known[next(given)]) if n == DYNAMIC_INDEX else int(n)
+                    for n in static.get_values()
+                ]
+                op.properties[f"static_{name}"] = DenseArrayBase.from_list(i64, numbers)
+                dynamic = []
+            groups.append(dynamic)
+        count = 1 if isinstance(op, tensor.ExtractSliceOp) else 2
+        segments = [1] * count + [len(group) for group in groups]
+        op.operands = [*op.operands[:count], *(value for group in groups for value in group)]
+        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+
+    def materialize(self) -> None:
+        """
+        Give every known value that something unknown reads a constant or a weight.
+
+        What an operation reads that stays one counts as read, too.
+        """
+        folded = dict.fromkeys(self.made)
+        for op in reversed(self.made):
+            for result in op.results:
+                if all(use.operation in folded for use in result.uses):
+                    continue
+                replacement = self._replacement(op, result)
+                if replacement is None:
+                    folded.pop(op, None)
+                    continue
+                result.replace_all_uses_with(replacement)
+                self.known[replacement] = self.known[result]
+        for op in reversed(self.made):
+            if all(not result.uses for result in op.results):
+                Rewriter.erase_op(op)
+
+    def _replacement(self, op: Operation, result: SSAValue) -> SSAValue | None:
+        if isinstance(op, MAKERS) or fills(op):
+            return None
+        array = self.known[result]
+        if not isinstance(result.type, TensorType):
+            return self._scalar(op, result, array)
+        if self._grows(op, array):
+            return None
+        return self._weight(op, result, array)
+
+    def _grows(self, op: Operation, array: Array) -> bool:
+        read = op.inputs if isinstance(op, LinalgStructuredOperation) else op.operands
+        given = [self.known[v].size for v in read if isinstance(v.type, TensorType)]
+        largest = max(given, default=1)
+        return array.size > SMALL and array.size > GROWTH * largest
+
+    def _scalar(self, op: Operation, result: SSAValue, array: Array) -> SSAValue | None:
+        type = result.type
+        if isinstance(type, IntegerType | IndexType):
+            made = arith.ConstantOp(IntegerAttr(int(array), type))
+        elif type in (f32, f64):
+            made = arith.ConstantOp(FloatAttr(float(array), type))  # pyright: ignore
+        else:
+            return None
+        Rewriter.insert_op(made, InsertPoint.before(op))
+        return made.result
+
+    def _weight(self, op: Operation, result: SSAValue, array: Array) -> SSAValue:
+        """A new argument with the value."""
+        block = self.function.body.block
+        base = next(
+            (argument_name(v, i) for i, v in enumerate(block.args) if v in op.operands), "folded"
+        )
+        name, number = f"{base}.folded", 1
+        outputs = range(len(self.function.function_type.outputs))
+        taken = {argument_name(v, i) for i, v in enumerate(block.args)}
+        taken |= {result_name(self.function, i) for i in outputs}
+        while name in taken:
+            number += 1
+            name = f"{base}.folded{number}"
+        self.values[name] = np.asarray(array, order="C")
+        argument = block.insert_arg(result.type, len(block.args))
+        argument.name_hint = "folded"
+        outputs = list(self.function.function_type.outputs)
+        self.function.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
+        note_argument(self.function, argument, name)
+        return argument
+
+
+def fills(op: Operation) -> bool:
+    """Whether an operation makes a tensor of one number: an accumulator starts as one."""
+    if not isinstance(op, linalg.ops.GenericOp) or not op.results:
+        return False
+    last = op.body.block.last_op
+    return (
+        last is not None
+        and len(op.inputs) == 1
+        and not isinstance(op.inputs[0].type, TensorType)
+        and last.operands[0] is op.body.block.args[0]
+    )
+
+
+def dequantizes(op: Operation) -> bool:
+    """Whether an operation makes floats of integers of a few bits."""
+    if not isinstance(op, LinalgStructuredOperation):
+        return False
+    given = [v.type.element_type for v in op.operands if isinstance(v.type, TensorType)]
+    narrow = any(isinstance(type, IntegerType) and 1 < type.width.data <= 16 for type in given)
+    return (
+        narrow
+        and any(isinstance(r.type, TensorType) for r in op.results)
+        and any(isinstance(inner, arith.SIToFPOp | arith.UIToFPOp) for inner in op.walk())
+    )
+
+
+def captured(op: Operation) -> list[SSAValue]:
+    """What the regions of an operation read from outside it."""
+    found: dict[SSAValue, None] = {}
+    for inner in op.walk():
+        if inner is op:
+            continue
+        for value in inner.operands:
+            owner = value.owner
+            parent = owner if isinstance(owner, Operation) else owner.parent_op()
+            if parent is None or not (parent is op or op.is_ancestor(parent)):
+                found[value] = None
+    return list(found)

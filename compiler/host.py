@@ -1,0 +1,323 @@
+"""
+The host function as a list of dispatches: who reads and writes which buffer, in which order.
+
+After lowering, the host function only makes buffers and launches kernels. That is read off here; an
+operation that computes anything on the host is refused, since no runner would execute it. A reshape
+is the same buffer under another shape; a constant that a kernel reads is a weight.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, bufferization, func, gpu, memref, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
+from xdsl_spirv.compiler.size_equations import Names, names_of
+from xdsl_spirv.dialects.places import place
+from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, numbers_of
+from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.local_sizes import is_size_check, is_size_op
+from xdsl_spirv.passes.analysis.sizes import extent, extents, number
+from xdsl_spirv.passes.graph.grouping import is_computed, operands_of
+from xdsl_spirv.runtime.elements import check_element_type
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import Number, written
+from xdsl_spirv.runtime.program import Binding, Buffer, BufferKind, Dispatch, PushConstant
+
+Triple = tuple[int, int, int]
+
+SAME_BUFFER = (
+    bufferization.ToBufferOp,
+    bufferization.ToTensorOp,
+    memref.CastOp,
+    memref.CollapseShapeOp,
+    memref.ExpandShapeOp,
+    tensor.CastOp,
+    tensor.CollapseShapeOp,
+    tensor.ExpandShapeOp,
+    tensor.ReshapeOp,
+)
+"""Operations whose result is their first operand, seen as another type: the same bytes in order."""
+
+PASSIVE = ("tensor.empty", "memref.dealloc", "memref.alloca_scope", "arith.constant")
+"""Operations that nobody on the host has to execute: no launch reads what they make."""
+
+HOST = "the host function"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A dispatch, and the size of its workgroups as the launch states it."""
+
+    dispatch: Dispatch
+    workgroup_size: Triple
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """What the host does: `arguments` and `results` name buffers in the function's order."""
+
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    launches: tuple[Launch, ...]
+    constants: Mapping[str, arith.ConstantOp]
+    """The weights that are constants of the function, by their buffers' names."""
+
+
+def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
+    """
+    The function `@name` of a module; without a name `@main`, or else the only one with a body.
+
+    Raises `ProgramError` listing what there is.
+    """
+    found = {
+        op.sym_name.data: op
+        for op in module.ops
+        if isinstance(op, func.FuncOp) and not op.is_declaration
+    }
+    wanted = name or (next(iter(found)) if len(found) == 1 else "main")
+    if wanted not in found:
+        there = ", ".join(f"@{n}" for n in found) or "none"
+        raise ProgramError(
+            f"there is no function @{wanted} with a body", f"functions: {there}", "name one of them"
+        )
+    return found[wanted]
+
+
+def plan(
+    function: func.FuncOp,
+    weights: Collection[str],
+    sizes: Mapping[str, Sequence[tuple[int, int]]],
+    names: Names | None = None,
+) -> HostPlan:
+    """
+    The buffers and launches of a lowered host function.
+
+    `sizes` are the arguments and dimensions that a kernel is passed, by the name of its module;
+    `names` are those of the function's dynamic sizes, which its source says.
+
+    Raises `ProgramError` at an operation that is left for the host to compute.
+    """
+    _refuse_computation(function)
+    reader = _HostReader(function, weights, sizes, names or names_of(function))
+    for op in function.body.block.ops:
+        reader.read(op)
+    return HostPlan(
+        tuple(reader.arguments),
+        tuple(name for name, _, _ in reader.results.values()),
+        tuple(reader.buffers.values()),
+        tuple(reader.launches),
+        reader.constants,
+    )
+
+
+def _refuse_computation(function: func.FuncOp) -> None:
+    """Say of a linalg operation that no pass took why none did."""
+    for op in function.walk():
+        if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
+            continue
+        computed = [value for value in operands_of(op) if is_computed(value)]
+        if computed:
+            owner = computed[0].owner
+            made = owner.name if isinstance(owner, Operation) else "an argument"
+            raise ProgramError(
+                f"{op.name} reads a number that the host would have to compute ({made})",
+                place(op),
+                "give the number in a tensor<1x...>, or compute it from tensors and their sizes",
+            )
+        try:
+            contraction_of(op)
+        except NotAContraction as error:
+            raise ProgramError(
+                f"{op.name} was not lowered to a kernel: {error}",
+                place(op),
+                "give it the form of a matrix multiplication",
+            ) from error
+
+
+def on_host(op: Operation) -> bool:
+    """Whether an operation may stay in a host function: nobody has to compute it."""
+    kinds = (*SAME_BUFFER, arith.ConstantOp, memref.AllocOp, gpu.LaunchFuncOp, func.ReturnOp)
+    return isinstance(op, kinds) or op.name in PASSIVE
+
+
+class _HostReader:
+    """Walks the host function once; a value is known by its buffer's name or by its number."""
+
+    def __init__(
+        self,
+        function: func.FuncOp,
+        weights: Collection[str],
+        passed: Mapping[str, Sequence[tuple[int, int]]],
+        sizes: Names,
+    ):
+        self.function, self.passed, self.sizes = function, passed, sizes
+        self.buffers: dict[str, Buffer] = {}
+        self.launches: list[Launch] = []
+        self.constants: dict[str, arith.ConstantOp] = {}
+        self.names: dict[SSAValue, str] = {}
+        self.arguments: list[str] = []
+        self.results = _results(function)
+        self.reserved = {name for name, _, _ in self.results.values()}
+        for index, argument in enumerate(function.body.block.args):
+            name = argument_name(argument, index)
+            kind: BufferKind = "weight" if name in weights else "input"
+            self._buffer(name, kind, argument, argument_type(argument, index))
+            self.arguments.append(name)
+
+    def read(self, op: Operation) -> None:
+        match op:
+            case _ if isinstance(op, SAME_BUFFER):
+                self._same_buffer(op)
+            case memref.AllocOp():
+                self._allocation(op)
+            case gpu.LaunchFuncOp():
+                self._launch(op)
+            case func.ReturnOp():
+                pass
+            case _ if op.name in PASSIVE or is_size_op(op) or is_size_check(op):
+                pass
+            case _:
+                raise ProgramError(
+                    f"{op.name} stays on the host, where nothing computes it",
+                    place(op),
+                    "no pass made a kernel of it: remove the operation",
+                )
+
+    def _buffer(
+        self,
+        name: str,
+        kind: BufferKind,
+        value: SSAValue,
+        element: str | None = None,
+        shaped: SSAValue | None = None,
+    ) -> None:
+        """A buffer; what `shaped` says of its sizes counts where that is the same memory."""
+        shaped = shaped or value
+        type = shaped.type
+        if not isinstance(type, TensorType | MemRefType):
+            raise ProgramError(f"{name} is of type {type}", HOST, "use tensors of static shape")
+        sizes = type.get_shape()
+        if DYNAMIC_INDEX in sizes:
+            sizes = extents(shaped)
+        shape = tuple(written(size, self.sizes.name) for size in sizes)
+        if name in self.buffers:
+            raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
+        element = element or str(type.element_type)
+        check_element_type(element, f"%{name} of {HOST}")
+        self.buffers[name] = Buffer(name, kind, element, shape)
+        self.names[value] = name
+
+    def _same_buffer(self, op: Operation) -> None:
+        source = op.operands[0]
+        if isinstance(source, OpResult) and isinstance(source.op, arith.ConstantOp):
+            self._constant(source.op)
+        if source not in self.names:
+            raise ProgramError(
+                "a launch reads a tensor that no kernel and no argument makes",
+                place(op),
+                "make it an argument of the function",
+            )
+        self.names[op.results[0]] = self.names[source]
+
+    def _constant(self, op: arith.ConstantOp) -> None:
+        """A constant that somebody reads is a weight."""
+        if op.result in self.names:
+            return
+        name = self._unused("constant", len(self.constants))
+        self._buffer(name, "weight", op.result)
+        self.constants[name] = op
+
+    def _allocation(self, op: memref.AllocOp) -> None:
+        if op.memref in self.results:
+            name, shaped, element = self.results[op.memref]
+            self._buffer(name, "output", op.memref, element, shaped)
+            return
+        count = sum(b.kind == "temporary" for b in self.buffers.values())
+        self._buffer(self._unused("temporary", count), "temporary", op.memref)
+
+    def _unused(self, name: str, number: int) -> str:
+        """`name` with the first number from this one on that makes no other buffer's name."""
+        numbered = (f"{name}{n}" for n in itertools.count(number))
+        return next(n for n in numbered if n not in self.buffers and n not in self.reserved)
+
+    def _launch(self, op: gpu.LaunchFuncOp) -> None:
+        for operand in op.kernelOperands:
+            if operand not in self.names:
+                raise ProgramError(f"a kernel argument is of type {operand.type}", place(op))
+        dispatch = Dispatch(
+            kernel=op.kernel.root_reference.data,
+            entry_point=op.kernel.nested_references.data[-1].data,
+            grid=self._sizes((op.gridSizeX, op.gridSizeY, op.gridSizeZ)),
+            bindings=tuple(
+                Binding(0, i, self.names[operand]) for i, operand in enumerate(op.kernelOperands)
+            ),
+            push_constants=self._push_constants(op),
+        )
+        block = self._fixed(op, (op.blockSizeX, op.blockSizeY, op.blockSizeZ))
+        self.launches.append(Launch(dispatch, block))
+
+    def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
+        """The numbers that a launch passes, or the dynamic sizes that a kernel asks for."""
+        numbers = [
+            PushConstant(NUMBER_BYTES * number, type, value)
+            for number, (type, value) in enumerate(numbers_of(op))
+        ]
+        if numbers:
+            return tuple(numbers)
+        passed = self.passed[op.kernel.root_reference.data]
+        return tuple(
+            PushConstant(
+                SIZE_BYTES * number,
+                "ui32",
+                written(extent(op.kernelOperands[argument], dimension), self.sizes.name),
+            )
+            for number, (argument, dimension) in enumerate(passed)
+        )
+
+    def _sizes(self, values: Sequence[SSAValue]) -> tuple[Number, Number, Number]:
+        x, y, z = (written(number(value), self.sizes.name) for value in values)
+        return x, y, z
+
+    def _fixed(self, op: Operation, values: Sequence[SSAValue]) -> Triple:
+        sizes = self._sizes(values)
+        if any(isinstance(size, str) for size in sizes):
+            raise ProgramError("the size of a launch's workgroups is not a constant", place(op))
+        x, y, z = map(int, sizes)
+        return x, y, z
+
+
+Result = tuple[str, SSAValue, str]
+"""A result's name, the tensor that is returned, and its element type outside."""
+
+
+def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
+    """The allocation behind each returned tensor, and what the result is called."""
+    last = function.body.block.last_op
+    results: dict[SSAValue, Result] = {}
+    for i, value in enumerate(last.operands if isinstance(last, func.ReturnOp) else ()):
+        root = value
+        while isinstance(root, OpResult) and isinstance(root.op, SAME_BUFFER):
+            root = root.op.operands[0]
+        if root in results or not isinstance(root.owner, memref.AllocOp):
+            raise ProgramError(
+                f"result {i} is not computed by a kernel of its own",
+                f"func.return in @{function.sym_name.data}",
+                "return each kernel's result once, and no argument",
+            )
+        results[root] = (result_name(function, i), value, result_type(function, i))
+    return results

@@ -1,0 +1,248 @@
+"""
+The second half of a lowering: from outlined dispatches to the bytes of their kernels.
+
+Up to `outline-dispatches` a module is looked at as a whole. What follows takes one kernel at a
+time, and may be done by several processes: each is a fork that keeps its part of the kernels, runs
+the same passes, and sends back bytes and texts instead of IR. Only kernels that are alike can
+become one (`spirv-share-kernels`), so these stay together.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import BinaryIO
+
+from xdsl.context import Context
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass
+from xdsl.printer import Printer
+
+from xdsl_spirv.compiler.spec_constants import spec_constants
+from xdsl_spirv.dialects.schedule.numbers import NUMBERS
+from xdsl_spirv.dialects.schedule.sizes import sizes_of
+from xdsl_spirv.dialects.spirv.structure import entry_points
+from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
+from xdsl_spirv.runtime.program import KernelCode, SpecConstant
+from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.target import modules_by_name
+
+Observer = Callable[[str, ModuleOp], None]
+
+FEW = 8
+"""Kernels that one process lowers before others are ready."""
+
+MOST_JOBS = 8
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """
+    A `spirv.module` of one entry point.
+
+    `sizes` are the arguments and dimensions that it is passed as push constants, in their order.
+    """
+
+    code: KernelCode
+    sizes: tuple[tuple[int, int], ...]
+    constants: tuple[SpecConstant, ...]
+
+
+def usable_processors() -> int:
+    """How many processes of kernels this process may start: its processors, at most 8."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), MOST_JOBS)
+    return min(os.cpu_count() or 1, MOST_JOBS)
+
+
+def lower_kernels(
+    module: ModuleOp,
+    ctx: Context,
+    passes: Sequence[ModulePass],
+    jobs: int = 1,
+    observe: Observer | None = None,
+) -> dict[str, LoweredKernel]:
+    """
+    Run the passes on a module of outlined kernels; the kernels that its launches name.
+
+    With more than one of `jobs`, where the system can fork (Linux), the module keeps its launches
+    only. Any failure there is repeated in this process, which raises what the passes raise.
+    """
+    if observe is None and jobs > 1 and sys.platform == "linux":
+        parts = parts_of(_functions(module), jobs)
+        if len(parts) > 1 and (found := _in_forks(module, ctx, passes, parts)) is not None:
+            return found
+    return _lowered(module, ctx, passes, observe)
+
+
+def text_of(op: Operation, generic: bool = False) -> str:
+    """An operation as MLIR text."""
+    output = StringIO()
+    Printer(stream=output, print_generic_format=generic).print_op(op)
+    return output.getvalue() + "\n"
+
+
+def _lowered(
+    module: ModuleOp, ctx: Context, passes: Iterable[ModulePass], observe: Observer | None = None
+) -> dict[str, LoweredKernel]:
+    for each in passes:
+        each.apply(ctx, module)
+        if observe is not None:
+            observe(each.name, module)
+    module.verify()
+    found: dict[str, LoweredKernel] = {}
+    for name, kernel in modules_by_name(module).items():
+        if name is None:
+            continue
+        code = KernelCode(encode(kernel, names=True), text_of(kernel))
+        pairs = [
+            pair for e in entry_points(kernel) for pair in sizes_of(kernel, e.fn.string_value())
+        ]
+        found[name] = LoweredKernel(code, tuple(pairs), spec_constants(kernel))
+    return found
+
+
+def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp]]:
+    """
+    Kernels in at most so many parts of about the same work, those that are alike in one.
+
+    Few kernels are one part: a process costs as much as lowering a few of them.
+    """
+    if len(functions) < FEW:
+        return [list(functions)]
+    alike: dict[object, list[gpu.FuncOp]] = {}
+    for function in functions:
+        alike.setdefault(likeness(function), []).append(function)
+    parts: list[list[gpu.FuncOp]] = [[] for _ in range(jobs)]
+    for group in sorted(alike.values(), key=len, reverse=True):
+        min(parts, key=len).extend(group)
+    return [part for part in parts if part]
+
+
+def likeness(function: gpu.FuncOp) -> object:
+    """What kernels have in common that may become one: their operations, types and schedules."""
+    found: list[object] = []
+    for op in function.walk():
+        found.append(op.name)
+        found += [value for name, value in op.attributes.items() if name.startswith("schedule.")]
+        found += [getattr(result.type, "element_type", result.type) for result in op.results]
+    return tuple(found)
+
+
+def _functions(module: ModuleOp) -> list[gpu.FuncOp]:
+    return [op for op in _holder(module) if isinstance(op, gpu.FuncOp)]
+
+
+def _holder(module: ModuleOp) -> list[Operation]:
+    """What stands in the gpu.module of the kernels."""
+    return [
+        op
+        for holder in module.body.block.ops
+        if isinstance(holder, gpu.ModuleOp) and holder.sym_name.data == KERNELS
+        for op in holder.body.block.ops
+    ]
+
+
+def _launches(module: ModuleOp) -> list[gpu.LaunchFuncOp]:
+    return [op for op in module.walk() if isinstance(op, gpu.LaunchFuncOp)]
+
+
+Changed = list[tuple[int, SymbolRefAttr, Attribute | None]]
+"""Launches by number: the kernel that each has now, and its numbers."""
+
+
+def _in_forks(
+    module: ModuleOp,
+    ctx: Context,
+    passes: Sequence[ModulePass],
+    parts: Sequence[Sequence[gpu.FuncOp]],
+) -> dict[str, LoweredKernel] | None:
+    """The kernels, each part lowered by a fork; None if one failed or two agreed on a name."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    forks: list[tuple[int, BinaryIO]] = []
+    kernels: dict[str, LoweredKernel] = {}
+    changes: Changed = []
+    try:
+        for part in parts:
+            forks.append(_fork(module, ctx, passes, part))
+        while forks:
+            child, answer = forks[0]
+            data = answer.read()
+            _, status = os.waitpid(child, 0)
+            answer.close()
+            del forks[0]
+            if status != 0:
+                return None
+            made, changed = pickle.loads(data)
+            if kernels.keys() & made.keys():
+                return None
+            kernels |= made
+            changes += changed
+    except OSError:
+        # No more processes or memory for them: one has to do.
+        return None
+    finally:
+        for child, answer in forks:
+            answer.close()
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    launches = _launches(module)
+    for number, kernel, numbers in changes:
+        launches[number].kernel = kernel
+        if numbers is not None:
+            launches[number].attributes[NUMBERS] = numbers
+    for op in [op for op in module.body.block.ops if isinstance(op, gpu.ModuleOp)]:
+        op.detach()
+        op.erase()
+    return kernels
+
+
+def _fork(
+    module: ModuleOp, ctx: Context, passes: Sequence[ModulePass], part: Sequence[gpu.FuncOp]
+) -> tuple[int, BinaryIO]:
+    """A process that lowers a part, and where its answer comes from."""
+    reading, writing = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
+    if child:
+        os.close(writing)
+        return child, os.fdopen(reading, "rb")
+    status = 1
+    try:
+        with os.fdopen(writing, "wb") as answer:
+            pickle.dump(_part(module, ctx, passes, part), answer, pickle.HIGHEST_PROTOCOL)
+        status = 0
+    finally:
+        # Whatever was raised, the parent will raise; what it does at its end is not done here.
+        os._exit(status)
+
+
+def _part(
+    module: ModuleOp, ctx: Context, passes: Sequence[ModulePass], part: Sequence[gpu.FuncOp]
+) -> tuple[dict[str, LoweredKernel], Changed]:
+    """Lower some of the kernels: they, and the launches of them."""
+    mine = {function.sym_name.data for function in part}
+    for function in _functions(module):
+        if function.sym_name.data not in mine:
+            function.detach()
+            function.erase()
+    before = [launch.kernel.nested_references.data[-1].data for launch in _launches(module)]
+    kernels = _lowered(module, ctx, passes)
+    changed: Changed = [
+        (number, launch.kernel, launch.attributes.get(NUMBERS))
+        for number, (launch, name) in enumerate(zip(_launches(module), before, strict=True))
+        if name in mine
+    ]
+    return kernels, changed

@@ -1,0 +1,160 @@
+"""
+A model from whatever file a user has: ONNX, or MLIR with the weights beside it or in it.
+
+What compiles, runs and explains takes an `ImportedModel`, so that no command knows the formats.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from xdsl_spirv.compiler.compiler import Observer, compile_module
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
+from xdsl_spirv.compiler.size_equations import names_of
+from xdsl_spirv.compiler.weights import lift_constants
+from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
+from xdsl_spirv.interpreter import Options, reference
+from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
+from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import written
+from xdsl_spirv.runtime.modules import context, parse
+from xdsl_spirv.runtime.program import Buffer, Program
+from xdsl_spirv.runtime.weights import load_weights
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def is_onnx(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is an ONNX model, by its name."""
+    return os.fspath(path).endswith(".onnx")
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    dims: Mapping[str, int | None] | None = None,
+    shapes: Shapes | None = None,
+    function: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    constants: Mapping[str, Array] | None = None,
+) -> ImportedModel:
+    """
+    Import an `.onnx` file, whose inputs `constants` may fix, or parse an `.mlir` file whose
+    arguments `weights` may hold.
+
+    Raises `FrontendError` or `ProgramError`.
+    """
+    if is_onnx(path):
+        from xdsl_spirv.frontends import import_onnx
+
+        if weights is not None or function is not None:
+            raise ProgramError(
+                "an ONNX file holds its weights and one function", str(path), "leave the option out"
+            )
+        return import_onnx(path, dims, shapes=shapes, constants=constants)
+    if dims:
+        raise ProgramError("--dim is for ONNX files", str(path), "write the shapes into the module")
+    if constants:
+        raise ProgramError("--constant is for ONNX files", str(path), "give --weights")
+    ctx = context()
+    module = parse(path, ctx)
+    host = host_function(module, function)
+    values = load_weights(Path(weights)) if weights is not None else {}
+    values |= lift_constants(host, ctx)
+    return model_of(host, values)
+
+
+def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:
+    """A host function with the values of some of its arguments."""
+    module = host.parent_op()
+    arguments = [
+        _value(argument_name(a, i), argument_type(a, i), a.type)
+        for i, a in enumerate(host.body.block.args)
+    ]
+    results = [
+        _value(result_name(host, i), result_type(host, i), type)
+        for i, type in enumerate(host.function_type.outputs)
+    ]
+    return ImportedModel(
+        module,  # pyright: ignore[reportArgumentType]
+        dict(weights),
+        [value for value in arguments if value.name not in weights],
+        results,
+        function=host.sym_name.data,
+    )
+
+
+def _value(name: str, type: str, of: Attribute) -> Value:
+    if not isinstance(of, TensorType):
+        raise ProgramError(f"{name} is of type {of}", "the host function", "use tensors")
+    return Value(name, type, tuple(of.get_shape()))
+
+
+def compile_model(
+    model: ImportedModel,
+    target: str,
+    *,
+    limits: Limits = UNLIMITED,
+    observe: Observer | None = None,
+    jobs: int = 1,
+) -> Program:
+    """Compile a model, which is consumed, by so many `jobs`. Raises what `compile_module` does."""
+    return compile_module(
+        model.module,
+        target,
+        model.function,
+        model.weights,
+        operators={node.name: node.op_type for node in model.nodes},
+        limits=limits,
+        observe=observe,
+        jobs=jobs,
+    )
+
+
+def buffers_of(model: ImportedModel) -> list[Buffer]:
+    """The inputs, as what `--input` has to give."""
+    function = host_function(model.module, model.function)
+    names = names_of(function)
+    shapes = {
+        argument_name(argument, i): tuple(written(size, names.name) for size in extents(argument))
+        for i, argument in enumerate(function.body.block.args)
+    }
+    return [Buffer(v.name, "input", v.type, shapes[v.name]) for v in model.inputs]
+
+
+def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """
+    Run a model as it was imported, on whole numpy arrays: what any device's results should be.
+
+    Raises `ProgramError` for inputs that do not fit, and `InterpreterError`.
+    """
+    values = dict(inputs) | dict(model.weights)
+    function = host_function(model.module, model.function)
+    arguments = [
+        values[argument_name(argument, i)] for i, argument in enumerate(function.body.block.args)
+    ]
+    results = reference(model.module, arguments, model.function, options=Options())
+    found: dict[str, Array] = {}
+    for value, result in zip(model.outputs, results, strict=True):
+        typed = as_element_type(result, value.type)
+        found[value.name] = result.view(dtype_of(value.type)) if typed is None else typed
+    return found
+
+
+__all__ = [
+    "FUNCTION",
+    "ImportedModel",
+    "buffers_of",
+    "compile_model",
+    "is_onnx",
+    "load_model",
+    "run_reference",
+]

@@ -1,0 +1,77 @@
+"""
+Names and element types of a host function's arguments and results, as its callers know them.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    MemRefType,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, SSAValue
+
+from xdsl_spirv.frontends.model import NAME, TYPE
+
+
+def _note(name: str, argument: SSAValue) -> DictionaryAttr:
+    return DictionaryAttr({NAME: StringAttr(name), TYPE: StringAttr(_element(argument.type))})
+
+
+def note_argument(function: FuncOp, argument: SSAValue, name: str) -> None:
+    """Note the name of a new last argument."""
+    known = _noted_names(function)[: len(function.body.block.args) - 1]
+    function.properties["arg_attrs"] = ArrayAttr([*known, _note(name, argument)])
+
+
+def note_names(function: FuncOp) -> None:
+    """Note the names of all arguments, so that they outlive changes of their positions."""
+    function.properties["arg_attrs"] = ArrayAttr(_noted_names(function))
+
+
+def _noted_names(function: FuncOp) -> list[DictionaryAttr]:
+    known = list(function.arg_attrs or ())
+    arguments = list(enumerate(function.body.block.args))
+    return known + [_note(argument_name(a, i), a) for i, a in arguments[len(known) :]]
+
+
+def argument_name(value: SSAValue, index: int) -> str:
+    """The name by which a host function's argument is known outside."""
+    return _noted(value, index, NAME) or value.name_hint or f"arg{index}"
+
+
+def argument_type(value: SSAValue, index: int) -> str:
+    """The element type that a host function's argument has outside: with a sign if it is noted."""
+    return _noted(value, index, TYPE) or _element(value.type)
+
+
+def result_name(function: FuncOp, index: int) -> str:
+    """The name by which a host function's result is known outside."""
+    return _entry(function.res_attrs, index, NAME) or f"result{index}"
+
+
+def result_type(function: FuncOp, index: int) -> str:
+    """The element type that a host function's result has outside."""
+    noted = _entry(function.res_attrs, index, TYPE)
+    return noted or _element(function.function_type.outputs.data[index])
+
+
+def _noted(value: SSAValue, index: int, key: str) -> str | None:
+    block = value.owner
+    function = block.parent_op() if isinstance(block, Block) else None
+    return _entry(function.arg_attrs, index, key) if isinstance(function, FuncOp) else None
+
+
+def _entry(attributes: ArrayAttr[DictionaryAttr] | None, index: int, key: str) -> str | None:
+    """What a front end noted of an argument or result."""
+    if attributes is None or index >= len(attributes):
+        return None
+    found = attributes.data[index].data.get(key)
+    return found.data if isinstance(found, StringAttr) else None
+
+
+def _element(type: Attribute) -> str:
+    return str(type.element_type) if isinstance(type, TensorType | MemRefType) else str(type)

@@ -1,0 +1,181 @@
+"""
+Which sizes of a function's arguments must be equal: what its operations say of their operands.
+
+A loop of a `linalg` operation has one size, so all dimensions that it alone walks are equal; so are
+those that a concatenation does not join. Sizes that are always equal get one name; what else must
+hold is an equation that is checked before a program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, cf, tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.dialects.places import place
+from xdsl_spirv.frontends.model import SIZES
+from xdsl_spirv.passes.analysis.local_sizes import is_size_check
+from xdsl_spirv.passes.analysis.sizes import Extent, Size, extent, number
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.expressions import MIN, NAME, Number, written
+from xdsl_spirv.runtime.program import Equation
+
+EQUAL = 0
+"""`arith.cmpi eq`."""
+
+Key = tuple[int, int]
+"""An argument's number and a dimension."""
+
+
+@dataclass
+class Names:
+    """What the dynamic sizes of a function's arguments are called."""
+
+    of: dict[Key, Number] = field(default_factory=dict[Key, Number])
+    """A name, or the number that the size must be."""
+    equations: list[Equation] = field(default_factory=list[Equation])
+
+    def name(self, each: Extent) -> Number:
+        """The name of an extent; raises `ProgramError` if it is none of an argument."""
+        if isinstance(each.value, BlockArgument):
+            found = self.of.get((each.value.index, each.dimension))
+            if found is not None:
+                return found
+        owner = each.value.owner
+        raise ProgramError(
+            "a size depends on what a kernel computes",
+            place(owner) if isinstance(owner, Operation) else "the host function",
+            "let all sizes follow from those of the inputs",
+        )
+
+
+def names_of(function: FuncOp) -> Names:
+    """The names of a function's dynamic sizes, and what must hold of them."""
+    arguments = function.body.block.args
+    keys = [
+        (argument.index, dimension)
+        for argument in arguments
+        if isinstance(argument.type, TensorType)
+        for dimension, size in enumerate(argument.type.get_shape())
+        if size == DYNAMIC_INDEX
+    ]
+    if not keys:
+        return Names()
+    parents = {key: key for key in keys}
+    numbers: dict[Key, int] = {}
+    others: list[tuple[int, int, Operation]] = []
+
+    def root(key: Key) -> Key:
+        while parents[key] != key:
+            key = parents[key]
+        return key
+
+    for left, right, op in _equal_sizes(function):
+        first, second = _key(left, parents), _key(right, parents)
+        if first is not None and second is not None:
+            low, high = sorted((root(first), root(second)))
+            parents[high] = low
+        elif first is not None and not isinstance(right, Size):
+            numbers[first] = right
+        elif second is not None and not isinstance(left, Size):
+            numbers[second] = left
+        else:
+            others.append((left, right, op))
+    names = Names()
+    called: dict[Key, Number] = {}
+    fixed = {root(key): number for key, number in numbers.items()}
+    for key in keys:
+        found = root(key)
+        if found not in called:
+            tied = [k for k in keys if root(k) == found]
+            wanted = next(filter(None, (_given(arguments[k[0]], k) for k in tied)), "")
+            first = arguments[found[0]]
+            wanted = wanted or f"{argument_name(first, found[0])}_{found[1]}"
+            called[found] = fixed.get(found) or _free(wanted, called)
+        names.of[key] = called[found]
+    seen: set[tuple[Number, Number]] = set()
+    for left, right, op in others:
+        pair = written(left, names.name), written(right, names.name)
+        if pair[0] != pair[1] and pair not in seen:
+            seen.add(pair)
+            names.equations.append(Equation(*pair, because=place(op)))
+    return names
+
+
+def _given(argument: BlockArgument, key: Key) -> str:
+    """What the source calls a dimension."""
+    function = argument.owner.parent_op()
+    assert isinstance(function, FuncOp)
+    attributes = function.arg_attrs.data[argument.index].data if function.arg_attrs else {}
+    listed = attributes.get(SIZES)
+    if listed is None:
+        return ""
+    text = list(listed)[key[1]]  # pyright: ignore
+    return text.data if isinstance(text, StringAttr) else ""
+
+
+def _free(name: str, called: dict[Key, Number]) -> str:
+    """A name like that which no other size has."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    plain = plain if NAME.fullmatch(plain) and plain != MIN else f"_{plain}"
+    found, number = plain, 1
+    while found in called.values():
+        found, number = f"{plain}_{number}", number + 1
+    return found
+
+
+def _key(size: int, known: dict[Key, Key]) -> Key | None:
+    """The argument's dimension that a size is, if it is one."""
+    if not isinstance(size, Size) or len(size.terms) != 1:
+        return None
+    ((atoms, factor),) = size.terms
+    if factor != 1 or len(atoms) != 1 or not isinstance(atoms[0], Extent):
+        return None
+    value = atoms[0].value
+    found = (value.index, atoms[0].dimension) if isinstance(value, BlockArgument) else None
+    return found if found in known else None
+
+
+def _equal_sizes(function: FuncOp) -> Iterator[tuple[int, int, Operation]]:
+    """Pairs of sizes that an operation needs to be equal, and which operation it is."""
+    for op in function.body.block.ops:
+        if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):
+            yield from _of_loops(op)
+        elif isinstance(op, cf.AssertOp) and isinstance(op.arg.owner, arith.CmpiOp):
+            compared = op.arg.owner
+            if is_size_check(op) and compared.predicate.value.data == EQUAL:
+                yield number(compared.lhs), number(compared.rhs), op
+        elif isinstance(op, tensor.ConcatOp):
+            axis = op.dim.value.data
+            for value in op.inputs[1:]:
+                for dimension in range(len(_shape(value))):
+                    if dimension != axis:
+                        yield extent(op.inputs[0], dimension), extent(value, dimension), op
+
+
+def _of_loops(op: LinalgStructuredOperation) -> Iterator[tuple[int, int, Operation]]:
+    known: dict[int, int] = {}
+    maps = [each.data for each in op.get_indexing_maps()]
+    for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
+        if not isinstance(value.type, TensorType):
+            continue
+        for dimension, expression in enumerate(map.results):
+            if not isinstance(expression, AffineDimExpr):
+                continue
+            size = extent(value, dimension)
+            first = known.setdefault(expression.position, size)
+            if first != size:
+                yield first, size, op
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, TensorType)
+    return value.type.get_shape()

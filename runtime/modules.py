@@ -1,0 +1,80 @@
+"""
+MLIR modules from files and text, parsed with every dialect of xDSL and verified.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.places import place
+from xdsl_spirv.runtime.errors import ProgramError
+
+
+def context() -> Context:
+    """A context with every dialect that `xdsl-opt` would find, each loaded when it is met."""
+    ctx = Context()
+    for name, factory in Universe.get_multiverse().all_dialects.items():
+        ctx.register_dialect(name, factory)
+    return ctx
+
+
+def parse(
+    source: str | os.PathLike[str], ctx: Context | None = None, parser: type[Parser] = Parser
+) -> ModuleOp:
+    """
+    Parse and verify the MLIR file `source`, by another parser if one is given.
+
+    Raises `ProgramError` if it cannot be read, and xDSL's errors if it is no valid module.
+    """
+    path = Path(source)
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ProgramError(
+            f"cannot read the input: {error.strerror}", str(path), "give an .mlir file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ProgramError("the input is not text", str(path), "give an .mlir file") from error
+    return parse_text(text, str(path), ctx, parser)
+
+
+def parse_text(
+    text: str,
+    name: str = "<text>",
+    ctx: Context | None = None,
+    parser: type[Parser] = Parser,
+) -> ModuleOp:
+    """Parse and verify MLIR text; `name` is what errors call it."""
+    chosen = parser(ctx or context(), text, name)
+    try:
+        module = chosen.parse_module()
+    except VerifyException as error:
+        # An attribute or a type that is made where it stands, before any operation has it.
+        line = text.count("\n", 0, chosen.pos) + 1
+        raise ProgramError(f"the module is not valid: {error}", f"{name}:{line}") from error
+    verify(module)
+    return module
+
+
+def verify(module: ModuleOp) -> None:
+    """Verify a module; raises `ProgramError` that names the operation at fault."""
+    try:
+        module.verify()
+    except VerifyException as error:
+        raise ProgramError(f"the module is not valid: {error}", culprit(module)) from error
+
+
+def culprit(module: ModuleOp) -> str:
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException:
+            return place(op)
+    return ""

@@ -1,0 +1,25 @@
+"""
+Differential testing: generated kernels whose results two executions must agree on.
+
+    from xdsl_spirv.testing.differential import generate, interpret, disagreements
+    kernel = generate(seed)                  # a typed program without undefined behaviour
+    expected = interpret(kernel)             # on the interpreter
+    found = ...                              # on a device: `jobs.run_jobs([job_of(kernel)], ...)`
+    disagreements(kernel, expected, found)   # exact for integers, an interval for floats
+
+A seed names one kernel for good; `families` says what is generated. docs/differential.md.
+"""
+
+from xdsl_spirv.testing.differential.families import FAMILIES, generate
+from xdsl_spirv.testing.differential.kernel import Kernel, Output
+from xdsl_spirv.testing.differential.running import Disagreement, disagreements, interpret
+
+__all__ = [
+    "FAMILIES",
+    "Disagreement",
+    "Kernel",
+    "Output",
+    "disagreements",
+    "generate",
+    "interpret",
+]

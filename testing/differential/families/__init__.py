@@ -1,0 +1,59 @@
+"""
+What is generated: families of kernels, each a function that fills an empty `Kernel`.
+
+A seed chooses the family in turn and everything else at random, so any range of seeds has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl_spirv.testing.differential.families import (
+    bfloat16,
+    control,
+    cooperative,
+    dot,
+    group,
+    memory,
+    operations,
+    programs,
+)
+from xdsl_spirv.testing.differential.kernel import Kernel
+from xdsl_spirv.testing.differential.machine import LAVAPIPE, Machine
+
+FAMILIES: dict[str, Callable[[Kernel], None]] = {
+    "operations": operations.operations,
+    "programs": programs.programs,
+    "dot": dot.dot_products,
+    "group": group.group_operations,
+    "rotate": group.rotations,
+    "divergent": group.in_branches,
+    "control": control.control_flow,
+    "memory": memory.layouts,
+    "shared": memory.workgroup_memory,
+    "atomic": memory.atomics,
+    "constants": memory.constants,
+    "matrices": operations.matrices,
+    "cooperative": cooperative.components,
+    "muladd": cooperative.multiply_add,
+    "bfloat16": bfloat16.bfloat16,
+}
+
+ORDER = [
+    "operations", "programs", "operations", "dot", "group", "operations", "programs", "rotate",
+    "muladd", "operations", "memory", "control", "operations", "programs", "shared", "cooperative",
+    "operations", "divergent", "atomic", "constants", "operations", "matrices", "programs", "dot",
+]  # fmt: skip
+"""Families by seed: those with the most to try more often."""
+
+
+BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
+"""With bfloat16, and more of the matrices, of which there are more kinds."""
+
+
+def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) -> Kernel:
+    """The kernel of a seed, of a family if one is named, for lavapipe unless said otherwise."""
+    order = BFLOAT16_ORDER if machine.bfloat16 else ORDER
+    kernel = Kernel(family or order[seed % len(order)], seed, machine)
+    FAMILIES[kernel.family](kernel)
+    return kernel

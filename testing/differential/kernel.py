@@ -1,0 +1,234 @@
+"""
+A kernel as statements, so that it can be cut: what a result does not need is left out.
+
+A statement is text that defines at most one value; what it needs is read off the text. Outputs are
+stored to a buffer each, so the first wrong one shows which statement is at fault. Around the body
+stand the built-ins: `%id` in the grid, `%local` in the workgroup, `%lane`, `%subgroup`, `%group`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from xdsl_spirv.testing.differential.legal import EXACT, Legal
+from xdsl_spirv.testing.differential.machine import LAVAPIPE, Machine
+from xdsl_spirv.testing.differential.types import Array, Type, drawn
+
+NAME = re.compile(r"%[A-Za-z_][\w]*")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Text, the value it defines, and whether it has an effect beyond that."""
+
+    text: str
+    result: str | None = None
+    effect: bool = False
+
+    @property
+    def needs(self) -> set[str]:
+        return set(NAME.findall(self.text)) - {self.result or ""}
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A storage buffer: an array of `element`s, `components` numbers from one to the next."""
+
+    element: str
+    array: Array
+    components: int
+
+    @property
+    def type(self) -> str:
+        stride = self.array.itemsize * self.components
+        array = f"!spirv.rtarray<{self.element}, stride={stride}>"
+        return f"!spirv.ptr<!spirv.struct<({array} [0]), Block>, StorageBuffer>"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A buffer that is compared, what made it, and the operands that its interval depends on."""
+
+    buffer: int
+    what: str
+    used: int
+    """How many of an element's numbers are written; the rest is padding."""
+    legal: Legal = EXACT
+    operands: tuple[int, ...] = ()
+    """Buffers that hold the operands, element by element."""
+
+
+@dataclass
+class Kernel:
+    """A generated kernel, its buffers and what is compared."""
+
+    family: str
+    seed: int
+    machine: Machine = LAVAPIPE
+    buffers: list[Buffer] = field(default_factory=list[Buffer])
+    body: list[Statement] = field(default_factory=list[Statement])
+    outputs: list[Output] = field(default_factory=list[Output])
+    globals: list[str] = field(default_factory=list[str])
+    functions: list[str] = field(default_factory=list[str])
+    spec_constants: dict[int, int] = field(default_factory=dict[int, int])
+    push_constants: bytes = b""
+    cooperative_matrix: list[tuple[int | str, ...]] = field(
+        default_factory=list[tuple[int | str, ...]]
+    )
+    names: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+
+    @property
+    def invocations(self) -> int:
+        """Of the launch."""
+        return self.machine.invocations
+
+    # Writing
+
+    def name(self) -> str:
+        """A value that is not used yet."""
+        self.names += 1
+        return f"%v{self.names}"
+
+    def op(self, text: str, effect: bool = False) -> str:
+        """Append an operation with one result; its name."""
+        result = self.name()
+        self.body.append(Statement(f"{result} = {text}", result, effect))
+        return result
+
+    def do(self, text: str) -> None:
+        """Append what has an effect and no result."""
+        self.body.append(Statement(text, None, True))
+
+    def block(self, result: str | None, text: str, effect: bool = False) -> None:
+        """Append lines that define `result`."""
+        self.body.append(Statement(text, result, effect))
+
+    def constant(self, value: object, type: Type | str = "i32") -> str:
+        """A constant; a vector has the value everywhere."""
+        if isinstance(type, Type) and type.count > 1:
+            value = f"dense<{value}>"
+        return self.op(f"spirv.Constant {value} : {type}")
+
+    def buffer(self, element: str, array: Array, components: int = 1) -> int:
+        """A new buffer."""
+        self.buffers.append(Buffer(element, np.ascontiguousarray(array), components))
+        return len(self.buffers) - 1
+
+    def pointer(self, buffer: int, index: str = "%id") -> str:
+        """The pointer to an element."""
+        each = self.buffers[buffer]
+        base = self.op(f"spirv.mlir.addressof @b{buffer} : {each.type}")
+        return self.op(
+            f"spirv.AccessChain {base}[%zero, {index}] : {each.type}, i32, i32 -> "
+            f"!spirv.ptr<{each.element}, StorageBuffer>"
+        )
+
+    def load(self, buffer: int, index: str = "%id") -> str:
+        """An element."""
+        element = self.buffers[buffer].element
+        return self.op(f'spirv.Load "StorageBuffer" {self.pointer(buffer, index)} : {element}')
+
+    def input(self, type: Type, values: Array | None = None) -> tuple[str, int]:
+        """A random value for each invocation, loaded, and its buffer."""
+        if values is None:
+            values = drawn(self.rng, type, (self.invocations, type.count))
+        padded = np.zeros((self.invocations, type.slots), type.dtype)
+        padded[:, : type.count] = values.reshape(self.invocations, type.count)
+        number = self.buffer(str(type), padded, type.slots)
+        return self.load(number), number
+
+    def output(
+        self,
+        value: str,
+        type: Type,
+        what: str,
+        legal: Legal = EXACT,
+        operands: Sequence[int] = (),
+    ) -> None:
+        """Store a value of each invocation, to be compared. A boolean is stored as 0 or 1."""
+        if type.scalar == "i1":
+            kind = type.of("i32")
+            one, zero = self.constant(1, kind), self.constant(0, kind)
+            value = self.op(f"spirv.Select {value}, {one}, {zero} : {type}, {kind}")
+            type = kind
+        number = self.buffer(
+            str(type), np.zeros((self.invocations, type.slots), type.dtype), type.slots
+        )
+        pointer = self.pointer(number)
+        self.do(f'spirv.Store "StorageBuffer" {pointer}, {value} : {type}')
+        self.outputs.append(Output(number, what, type.count, legal, tuple(operands)))
+
+    def result(self, buffer: int, what: str, legal: Legal = EXACT) -> None:
+        """Compare a buffer that statements have written by themselves."""
+        self.outputs.append(Output(buffer, what, self.buffers[buffer].components, legal))
+
+    # Reading
+
+    def without(self, dropped: Collection[int]) -> Kernel:
+        """The kernel without some statements (by number) and what nothing else needs."""
+        kept = [s for i, s in enumerate(self.body) if i not in dropped]
+        needed: set[str] = set()
+        left: list[Statement] = []
+        for statement in reversed(kept):
+            if statement.effect or statement.result in needed:
+                left.append(statement)
+                needed |= statement.needs
+        return replace(self, body=left[::-1])
+
+    def text(self) -> str:
+        """The module."""
+        body = "\n".join(statement.text for statement in self.body)
+        text = body + "\n".join(self.functions)
+        variables = [
+            f"spirv.GlobalVariable @b{i} bind(0, {i}) : {each.type}"
+            for i, each in enumerate(self.buffers)
+            if re.search(rf"@b{i}\b", text)
+        ]
+        prelude = ["%zero = spirv.Constant 0 : i32", "%one = spirv.Constant 1 : i32"]
+        for name, (built_in, vector) in BUILT_INS.items():
+            if not re.search(rf"%{name}\b", body):
+                continue
+            kind = "vector<3xi32>" if vector else "i32"
+            pointer, loaded = f"!spirv.ptr<{kind}, Input>", f"%{name}_all" if vector else f"%{name}"
+            variables.append(f'spirv.GlobalVariable @{name} built_in("{built_in}") : {pointer}')
+            prelude.append(f"%{name}_ptr = spirv.mlir.addressof @{name} : {pointer}")
+            prelude.append(f'{loaded} = spirv.Load "Input" %{name}_ptr : {kind}')
+            if vector:
+                prelude.append(f"%{name} = spirv.CompositeExtract {loaded}[0 : i32] : {kind}")
+        return "\n".join(
+            [
+                "spirv.module Logical Vulkan {",
+                *(g for g in self.globals if _symbol(g) in text + "".join(self.globals)),
+                *variables,
+                *self.functions,
+                'spirv.func @main() "None" {',
+                *prelude,
+                body,
+                "spirv.Return",
+                "}",
+                'spirv.EntryPoint "GLCompute" @main',
+                f'spirv.ExecutionMode @main "LocalSize", {", ".join(map(str, self.machine.local))}',
+                "}",
+            ]
+        )
+
+
+def _symbol(text: str) -> str:
+    found = re.search(r"@\w+", text)
+    return found.group() if found else ""
+
+
+BUILT_INS = {
+    "id": ("GlobalInvocationId", True),
+    "group": ("WorkgroupId", True),
+    "lane": ("SubgroupLocalInvocationId", False),
+    "subgroup": ("SubgroupId", False),
+    "local": ("LocalInvocationIndex", False),
+}

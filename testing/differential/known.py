@@ -1,0 +1,83 @@
+"""
+Disagreements that are explained: bugs of drivers, found here, each with its kernel in the docs.
+
+A test that finds one of these is not failed by it; one that no longer finds it says nothing, since
+drivers are mended. docs/differential.md has the list with a minimal kernel each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdsl_spirv.testing.differential.running import Disagreement
+from xdsl_spirv.testing.differential.types import Array
+
+
+@dataclass(frozen=True)
+class Known:
+    """`pattern` matches what an output is called; `anchor` is the section of the docs."""
+
+    driver: str
+    """Matches the device's name and its driver's."""
+    anchor: str
+    pattern: str
+    cause: str
+    model: Callable[[Disagreement], Array] | None = None
+    """What the bug makes of the operands: it explains no other numbers."""
+
+    def explains(self, found: Disagreement, driver: str) -> bool:
+        if not re.search(self.driver, driver) or not re.search(self.pattern, found.output.what):
+            return False
+        if self.model is None:
+            return True
+        return bool((self.model(found) == found.results)[found.wrong].all())
+
+
+def dot_of_64_bits(found: Disagreement) -> Array:
+    """Signed forms wrap; the unsigned one adds the low 32 bits and saturates to 32 bits."""
+    kernel, what = found.kernel, found.output.what
+    *vectors, accumulator = (kernel.buffers[i].array for i in found.output.operands)
+    form = what.split(" ")[0]
+    signs = (not form.startswith("U"), form.startswith("SD"))
+    parts: list[Array] = []
+    for vector, sign in zip(vectors, signs, strict=True):
+        narrow = vector.view(np.int8) if "packed" in what else vector
+        bits = narrow if sign else narrow.view(narrow.dtype.name.replace("int", "uint"))
+        parts.append(bits.astype(np.int64))
+    product = (parts[0] * parts[1]).sum(axis=1).reshape(accumulator.shape)
+    if not form.startswith("U"):
+        return product + accumulator
+    low = (1 << 32) - 1
+    return np.minimum((product & low) + (accumulator & low), low)
+
+
+KNOWN = [
+    Known(
+        "llvmpipe",
+        "matrix-conversions",
+        r"^Convert(SToF|FToS) .*coopmatrix<",
+        "ConvertSToF and ConvertFToS of matrices take the sign from the type, not the instruction",
+    ),
+    Known(
+        "llvmpipe",
+        "rounding-of-binary64",
+        r"^GL\.(Trunc|Round|RoundEven) : .*f64",
+        "binary64 keeps its fraction from 2^31 on, and halves do not go to even",
+    ),
+    Known(
+        "NVIDIA",
+        "saturating-dots-of-64-bits",
+        r"^(S|U|SU)DotAccSat : .* -> i64$",
+        "signed forms wrap, the unsigned one is of 32 bits",
+        dot_of_64_bits,
+    ),
+]
+
+
+def explanation(found: Disagreement, driver: str = "llvmpipe") -> Known | None:
+    """The known cause of a disagreement with a device, lavapipe unless said otherwise."""
+    return next((known for known in KNOWN if known.explains(found, driver)), None)

@@ -1,0 +1,140 @@
+"""
+The smallest kernel that still disagrees: one output, what it needs, and less of that.
+
+Every intermediate result of a family is an output of its own where that is possible, so cutting the
+kernel down to one output usually leaves a single operation. What then remains is tried without each
+statement in turn, with the value it defined taken from another one of the same type; candidates run
+on the device in one batch a round.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+
+from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.testing.differential.jobs import Job
+from xdsl_spirv.testing.differential.kernel import Kernel, Statement
+from xdsl_spirv.testing.differential.running import (
+    Buffers,
+    Disagreement,
+    choices,
+    disagreements,
+    interpret,
+    job_of,
+    module_of,
+)
+
+RunJobs = Callable[[Sequence[Job]], Sequence[str]]
+"""Runs jobs in place on the device; for each why it failed, or ""."""
+
+ROUNDS = 30
+TYPE = re.compile(r": (?:.*(?:->|to) )?([^:]+)$")
+BROKEN = (ParseError, VerifyException, DiagnosticException, ProgramError, InterpreterError)
+
+
+def only(kernel: Kernel, buffer: int) -> Kernel:
+    """The kernel with one output and what that needs."""
+    outputs = [output for output in kernel.outputs if output.buffer == buffer]
+    others = {output.buffer for output in kernel.outputs} - {buffer}
+    written = {
+        number
+        for number, statement in enumerate(kernel.body)
+        if statement.effect and _stores_to(kernel, statement) in others
+    }
+    return replace(kernel.without(written), outputs=outputs)
+
+
+def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
+    """The buffer that a store writes, through an access chain."""
+    pointers = {s.result: s.text for s in kernel.body if s.result}
+    if "Store" not in statement.text:
+        return None
+    for name in statement.needs:
+        base = re.search(r"AccessChain (%\w+)\[", pointers.get(name, ""))
+        if base is None:
+            continue
+        found = re.search(r"addressof @b(\d+) ", pointers.get(base.group(1), ""))
+        if found is not None:
+            return int(found.group(1))
+    return None
+
+
+def smaller(kernel: Kernel) -> list[Kernel]:
+    """Kernels with one statement less."""
+    found: list[Kernel] = []
+    for number, statement in enumerate(kernel.body):
+        if statement.effect and statement.result is None:
+            candidate = kernel.without({number})
+            if len(candidate.body) > 1:
+                found.append(candidate)
+            continue
+        found += [_substituted(kernel, number, name) for name in _stand_ins(kernel, number)]
+    return found
+
+
+def _stand_ins(kernel: Kernel, number: int) -> list[str]:
+    """Values for the place of a statement's: its operands of the same type, and the first other."""
+    statement = kernel.body[number]
+    type = _type(statement)
+    if type is None:
+        return []
+    earlier = [s.result for s in kernel.body[:number] if s.result and _type(s) == type]
+    operands = [name for name in earlier if name in statement.needs]
+    return list(dict.fromkeys([*operands, *earlier[:1]]))
+
+
+def _type(statement: Statement) -> str | None:
+    """The type of the value that a statement of one line defines."""
+    if "\n" in statement.text or statement.result is None:
+        return None
+    found = TYPE.search(statement.text)
+    return found.group(1).strip() if found else None
+
+
+def _substituted(kernel: Kernel, number: int, name: str) -> Kernel:
+    dropped = kernel.body[number].result
+    assert dropped is not None
+    word = re.compile(rf"{re.escape(dropped)}\b")
+    body = [
+        replace(statement, text=word.sub(name, statement.text))
+        for i, statement in enumerate(kernel.body)
+        if i != number
+    ]
+    return replace(kernel, body=body).without(set())
+
+
+def minimise(found: Disagreement, run: RunJobs) -> Kernel:
+    """A smaller kernel on which device and interpreter still disagree about the same output."""
+    best = only(found.kernel, found.output.buffer)
+    if not _disagreeing([best], run):
+        return found.kernel
+    for _ in range(ROUNDS):
+        candidates = _disagreeing(smaller(best), run)
+        if not candidates:
+            break
+        best = min(candidates, key=lambda kernel: len(kernel.body))
+    return best
+
+
+def _disagreeing(kernels: Sequence[Kernel], run: RunJobs) -> list[Kernel]:
+    tried: list[tuple[Kernel, Job]] = []
+    expected: list[tuple[Buffers, list[Buffers]]] = []
+    for kernel in kernels:
+        try:
+            module = module_of(kernel)
+            expected.append((interpret(kernel, module), choices(kernel, module)))
+            tried.append((kernel, job_of(kernel, module)))
+        except BROKEN:
+            continue
+    failures = run([job for _, job in tried])
+    left: list[Kernel] = []
+    for (kernel, job), (truth, others), failure in zip(tried, expected, failures, strict=True):
+        results = {binding: array for (_, binding), array in job.buffers.items()}
+        if failure or disagreements(kernel, truth, results, others):
+            left.append(kernel)
+    return left

@@ -1,0 +1,110 @@
+"""`run --compare-layers`: which layer differs is found, whichever it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compare.layers import compare_layers
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.main import main
+
+SOURCE = """
+func.func @main(%A: tensor<40x64xf16>, %B: tensor<64x48xf16>, %C: tensor<48x16xf32>)
+    -> tensor<40x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<40x48xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<40x48xf32>) -> tensor<40x48xf32>
+  %half = linalg.matmul ins(%A, %B : tensor<40x64xf16>, tensor<64x48xf16>)
+                        outs(%i : tensor<40x48xf32>) -> tensor<40x48xf32>
+  %e1 = tensor.empty() : tensor<40x48xf32>
+  %wave = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%half : tensor<40x48xf32>) outs(%e1 : tensor<40x48xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %t = math.tanh %a : f32
+      linalg.yield %t : f32
+  } -> tensor<40x48xf32>
+  %e2 = tensor.empty() : tensor<40x16xf32>
+  %i2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<40x16xf32>) -> tensor<40x16xf32>
+  %full = linalg.matmul ins(%wave, %C : tensor<40x48xf32>, tensor<48x16xf32>)
+                        outs(%i2 : tensor<40x16xf32>) -> tensor<40x16xf32>
+  return %full : tensor<40x16xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    path = tmp_path_factory.mktemp("layers") / "x.mlir"
+    path.write_text(SOURCE)
+    return compile_module(path, "lavapipe")
+
+
+@pytest.fixture
+def inputs() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    shapes = {"A": (40, 64), "B": (64, 48)}
+    arrays: dict[str, Any] = {
+        name: rng.uniform(-1, 1, shape).astype(np.float16) for name, shape in shapes.items()
+    }
+    return arrays | {"C": rng.uniform(-1, 1, (48, 16)).astype(np.float32)}
+
+
+def damaged(program: Program, number: int, old: str, new: str) -> Program:
+    """The program with another instruction in the kernel of one dispatch."""
+    name = program.manifest.dispatches[number].kernel
+    code = program.code[name]
+    assert old in code.text
+    changed = replace(code, text=code.text.replace(old, new))
+    return replace(program, code=program.code | {name: changed})
+
+
+def test_all_layers_agree(program: Program, inputs: dict[str, Any]):
+    compared = list(compare_layers(program, inputs, run))
+    assert [each.number for each in compared] == [0, 1]
+    assert all(each.passed for each in compared)
+    assert all(each.how == "interval" for each in compared)
+
+
+@pytest.mark.parametrize(
+    ("number", "old", "new", "node"),
+    [(0, "spirv.FDiv", "spirv.FMul", "wave"), (1, "spirv.GL.Fma", "spirv.GL.FClamp", "full")],
+)
+def test_the_first_layer_that_differs_is_found(
+    number: int, old: str, new: str, node: str, program: Program, inputs: dict[str, Any]
+):
+    wrong = damaged(program, number, old, new)
+    compared = list(compare_layers(wrong, inputs, run))
+    assert [each.number for each in compared if not each.passed] == [number]
+    found = compared[number]
+    assert node in str(found)
+    assert found.layer.entry_point in str(found)
+
+
+def test_the_command_stops_there(
+    program: Program,
+    inputs: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    damaged(program, 0, "spirv.FDiv", "spirv.FMul").save(tmp_path / "wrong")
+    program.save(tmp_path / "right")
+    given: list[str] = []
+    for name, array in inputs.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        given += ["--input", f"{name}={tmp_path / name}.npy"]
+    options = ["--compare-layers", "--device", "interpreter", *given]
+    assert main(["run", str(tmp_path / "right"), *options]) == 0
+    assert "2 results of layers agree" in capsys.readouterr().out
+    assert main(["run", str(tmp_path / "wrong"), *options]) == 1
+    text = capsys.readouterr().out
+    assert "layer 0 differs" in text
+    assert "wave" in text
+    assert "layer 1" not in text

@@ -1,0 +1,80 @@
+"""
+What hinders a model that does not compile: every dispatch is tried by itself.
+
+A compiler stops at the first refusal; a user wants to know of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from xdsl_spirv.compiler.compiler import prepare
+from xdsl_spirv.compiler.host import host_function, on_host
+from xdsl_spirv.dialects.places import labels_of
+from xdsl_spirv.dialects.schedule import DispatchOp
+from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
+from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import context
+
+REFUSALS = (DiagnosticException, VerifyException, ProgramError)
+
+
+def refused_layers(
+    module: ModuleOp, function: str, weights: Mapping[str, Array], target: str
+) -> dict[str, str]:
+    """
+    Why a model's parts are refused, by the names of their nodes; the module is consumed.
+
+    Empty where it is refused before there are parts.
+    """
+    ctx = context()
+    passes = list(linalg_to_spirv(target))
+    cut = next(i for i, each in enumerate(passes) if isinstance(each, FormDispatchesPass)) + 1
+    try:
+        prepare(module, function, weights, ctx, target)
+        for each in passes[:cut]:
+            each.apply(ctx, module)
+    except REFUSALS:
+        return {}
+    found: dict[str, str] = {}
+    for op in host_function(module, function).body.block.ops:
+        reason = None
+        if isinstance(op, DispatchOp):
+            reason = _refusal(op, passes[cut:], ctx)
+        elif not on_host(op):
+            reason = f"{op.name} stays on the host, where nothing computes it"
+        if reason is not None:
+            labels = labels_of(op) or (op.name,)
+            blamed = [label for label in labels if f'loc("{label}")' in reason]
+            for label in blamed or labels:
+                found.setdefault(label, reason)
+    return found
+
+
+def _refusal(dispatch: DispatchOp, passes: list[ModulePass], ctx: Context) -> str | None:
+    alone = _alone(dispatch)
+    try:
+        for each in passes:
+            each.apply(ctx, alone)
+    except REFUSALS as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def _alone(dispatch: DispatchOp) -> ModuleOp:
+    """A module whose host function is one dispatch."""
+    inputs = [value.type for value in dispatch.inputs]
+    outputs = [value.type for value in dispatch.outputs]
+    block = Block(arg_types=inputs)
+    copy: Operation = dispatch.clone(dict(zip(dispatch.inputs, block.args, strict=True)))
+    block.add_ops([copy, ReturnOp(*copy.results)])
+    return ModuleOp([FuncOp("main", (inputs, outputs), Region(block))])
