@@ -132,7 +132,7 @@ SIZES = {"i8": 1, "f16": 2, "f32": 4, "i32": 4}
 
 def instructions(binary: bytes) -> int:
     """Of a module's functions, without declarations."""
-    from xdsl_spirv.serialization.binary import decode
+    from xdsl_spirv.serialization.raw.binary import decode
 
     names = [each.name for each in decode(binary)]
     return len(names) - names.index("OpFunction")
@@ -143,8 +143,8 @@ def hand_work(name: str) -> Any:
     from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
     from xdsl_spirv.runtime.modules import context, parse_text
     from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
-    from xdsl_spirv.serialization.encoder import encode
-    from xdsl_spirv.serialization.target import find_module
+    from xdsl_spirv.serialization.encode.encoder import encode
+    from xdsl_spirv.serialization.encode.target import find_module
 
     made, grid, element, result = BY_HAND[name]
     ctx = context()

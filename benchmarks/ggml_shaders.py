@@ -40,7 +40,7 @@ from ggml.modules import BuildError, Checkout, Module
 from ggml.trips import failures
 
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.serialization.decode.decoder import decode
 
 RESULT = Path(__file__).resolve().parent / "results" / "ggml.json"
 FAMILIES = (elementwise, quants, over_rows, windows, sequences, attention, products)

@@ -46,8 +46,8 @@ from xdsl_spirv.interpreter import MemoryBudget, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.testing.differential.jobs import Job, write_jobs
 
 HERE = Path(__file__).resolve().parent

@@ -52,7 +52,7 @@ def clocked(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
 
 
 def raw_stage(path: Path, repeat: int) -> Row:
-    from xdsl_spirv.serialization.binary import decode
+    from xdsl_spirv.serialization.raw.binary import decode
 
     data = path.read_bytes()
     decoding, module = clocked(lambda: decode(data), repeat)
@@ -63,7 +63,7 @@ def raw_stage(path: Path, repeat: int) -> Row:
 
 
 def operands_stage(path: Path, repeat: int) -> Row:
-    from xdsl_spirv.serialization.binary import decode
+    from xdsl_spirv.serialization.raw.binary import decode
 
     module = decode(path.read_bytes())
     seconds, _ = clocked(lambda: sum(len(i.operands) for i in module), repeat)
@@ -71,8 +71,8 @@ def operands_stage(path: Path, repeat: int) -> Row:
 
 
 def disassemble_stage(path: Path, repeat: int) -> Row:
-    from xdsl_spirv.serialization.binary import decode
-    from xdsl_spirv.serialization.disassembler import disassemble
+    from xdsl_spirv.serialization.raw.binary import decode
+    from xdsl_spirv.serialization.text.disassembler import disassemble
 
     data = path.read_bytes()
     plain, text = clocked(lambda: disassemble(decode(data), raw_ids=True), repeat)
@@ -82,7 +82,7 @@ def disassemble_stage(path: Path, repeat: int) -> Row:
 
 
 def assemble_stage(path: Path, repeat: int) -> Row:
-    from xdsl_spirv.serialization.assembler import assemble
+    from xdsl_spirv.serialization.text.assembler import assemble
 
     text = path.with_suffix(".spvasm").read_text()
     seconds, data = clocked(lambda: assemble(text).encode(), repeat)
@@ -92,8 +92,8 @@ def assemble_stage(path: Path, repeat: int) -> Row:
 
 
 def dialect_stage(path: Path, repeat: int) -> Row:
-    from xdsl_spirv.serialization.decoder import decode
-    from xdsl_spirv.serialization.encoder import encode
+    from xdsl_spirv.serialization.decode.decoder import decode
+    from xdsl_spirv.serialization.encode.encoder import encode
 
     data = path.read_bytes()
     decoding, module = clocked(lambda: decode(data, unchecked=True), repeat)

@@ -32,8 +32,8 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
 from xdsl_spirv.dialects.spirv import SPIRV
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.tools import khronos
 
 RESULT = Path(__file__).resolve().parent / "results" / "serialize.json"

@@ -31,8 +31,8 @@ from xdsl_spirv.dialects.schedule.sizes import sizes_of
 from xdsl_spirv.dialects.spirv.structure import entry_points
 from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
 from xdsl_spirv.runtime.program import KernelCode, SpecConstant
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import modules_by_name
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import modules_by_name
 
 Observer = Callable[[str, ModuleOp], None]
 

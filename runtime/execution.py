@@ -126,7 +126,7 @@ def _kernel(text: str, name: str) -> Kernel:
     from xdsl_spirv.interpreter.spirv.module import Compiled
     from xdsl_spirv.runtime.modules import parse_text
     from xdsl_spirv.serialization.caching_parser import CachingParser
-    from xdsl_spirv.serialization.target import find_module
+    from xdsl_spirv.serialization.encode.target import find_module
 
     found = _kept.get(text)
     if found is None:

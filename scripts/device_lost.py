@@ -35,7 +35,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError
 from xdsl_spirv.runtime.vulkan.worker import open_isolated, python_command
-from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.text.assembler import assemble
 
 SIZE = 64
 TEXT = """

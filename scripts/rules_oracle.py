@@ -38,7 +38,7 @@ from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp
 from xdsl_spirv.passes.spirv.update_vce import deduce, update
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.serialization.validation import rules, validate
 from xdsl_spirv.serialization.validation.differences import ACCEPTED_HERE, REFUSED_HERE
 

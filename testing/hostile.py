@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable
 from itertools import count
 
-from xdsl_spirv.serialization.binary import Header, RawModule
-from xdsl_spirv.serialization.operands import opcode_of
-from xdsl_spirv.serialization.words import instruction, string_words
+from xdsl_spirv.serialization.raw.binary import Header, RawModule
+from xdsl_spirv.serialization.raw.operands import opcode_of
+from xdsl_spirv.serialization.raw.words import instruction, string_words
 from xdsl_spirv.testing.sampling import sample_module
 
 Rows = list[list[int]]

@@ -11,13 +11,13 @@ import random
 import struct
 from array import array
 
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.binary import HEADER_WORDS, RawModule, decode
-from xdsl_spirv.serialization.decoder import decode as decode_module
-from xdsl_spirv.serialization.disassembler import MAX_TEXT_RATIO, disassemble
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
-from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.decode.decoder import decode as decode_module
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.raw.binary import HEADER_WORDS, RawModule, decode
+from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.serialization.text.disassembler import MAX_TEXT_RATIO, disassemble
 from xdsl_spirv.serialization.validation import validate
 
 INTERESTING = (0, 1, 2, 3, 0x7F, 0xFF, 0xFFFF, 0x10000, 0x3FFFFF, 0x7FFFFFFF, 0xFFFFFFFF)

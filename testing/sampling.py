@@ -10,10 +10,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 
-from xdsl_spirv.serialization.binary import Header, RawModule
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.literals import NumberType, words_of
-from xdsl_spirv.serialization.operands import (
+from xdsl_spirv.serialization.raw.binary import Header, RawModule
+from xdsl_spirv.serialization.raw.literals import NumberType, words_of
+from xdsl_spirv.serialization.raw.operands import (
     Spec,
     enum_table,
     extended_plan,
@@ -22,7 +22,7 @@ from xdsl_spirv.serialization.operands import (
     plan,
     scalar_type,
 )
-from xdsl_spirv.serialization.words import instruction, string_words
+from xdsl_spirv.serialization.raw.words import instruction, string_words
 
 # SPIR-V 3.49.7, OpSpecConstantOp: what every environment with Shader or Kernel allows.
 NESTED = (

@@ -12,11 +12,11 @@ import random
 from collections.abc import Callable
 from functools import cache
 
-from xdsl_spirv.serialization.binary import RawInstruction, RawModule, decode
 from xdsl_spirv.serialization.grammar import Category, grammar
-from xdsl_spirv.serialization.operands import enum_table, opcode_of
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
-from xdsl_spirv.serialization.words import instruction
+from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule, decode
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.operands import enum_table, opcode_of
+from xdsl_spirv.serialization.raw.words import instruction
 
 Rows = list[list[int]]
 Change = Callable[[random.Random, Rows, RawModule], bool]

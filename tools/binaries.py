@@ -31,7 +31,7 @@ def read_binary(path: str, *, unchecked: bool = False) -> ModuleOp:
 
     Raises `SPIRVDecodeError`, or `ProgramError` if the file cannot be read.
     """
-    from xdsl_spirv.serialization.decoder import decode
+    from xdsl_spirv.serialization.decode.decoder import decode
 
     try:
         data = Path(path).read_bytes()

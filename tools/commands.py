@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def translate(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv translate`: MLIR to a binary, a binary to MLIR or to its canonical form."""
-    from xdsl_spirv.serialization.target import find_module
+    from xdsl_spirv.serialization.encode.target import find_module
 
     if is_binary(arguments.input) and arguments.unchecked and not arguments.passes:
         module = read_binary(arguments.input, unchecked=True)
@@ -98,7 +98,7 @@ def translate(arguments: argparse.Namespace) -> int:
     if is_binary(arguments.input) and not arguments.output.endswith(".spv"):
         write(arguments.output, mlir_text(module, lines=arguments.lines).encode())
         return 0
-    from xdsl_spirv.serialization.encoder import encode
+    from xdsl_spirv.serialization.encode.encoder import encode
 
     chosen = find_module(module, arguments.module)
     write(arguments.output, encode(chosen, names=arguments.names, lines=arguments.lines))

@@ -29,7 +29,7 @@ from xdsl_spirv.interpreter.structs import PushConstants
 from xdsl_spirv.passes.spirv.specialize import parse_values, specialize
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.tools.arrays import read_array, write_results
 from xdsl_spirv.tools.debugging import options_of, report
 from xdsl_spirv.tools.grid import parse_grid

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import (
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.targets import TargetError
 
 

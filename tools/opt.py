@@ -17,9 +17,9 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.tools.pass_help import passes_help
 from xdsl_spirv.tools.trace import Trace, tracing
 

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.assembler import assemble as assemble_text
-from xdsl_spirv.serialization.binary import decode
-from xdsl_spirv.serialization.disassembler import disassemble as disassemble_module
 from xdsl_spirv.serialization.files import write_atomically
-from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.raw.binary import decode
+from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.text.assembler import assemble as assemble_text
+from xdsl_spirv.serialization.text.disassembler import disassemble as disassemble_module
 
 STANDARD = "-"
 """The file name that stands for standard input or output."""

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.binary import decode
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.binary import decode
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.serialization.validation import ENVIRONMENTS, Finding, Severity
 from xdsl_spirv.serialization.validation import validate as validate_binary
 from xdsl_spirv.serialization.validation.differences import known_difference
@@ -93,9 +93,9 @@ def _mlir(
     from xdsl.utils.exceptions import VerifyException
 
     from xdsl_spirv.runtime.modules import context
-    from xdsl_spirv.serialization.encoder import encode
-    from xdsl_spirv.serialization.errors import SPIRVEncodeError
-    from xdsl_spirv.serialization.target import find_module
+    from xdsl_spirv.serialization.encode.encoder import encode
+    from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+    from xdsl_spirv.serialization.encode.target import find_module
     from xdsl_spirv.serialization.validation.of_dialect import parse_finding, validate_operation
 
     text = _read(path).decode("utf-8", "replace")

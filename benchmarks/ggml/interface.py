@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.raw import binary
 
 Number: TypeAlias = int | float
 Value: TypeAlias = "Number | Sequence[Value]"

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.report import Finding
-from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.serialization.decode.decoder import decode
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Grid = tuple[int, int, int]

@@ -13,9 +13,9 @@ import io
 from xdsl.printer import Printer
 
 from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.serialization.validation import Severity, validate
 from xdsl_spirv.tools import khronos
 

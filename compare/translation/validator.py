@@ -30,10 +30,10 @@ from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization import encoder
-from xdsl_spirv.serialization.binary import decode
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.encode import encoder
+from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.raw.binary import decode
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
 INPUTS = 10
 SHRINKING_RUNS = 400

@@ -45,7 +45,7 @@ from xdsl_spirv.interpreter.semantics import semantics_of
 from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.wave import Geometry, Wave
-from xdsl_spirv.serialization.decoding_plans import NotDeclared, classes, decoder_of
+from xdsl_spirv.serialization.decode.operations import NotDeclared, classes, decoder_of
 from xdsl_spirv.serialization.grammar import grammar
 
 SpecValues = Mapping[int, int | float | bool]

@@ -317,7 +317,7 @@ class Specialization:
 
 def _constant(name: str, value: Number) -> RawGlobalOp:
     """A constant under a symbol."""
-    from xdsl_spirv.serialization.types_and_constants import scalar_words
+    from xdsl_spirv.serialization.encode.types import scalar_words
 
     if value.type == IntegerType(1):
         instruction = "OpConstantTrue" if value.value.data else "OpConstantFalse"

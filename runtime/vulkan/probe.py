@@ -7,7 +7,7 @@ from __future__ import annotations
 import struct
 
 from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
-from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.text.assembler import assemble
 
 GROUP = 64
 KERNEL = f"""

@@ -5,7 +5,7 @@ grammar explains (GRM).
 
 from __future__ import annotations
 
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownError
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
 from xdsl_spirv.serialization.validation.flow import Block, Function
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module

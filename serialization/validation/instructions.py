@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xdsl_spirv.serialization.binary import RawInstruction, RawModule
 from xdsl_spirv.serialization.grammar import Instruction as GrammarInstruction
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.operands import RawOperand, enum_table, plan
+from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule
+from xdsl_spirv.serialization.raw.operands import RawOperand, enum_table, plan
 
 if TYPE_CHECKING:
     from xdsl_spirv.serialization.validation.flow import Block

@@ -48,8 +48,8 @@ from xdsl_spirv.dialects.spirv.enums import (
     StorageClass,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
-from xdsl_spirv.serialization.decoding_types import MAX_INTEGER_BITS
-from xdsl_spirv.serialization.operands import enum_table
+from xdsl_spirv.serialization.decode.types import MAX_INTEGER_BITS
+from xdsl_spirv.serialization.raw.operands import enum_table
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
 from xdsl_spirv.serialization.validation.types import Type

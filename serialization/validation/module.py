@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from xdsl_spirv.serialization.binary import Header, RawModule
 from xdsl_spirv.serialization.grammar import Version, grammar
-from xdsl_spirv.serialization.operands import RawOperand
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.binary import Header, RawModule
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.operands import RawOperand
 from xdsl_spirv.serialization.validation.environment import Environment
 from xdsl_spirv.serialization.validation.flow import TERMINATORS, Block, Function
 from xdsl_spirv.serialization.validation.instructions import Instruction

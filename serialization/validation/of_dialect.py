@@ -23,13 +23,13 @@ from xdsl_spirv.dialects.spirv.structure import (
     GlobalVariableOp,
     ModuleOp,
 )
-from xdsl_spirv.serialization.binary import RawModule, decode
-from xdsl_spirv.serialization.encoder import ModuleEncoder
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
-from xdsl_spirv.serialization.target import symbol_of
+from xdsl_spirv.serialization.encode.encoder import ModuleEncoder
+from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.target import symbol_of
+from xdsl_spirv.serialization.raw.binary import RawModule, decode
+from xdsl_spirv.serialization.raw.words import Section, string_words
 from xdsl_spirv.serialization.validation.registry import Severity
 from xdsl_spirv.serialization.validation.validator import VERIFIER, WRITABLE, Finding, validate
-from xdsl_spirv.serialization.words import Section, string_words
 
 _RULE = re.compile(r"((?:DOT|CM|ROT|BF)-\d\d): ([^;]*); (.*)", re.DOTALL)
 _LINES = ("OpLine", "OpNoLine", "OpString")

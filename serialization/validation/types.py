@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from xdsl_spirv.serialization.operands import enum_table
+from xdsl_spirv.serialization.raw.operands import enum_table
 from xdsl_spirv.serialization.validation.instructions import Instruction
 
 NUMBERS = frozenset({"Int", "Float"})

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from xdsl_spirv.serialization.binary import RawModule, decode
+from xdsl_spirv.serialization.raw.binary import RawModule, decode
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS, Environment
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module

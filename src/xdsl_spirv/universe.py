@@ -70,9 +70,9 @@ PASSES: dict[str, str] = {
 }
 
 TARGETS: dict[str, str] = {
-    "spirv-assembly": "serialization.assembly_target:SPIRVAssembly",
+    "spirv-assembly": "serialization.text.target:SPIRVAssembly",
     "spirv-run": "tools.run_target:SPIRVRun",
-    "spirv-binary": "serialization.target:SPIRVBinary",
+    "spirv-binary": "serialization.encode.target:SPIRVBinary",
 }
 
 UNIVERSE = Universe(

@@ -17,8 +17,8 @@ from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.options import Rounding
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.testing.differential.jobs import Job
 from xdsl_spirv.testing.differential.kernel import Kernel, Output
 from xdsl_spirv.testing.differential.legal import spacing, subnormal, within

@@ -9,8 +9,8 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import SPIRV
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
 
 MIXED = (
     "spirv.IAdd %u, %s : (i32, si32) -> i32",

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.testing.differential import FAMILIES, Kernel, disagreements, generate, interpret
 from xdsl_spirv.testing.differential.families import ORDER
 from xdsl_spirv.testing.differential.float_rules import RULES

@@ -11,7 +11,7 @@ import pytest
 
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Allowed, Checks
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.testing.differential import Kernel, generate
 from xdsl_spirv.testing.differential.families.cooperative import conversions
 from xdsl_spirv.testing.differential.machine import machine

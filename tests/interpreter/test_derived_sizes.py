@@ -10,8 +10,8 @@ import pytest
 
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
 
 SHADER = """#version 450
 #extension GL_KHR_cooperative_matrix : enable

@@ -25,8 +25,8 @@ import pytest
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.testing.differential.jobs import Job
 from xdsl_spirv.tools import khronos
 

@@ -35,8 +35,8 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, MemoryAccess
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
-from xdsl_spirv.serialization import encoder
-from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.serialization.encode import encoder
+from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.universe import PASSES
 

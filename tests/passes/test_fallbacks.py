@@ -28,9 +28,9 @@ from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module, modules_in
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module, modules_in
 from xdsl_spirv.testing.differential import Kernel, disagreements, generate, interpret
 from xdsl_spirv.testing.workloads import Workload, workload
 from xdsl_spirv.tools import khronos

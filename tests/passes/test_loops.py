@@ -33,7 +33,7 @@ from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

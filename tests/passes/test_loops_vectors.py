@@ -35,7 +35,7 @@ from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -34,7 +34,7 @@ from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load
 from xdsl_spirv.tools import khronos
 

@@ -25,8 +25,8 @@ from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
 )
 from xdsl_spirv.passes.spirv.update_vce import update
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.tools import khronos
 
 QUICK, MANY = 10, 300

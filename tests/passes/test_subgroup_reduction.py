@@ -16,8 +16,8 @@ import xdsl_spirv.targets
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
 
 ROWS, COLUMNS = 6, 44
 PASSES = "loops-to-invocations,kernel-to-spirv,spirv-update-vce"

@@ -20,7 +20,7 @@ from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.passes.spirv.update_vce import missing, update
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 from xdsl_spirv.passes.spirv.specialize import SpecializePass
 from xdsl_spirv.runtime.modules import context
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.text.assembler import assemble
 
 TEXT = """
 OpCapability Shader

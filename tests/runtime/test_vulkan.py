@@ -17,7 +17,7 @@ import pytest
 
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.tools.main import main
 
 pytestmark = pytest.mark.vulkan

@@ -26,7 +26,7 @@ from xdsl_spirv.runtime.vulkan.loader import Commands
 from xdsl_spirv.runtime.vulkan.needs import Needs, lacks
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, Heap, MemoryTypeInfo, QueueFamily
 from xdsl_spirv.runtime.vulkan.work import Step
-from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.targets import CooperativeMatrixProperty, load
 
 KERNELS = Path(__file__).parent / "vulkan"

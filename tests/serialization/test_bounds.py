@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Block
 
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
-from xdsl_spirv.serialization import binary
 from xdsl_spirv.serialization.collection import without_collection
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.disassembler import disassemble
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.raw import binary
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.serialization.text.disassembler import disassemble
 from xdsl_spirv.serialization.validation import validate
 from xdsl_spirv.testing.hostile import (
     BEGIN,

@@ -32,10 +32,10 @@ from xdsl_spirv.dialects.spirv.structure import (
 )
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.spirv.update_vce import update
-from xdsl_spirv.serialization.binary import RawInstruction, decode
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.operands import RawOperand
-from xdsl_spirv.serialization.target import modules_in, symbol_of
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import modules_in, symbol_of
+from xdsl_spirv.serialization.raw.binary import RawInstruction, decode
+from xdsl_spirv.serialization.raw.operands import RawOperand
 from xdsl_spirv.tools import khronos
 
 ROOT = Path(__file__).resolve().parents[2]

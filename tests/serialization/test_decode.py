@@ -21,11 +21,11 @@ from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp, entr
 from xdsl_spirv.interpreter.api import dispatch
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.modules import context
-from xdsl_spirv.serialization import binary
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
-from xdsl_spirv.serialization.target import find_module, modules_in
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module, modules_in
+from xdsl_spirv.serialization.raw import binary
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.tools import khronos
 
 FILECHECK = Path(__file__).resolve().parents[1] / "filecheck"

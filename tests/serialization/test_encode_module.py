@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_spirv.serialization.binary import RawInstruction, decode
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
+from xdsl_spirv.serialization.raw.binary import RawInstruction, decode
 from xdsl_spirv.tools import khronos
 
 Encoded = Callable[..., bytes]

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_spirv.passes.spirv.fallback.to_vulkan12 import ToVulkan12Pass
 from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.runtime.modules import context
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 
 SHADERS: dict[str, dict[str, str]] = {

@@ -22,8 +22,8 @@ from xdsl.universe import Universe
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import OPERATIONS as CARRIERS
 from xdsl_spirv.passes.spirv.update_vce import parse_version, update
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 
 GLSLANG = Path(__file__).resolve().parents[2] / ".glslang"

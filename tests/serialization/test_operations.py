@@ -6,7 +6,12 @@ from xdsl.irdl import IRDLOperation, OptOperandDef, OptPropertyDef, VarOperandDe
 
 from xdsl_spirv.dialects.spirv import OPERATIONS
 from xdsl_spirv.dialects.spirv.base import instruction_of
-from xdsl_spirv.serialization.plans import PARAMETERS, encoder_of, fields, instruction_for
+from xdsl_spirv.serialization.encode.operations import (
+    PARAMETERS,
+    encoder_of,
+    fields,
+    instruction_for,
+)
 
 HANDWRITTEN = {
     "spirv.module",

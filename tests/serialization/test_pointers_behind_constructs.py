@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.text.assembler import assemble
 
 # What spirv-opt -O makes of `while (atomicAdd(turn[i + 1], 0) != 0) {} turn[i + 1] = 1;`.
 WAITING = """

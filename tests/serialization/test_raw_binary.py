@@ -8,12 +8,12 @@ import struct
 import numpy as np
 import pytest
 
-from xdsl_spirv.serialization.binary import Header, Limits, RawModule, decode
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.literals import NumberType
-from xdsl_spirv.serialization.operands import opcode_of
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownError
-from xdsl_spirv.serialization.words import instruction, string_words
+from xdsl_spirv.serialization.raw.binary import Header, Limits, RawModule, decode
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
+from xdsl_spirv.serialization.raw.literals import NumberType
+from xdsl_spirv.serialization.raw.operands import opcode_of
+from xdsl_spirv.serialization.raw.words import instruction, string_words
 from xdsl_spirv.testing.sampling import sample_module
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.binary import decode
-from xdsl_spirv.serialization.disassembler import disassemble
-from xdsl_spirv.serialization.literals import FORMATS, NumberType, format_number, parse_number
-from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError
+from xdsl_spirv.serialization.raw.binary import decode
+from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
+from xdsl_spirv.serialization.raw.literals import FORMATS, NumberType, format_number, parse_number
+from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.serialization.text.disassembler import disassemble
 
 Assemble = Callable[..., bytes]
 Disassemble = Callable[..., str]

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xdsl_spirv.serialization.binary import Header
+from xdsl_spirv.serialization.raw.binary import Header
 from xdsl_spirv.testing.mutation import (
     check,
     check_dialect,

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization.assembler import assemble, assemble_file
-from xdsl_spirv.serialization.binary import HEADER_WORDS, RawModule, decode
-from xdsl_spirv.serialization.disassembler import disassemble, disassemble_file
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.raw.binary import HEADER_WORDS, RawModule, decode
+from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
+from xdsl_spirv.serialization.text.assembler import assemble, assemble_file
+from xdsl_spirv.serialization.text.disassembler import disassemble, disassemble_file
 from xdsl_spirv.testing.sampling import Sampler, carriers, sample_module
 
 Assemble = Callable[..., bytes]

@@ -24,11 +24,11 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization import binary
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.disassembler import disassemble
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.raw import binary
+from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.serialization.text.disassembler import disassemble
 from xdsl_spirv.serialization.validation import Severity, validate
 from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.tools import khronos

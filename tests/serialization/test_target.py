@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.serialization.raw.binary import decode
 
 KERNEL = """
 spirv.module {name} Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel], []> {{

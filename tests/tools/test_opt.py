@@ -8,7 +8,7 @@ import pytest
 from xdsl.universe import Universe
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.tools.main import main
 
 TEXT = """

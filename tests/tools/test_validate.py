@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.tools.main import main
 
 VALID = """

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.validator import environment_of
@@ -38,7 +38,7 @@ class Kernel:
         """A module to execute, of its own: specialization changes it."""
         if self.parsed is not None:
             return _clone_with_lines(self.parsed)
-        from xdsl_spirv.serialization.decoder import decode as decode_module
+        from xdsl_spirv.serialization.decode.decoder import decode as decode_module
 
         return decode_module(self.binary)
 
@@ -69,7 +69,7 @@ def load_kernel(test: KernelTest) -> Kernel:
         _read(path)
         binary = compile_glsl(path, test.compile)
     elif path.suffix == ".spvasm":
-        from xdsl_spirv.serialization.assembler import assemble
+        from xdsl_spirv.serialization.text.assembler import assemble
 
         binary = assemble(_read(path).decode("utf-8", "surrogateescape")).encode()
     elif path.suffix == ".mlir":
@@ -106,9 +106,9 @@ def _read(path: Path) -> bytes:
 
 def _parse(path: Path) -> tuple[ModuleOp, bytes]:
     from xdsl_spirv.runtime.modules import context, parse
-    from xdsl_spirv.serialization.encoder import encode
-    from xdsl_spirv.serialization.errors import SPIRVEncodeError
-    from xdsl_spirv.serialization.target import find_module
+    from xdsl_spirv.serialization.encode.encoder import encode
+    from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+    from xdsl_spirv.serialization.encode.target import find_module
     from xdsl_spirv.tools.debugging import LocatingParser
 
     try:

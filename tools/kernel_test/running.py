@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.interpreter.source import SourceLocation
-from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError
+from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
 from xdsl_spirv.serialization.validation.types import enumerant
 from xdsl_spirv.targets import Target, TargetError, load
 from xdsl_spirv.tools.kernel_test.arguments import Arguments, prepare

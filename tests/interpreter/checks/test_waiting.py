@@ -20,7 +20,7 @@ from xdsl_spirv.interpreter import InterpreterError, MemoryBudget, Options, disp
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.permute import Permuted
 from xdsl_spirv.interpreter.schedule import Schedule
-from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
 from xdsl_spirv.tools.kernel_test.glslang import compile_glsl, find_glslang
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
-from xdsl_spirv.serialization.binary import RawModule, decode
+from xdsl_spirv.serialization.raw.binary import RawModule, decode
 from xdsl_spirv.tools import khronos
 
 GLSLANG = Path(__file__).resolve().parents[3] / ".glslang"

@@ -26,8 +26,8 @@ from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.interpreter.source import source_of
 from xdsl_spirv.interpreter.source.debug_info import DEEPEST, entry_of
 from xdsl_spirv.interpreter.source.location import inlined, quoted
-from xdsl_spirv.serialization.decoder import decode
-from xdsl_spirv.serialization.encoder import encode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
 
 REDUCE = """#version 450
 #extension GL_GOOGLE_include_directive : require

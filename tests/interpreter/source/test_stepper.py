@@ -17,8 +17,8 @@ import pytest
 from xdsl_spirv.interpreter import InterpreterError, dispatch
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.decoder import decode
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.tools.main import main
 
 SHADER = """#version 450

@@ -33,7 +33,7 @@ from xdsl_spirv.runtime.vulkan.errors import VulkanError
 from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 from xdsl_spirv.runtime.vulkan.worker import open_isolated
-from xdsl_spirv.serialization.assembler import assemble
+from xdsl_spirv.serialization.text.assembler import assemble
 
 HERE = Path(__file__).parent
 GROUP = 64

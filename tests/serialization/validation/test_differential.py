@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.serialization.validation import Finding, Severity, validate
 from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.testing.semantic_mutation import mutate_meaning

@@ -7,9 +7,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xdsl_spirv.serialization.binary import Header, RawModule
-from xdsl_spirv.serialization.operands import opcode_of
-from xdsl_spirv.serialization.words import instruction
+from xdsl_spirv.serialization.raw.binary import Header, RawModule
+from xdsl_spirv.serialization.raw.operands import opcode_of
+from xdsl_spirv.serialization.raw.words import instruction
 from xdsl_spirv.testing.mutation import check_validation as check
 from xdsl_spirv.testing.mutation import in_lengths, mutate
 from xdsl_spirv.testing.sampling import sample_module

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.binary import Header, RawModule, decode
+from xdsl_spirv.serialization.raw.binary import Header, RawModule, decode
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.serialization.validation import Severity, rules, validate
 from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.tools import khronos

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xdsl_spirv.serialization.assembler import assemble
-from xdsl_spirv.serialization.binary import decode
+from xdsl_spirv.serialization.raw.binary import decode
+from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.tools.kernel_test.constants import Constants

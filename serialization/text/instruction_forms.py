@@ -16,11 +16,11 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.literals import NumberType, format_number, value_of
-from xdsl_spirv.serialization.operands import Spec, enum_table, extended_plan, nested_plan, plan
+from xdsl_spirv.serialization.raw.literals import NumberType, format_number, value_of
+from xdsl_spirv.serialization.raw.operands import Spec, enum_table, extended_plan, nested_plan, plan
 
 if TYPE_CHECKING:
-    from xdsl_spirv.serialization.operands import Symbols
+    from xdsl_spirv.serialization.raw.operands import Symbols
 
 Column: TypeAlias = Mapping[int, str] | None
 """How to print a word, raising `KeyError` for one that is not in the table; None for an id."""

@@ -44,12 +44,12 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
-from xdsl_spirv.serialization.annotations import Annotations, Note
-from xdsl_spirv.serialization.module_index import ModuleIndex
-from xdsl_spirv.serialization.types_and_constants import FLOATS as ENCODED_FLOATS
+from xdsl_spirv.serialization.decode.annotations import Annotations, Note
+from xdsl_spirv.serialization.decode.module_index import ModuleIndex
+from xdsl_spirv.serialization.encode.types import FLOATS as ENCODED_FLOATS
 
 if TYPE_CHECKING:
-    from xdsl_spirv.serialization.decoding_globals import GlobalTable
+    from xdsl_spirv.serialization.decode.globals import GlobalTable
 
 MAX_DEPTH = 100
 """Types nested deeper than this are refused: attributes are made, compared, printed recursively."""

@@ -17,10 +17,10 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
 
 from xdsl_spirv.dialects.spirv.control_flow import Construct
 from xdsl_spirv.dialects.spirv.memory import AccessChain, PtrAccessChain
-from xdsl_spirv.serialization.module_index import facts
+from xdsl_spirv.serialization.decode.module_index import facts
 
 if TYPE_CHECKING:
-    from xdsl_spirv.serialization.decoding_functions import Module
+    from xdsl_spirv.serialization.decode.functions import Module
 
 
 @dataclass(eq=False, slots=True)

@@ -1,10 +1,10 @@
 """
 A `spirv.module` as a SPIR-V binary.
 
-What an ordinary operation becomes is the grammar's business (`plans.py`). Handwritten are only the
-parts that are not one instruction: the module's sections, symbols, types and constants, functions
-and their blocks. Ids are handed out in the order of first need, so they are dense, and one module
-gives the same bytes every time.
+What an ordinary operation becomes is the grammar's business (`operations.py`). Handwritten are only
+the parts that are not one instruction: the module's sections, symbols, types and constants,
+functions and their blocks. Ids are handed out in the order of first need, so they are dense, and
+one module gives the same bytes every time.
 
 Operations that make no instruction where they stand (constants, references to symbols, structured
 control flow's results) are known by their values: asking for the id of such a value defines what
@@ -60,13 +60,12 @@ from xdsl_spirv.dialects.spirv.structure import (
     UntypedGlobalVariableOp,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType
-from xdsl_spirv.serialization.carried import Carrier
-from xdsl_spirv.serialization.decorations import Decorations
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
-from xdsl_spirv.serialization.functions import FunctionEncoder
-from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.plans import Encode, encoder_of, integers
-from xdsl_spirv.serialization.types_and_constants import (
+from xdsl_spirv.serialization.encode.carried import Carrier
+from xdsl_spirv.serialization.encode.decorations import Decorations
+from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.functions import FunctionEncoder
+from xdsl_spirv.serialization.encode.operations import Encode, encoder_of, integers
+from xdsl_spirv.serialization.encode.types import (
     BLOCK_CLASSES,
     ConstantTable,
     Declarations,
@@ -74,7 +73,8 @@ from xdsl_spirv.serialization.types_and_constants import (
     TypeTable,
     scalar_words,
 )
-from xdsl_spirv.serialization.words import ModuleWords, Section, string_words
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
 
 INTERFACE_OF_ALL = (1, 4)
 """From this version on an entry point's interface lists every global variable it uses, of any

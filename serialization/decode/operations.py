@@ -1,5 +1,5 @@
 """
-How an instruction becomes an operation: `plans.py` the other way round.
+How an instruction becomes an operation: `encode/operations.py` the other way round.
 
 For every class of operation a plan is made once: the instruction's operands in the grammar's
 order, each with the operand or property of the class that it becomes. A property is made to the
@@ -36,8 +36,13 @@ from xdsl.irdl.constraints import AnyAttr
 from xdsl_spirv.dialects.spirv import attributes as enumeration_attributes
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 from xdsl_spirv.dialects.spirv.base import EXTENDED_SETS, SPIRVOp, instruction_of
+from xdsl_spirv.serialization.encode.operations import (
+    PARAMETERS,
+    field_of,
+    instruction_for,
+    properties_of,
+)
 from xdsl_spirv.serialization.grammar import Category, Operand, grammar
-from xdsl_spirv.serialization.plans import PARAMETERS, field_of, instruction_for, properties_of
 
 ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
     cls.ENUM.__name__: cast("type[EnumerationAttr[Any]]", cls)

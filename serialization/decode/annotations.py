@@ -2,7 +2,8 @@
 Names and decorations of a module by the id that they are for, groups expanded.
 
 A decoration becomes an attribute of an operation where the encoder can read one back
-(`decorations.py`): the snake-case name, and its parameters as number, enumerant, string or list.
+(`encode/decorations.py`): the snake-case name, and its parameters as number, enumerant, string or
+list.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.spirv.enums import Decoration
-from xdsl_spirv.serialization.decoding_plans import ENUMERATIONS
+from xdsl_spirv.serialization.decode.module_index import ModuleIndex
+from xdsl_spirv.serialization.decode.operations import ENUMERATIONS
 from xdsl_spirv.serialization.grammar import grammar, snake_case
-from xdsl_spirv.serialization.module_index import ModuleIndex
-from xdsl_spirv.serialization.operands import RawOperand
+from xdsl_spirv.serialization.raw.operands import RawOperand
 
 DECORATE = ("OpDecorate", "OpDecorateId", "OpDecorateString")
 MEMBER = ("OpMemberDecorate", "OpMemberDecorateString", "OpMemberDecorateIdEXT")

@@ -1,5 +1,5 @@
 """
-Operands of assembly text as words: the inverse of `operands.py`, by the same plans.
+Operands of assembly text as words: the inverse of `raw/operands.py`, by the same plans.
 
 The encoder walks through a module once and remembers what later instructions need: which ids are
 scalar types, which are instruction sets, and (for OpSwitch) of which type a value is.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.literals import (
+from xdsl_spirv.serialization.raw.literals import (
     FLOAT32,
     UINT32,
     NumberType,
@@ -20,7 +20,7 @@ from xdsl_spirv.serialization.literals import (
     parse_number,
     words_of,
 )
-from xdsl_spirv.serialization.operands import (
+from xdsl_spirv.serialization.raw.operands import (
     Spec,
     enum_table,
     extended_plan,
@@ -29,7 +29,7 @@ from xdsl_spirv.serialization.operands import (
     plan,
     scalar_type,
 )
-from xdsl_spirv.serialization.words import MAX_WORD_COUNT
+from xdsl_spirv.serialization.raw.words import MAX_WORD_COUNT
 
 _FLOAT = re.compile(r"-?(?:[0-9]*\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|0[xX].*[pP].*)")
 _INT32 = NumberType(32, False, True)

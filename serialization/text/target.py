@@ -13,10 +13,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from xdsl_spirv.serialization.binary import decode
-from xdsl_spirv.serialization.disassembler import disassemble
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.target import find_module
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
+from xdsl_spirv.serialization.raw.binary import decode
+from xdsl_spirv.serialization.text.disassembler import disassemble
 
 
 @dataclass(frozen=True)

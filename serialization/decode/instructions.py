@@ -1,7 +1,7 @@
 """
 The instructions of a block as operations.
 
-`decoding_plans.py` says how for those that an operation stands for. What none stands for, or what
+`operations.py` says how for those that an operation stands for. What none stands for, or what
 its class refuses, is carried (`raw.py`).
 """
 
@@ -25,21 +25,21 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.raw import RawOp, RawTerminatorOp
 from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
-from xdsl_spirv.serialization.decoding_blocks import TERMINATORS
-from xdsl_spirv.serialization.decoding_plans import (
+from xdsl_spirv.serialization.decode.blocks import TERMINATORS
+from xdsl_spirv.serialization.decode.module_index import EXTENDED, facts
+from xdsl_spirv.serialization.decode.operations import (
     Decode,
     NotDeclared,
     classes,
     decoder_of,
     extended_sets,
 )
-from xdsl_spirv.serialization.literals import words_of
-from xdsl_spirv.serialization.module_index import EXTENDED, facts
-from xdsl_spirv.serialization.operands import opcode_of
+from xdsl_spirv.serialization.raw.literals import words_of
+from xdsl_spirv.serialization.raw.operands import opcode_of
 
 if TYPE_CHECKING:
-    from xdsl_spirv.serialization.decoding_functions import Module
-    from xdsl_spirv.serialization.decoding_values import Values
+    from xdsl_spirv.serialization.decode.functions import Module
+    from xdsl_spirv.serialization.decode.values import Values
 
 VARIABLES = (VariableOp, UntypedVariableOp)
 

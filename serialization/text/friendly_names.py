@@ -15,11 +15,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_spirv.serialization.binary import RawInstruction, RawModule
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.literals import format_number
-from xdsl_spirv.serialization.operands import RawOperand, enum_table, opcode_of, opcode_table
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.literals import format_number
+from xdsl_spirv.serialization.raw.operands import RawOperand, enum_table, opcode_of, opcode_table
 
 MAX_DERIVED_LENGTH = 128
 """A type within types within types is called by its number beyond this many characters."""

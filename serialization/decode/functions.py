@@ -6,8 +6,8 @@ many blocks of the binary as go on in one another: behind a selection or loop th
 goes on with the merge block. Where control flow is not structured as regions can say it, the
 function keeps its blocks, and merge instructions become attributes of the branches.
 
-`decoding_blocks.py` finds the blocks, `decoding_instructions.py` reads what stands in them, and
-`decoding_values.py` knows what an id is where it is used.
+`blocks.py` finds the blocks, `instructions.py` reads what stands in them, and
+`values.py` knows what an id is where it is used.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from xdsl_spirv.dialects.spirv.enums import FunctionControl, LoopControl, Select
 from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp
 from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
 from xdsl_spirv.dialects.spirv.raw import DecorateOp
-from xdsl_spirv.serialization.constructs import Construct, Constructs, find_constructs
-from xdsl_spirv.serialization.decoding_blocks import SILENT, BlockRows, read_blocks
-from xdsl_spirv.serialization.decoding_instructions import InstructionDecoder
-from xdsl_spirv.serialization.decoding_values import Values
-from xdsl_spirv.serialization.functions import LOOP_MERGE, LOOP_PARAMETERS, SELECTION_MERGE
-from xdsl_spirv.serialization.operands import opcode_of
+from xdsl_spirv.serialization.decode.blocks import SILENT, BlockRows, read_blocks
+from xdsl_spirv.serialization.decode.constructs import Construct, Constructs, find_constructs
+from xdsl_spirv.serialization.decode.instructions import InstructionDecoder
+from xdsl_spirv.serialization.decode.values import Values
+from xdsl_spirv.serialization.encode.functions import LOOP_MERGE, LOOP_PARAMETERS, SELECTION_MERGE
+from xdsl_spirv.serialization.raw.operands import opcode_of
 
 if TYPE_CHECKING:
-    from xdsl_spirv.serialization.annotations import Annotations
-    from xdsl_spirv.serialization.decoding_globals import GlobalTable
-    from xdsl_spirv.serialization.decoding_types import TypeReader
-    from xdsl_spirv.serialization.module_index import ModuleIndex
+    from xdsl_spirv.serialization.decode.annotations import Annotations
+    from xdsl_spirv.serialization.decode.globals import GlobalTable
+    from xdsl_spirv.serialization.decode.module_index import ModuleIndex
+    from xdsl_spirv.serialization.decode.types import TypeReader
 
 
 class Module(Protocol):

@@ -21,12 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from xdsl_spirv.serialization.assembly_operands import NAME, RESULT, Encoder, Ids, OperandError
-from xdsl_spirv.serialization.binary import HEADER_WORDS, ByteOrder, Header, RawModule
 from xdsl_spirv.serialization.files import write_atomically
 from xdsl_spirv.serialization.grammar import Version, grammar
-from xdsl_spirv.serialization.raw_errors import SPIRVAssemblyError
-from xdsl_spirv.serialization.words import GENERATOR, MAX_ID_BOUND
+from xdsl_spirv.serialization.raw.binary import HEADER_WORDS, ByteOrder, Header, RawModule
+from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
+from xdsl_spirv.serialization.raw.words import GENERATOR, MAX_ID_BOUND
+from xdsl_spirv.serialization.text.assembly_operands import NAME, RESULT, Encoder, Ids, OperandError
 
 _TOKEN = re.compile(r'(?:"(?:\\[\s\S]|[^"\\])*"|[^\s;"])+|;[^\n]*|"')
 _INSTRUCTION = re.compile(r"Op[A-Z]")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 
-from xdsl_spirv.serialization.constructs import BasicBlock
+from xdsl_spirv.serialization.decode.constructs import BasicBlock
+from xdsl_spirv.serialization.decode.module_index import EXTENDED, ModuleIndex
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.module_index import EXTENDED, ModuleIndex
-from xdsl_spirv.serialization.operands import opcode_of
+from xdsl_spirv.serialization.raw.operands import opcode_of
 
 TERMINATORS = frozenset(
     (

@@ -22,9 +22,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.grammar import Enumerant, Operand, grammar, snake_case
-from xdsl_spirv.serialization.words import ModuleWords, Section, string_words
+from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
 
 
 @cache

@@ -1,7 +1,7 @@
 """
 A SPIR-V binary as a `spirv.module`.
 
-The raw layer gives the words; `decoding_plans.py` turns an ordinary instruction into its operation
+The raw layer gives the words; `operations.py` turns an ordinary instruction into its operation
 by the grammar and the operation's declaration, and what has no operation is carried (`raw.py`).
 Handwritten are only the parts that the encoder has by hand too: sections, symbols, types and
 constants, annotations, functions and their blocks.
@@ -32,14 +32,14 @@ from xdsl_spirv.dialects.spirv.enums import (
 )
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp, ModuleOp
 from xdsl_spirv.dialects.spirv.symbols import symbols_at_hand
-from xdsl_spirv.serialization import binary
-from xdsl_spirv.serialization.annotations import Annotations
 from xdsl_spirv.serialization.collection import without_collection
-from xdsl_spirv.serialization.decoding_functions import FunctionDecoder, declare
-from xdsl_spirv.serialization.decoding_globals import GlobalTable
-from xdsl_spirv.serialization.decoding_types import TypeReader
-from xdsl_spirv.serialization.module_index import ModuleIndex
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.decode.annotations import Annotations
+from xdsl_spirv.serialization.decode.functions import FunctionDecoder, declare
+from xdsl_spirv.serialization.decode.globals import GlobalTable
+from xdsl_spirv.serialization.decode.module_index import ModuleIndex
+from xdsl_spirv.serialization.decode.types import TypeReader
+from xdsl_spirv.serialization.raw import binary
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
 TOO_DEEP = "types or constructs are nested too deeply"
 

@@ -56,10 +56,10 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
-from xdsl_spirv.serialization.decorations import Decorations
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.decorations import Decorations
+from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.words import ModuleWords, Section, integer_words
+from xdsl_spirv.serialization.raw.words import ModuleWords, Section, integer_words
 
 SymbolId: TypeAlias = Callable[[str, Operation | None], int]
 """The id of a module's symbol, defining it first if need be."""

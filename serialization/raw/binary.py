@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from xdsl_spirv.serialization.grammar import Instruction as GrammarInstruction
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
 if TYPE_CHECKING:
-    from xdsl_spirv.serialization.operands import RawOperand, Symbols
+    from xdsl_spirv.serialization.raw.operands import RawOperand, Symbols
 
 Words: TypeAlias = NDArray[np.uint32]
 ByteOrder: TypeAlias = Literal["little", "big"]
@@ -170,7 +170,7 @@ class RawModule:
     @cached_property
     def symbols(self) -> Symbols:
         """The types and instruction sets that operands need to be understood."""
-        from xdsl_spirv.serialization.operands import Symbols
+        from xdsl_spirv.serialization.raw.operands import Symbols
 
         return Symbols.of(self)
 

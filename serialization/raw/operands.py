@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xdsl_spirv.serialization.grammar import Category, Operand, grammar
-from xdsl_spirv.serialization.literals import NumberType, literal_type, value_of
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownError
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
+from xdsl_spirv.serialization.raw.literals import NumberType, literal_type, value_of
 
 if TYPE_CHECKING:
-    from xdsl_spirv.serialization.binary import RawInstruction, RawModule
+    from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule
 
 
 class RawOperand(NamedTuple):

@@ -60,13 +60,13 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
     known,
 )
-from xdsl_spirv.serialization.annotations import Annotations, Note
-from xdsl_spirv.serialization.decoding_types import TypeReader
+from xdsl_spirv.serialization.decode.annotations import Annotations, Note
+from xdsl_spirv.serialization.decode.module_index import EXTENDED, ModuleIndex
+from xdsl_spirv.serialization.decode.types import TypeReader
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.literals import words_of
-from xdsl_spirv.serialization.module_index import EXTENDED, ModuleIndex
-from xdsl_spirv.serialization.operands import RawOperand
-from xdsl_spirv.serialization.raw_errors import SPIRVUnknownError
+from xdsl_spirv.serialization.raw.errors import SPIRVUnknownError
+from xdsl_spirv.serialization.raw.literals import words_of
+from xdsl_spirv.serialization.raw.operands import RawOperand
 
 VARIABLES = ("OpVariable", "OpUntypedVariableKHR")
 SPECIALIZABLE = (

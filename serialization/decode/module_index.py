@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.dialects.builtin import BytesAttr, StringAttr
 
-from xdsl_spirv.serialization.binary import RawModule
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.operands import opcode_of
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.binary import RawModule
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.operands import opcode_of
 
 
 class Facts(NamedTuple):

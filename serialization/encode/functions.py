@@ -34,12 +34,18 @@ from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.raw import Carried, DecorateOp, RawOp, RawTerminatorOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
-from xdsl_spirv.serialization.decorations import Decorations, decoration_of
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.decorations import Decorations, decoration_of
+from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.operations import (
+    Encode,
+    IdSource,
+    encoder_of,
+    integers,
+    operands_of,
+)
+from xdsl_spirv.serialization.encode.types import scalar_words
 from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.plans import Encode, IdSource, encoder_of, integers, operands_of
-from xdsl_spirv.serialization.types_and_constants import scalar_words
-from xdsl_spirv.serialization.words import instruction
+from xdsl_spirv.serialization.raw.words import instruction
 
 SELECTION_MERGE, LOOP_MERGE = "spirv.selection_merge", "spirv.loop_merge"
 """

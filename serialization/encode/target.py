@@ -18,8 +18,8 @@ from xdsl.ir import Operation
 from xdsl.utils.target import Target
 
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
-from xdsl_spirv.serialization.encoder import encode
-from xdsl_spirv.serialization.errors import SPIRVEncodeError
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.files import write_atomically
 
 

@@ -14,8 +14,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from xdsl_spirv.serialization.binary import RawInstruction, RawModule, decode
-from xdsl_spirv.serialization.columns import (
+from xdsl_spirv.serialization.files import write_atomically
+from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule, decode
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
+from xdsl_spirv.serialization.raw.literals import FLOAT32, format_number
+from xdsl_spirv.serialization.raw.operands import RawOperand, plan
+from xdsl_spirv.serialization.text.friendly_names import friendly_names
+from xdsl_spirv.serialization.text.instruction_forms import (
     UNREADABLE_KINDS,
     Form,
     Forms,
@@ -25,12 +31,6 @@ from xdsl_spirv.serialization.columns import (
     opcode_name,
     shape,
 )
-from xdsl_spirv.serialization.files import write_atomically
-from xdsl_spirv.serialization.friendly_names import friendly_names
-from xdsl_spirv.serialization.grammar import grammar
-from xdsl_spirv.serialization.literals import FLOAT32, format_number
-from xdsl_spirv.serialization.operands import RawOperand, plan
-from xdsl_spirv.serialization.raw_errors import SPIRVDecodeError, SPIRVUnknownError
 
 INDENT = 15
 """The column of the instruction's name."""
