@@ -2,8 +2,8 @@
 Intervals of scalars: what `arith` and `math` make of them, at the precision that Vulkan asks for.
 
 Floats are held in binary64, integers in 64 bits. An operation on floats may be wrong by an ulp of
-its type, which also covers two operations contracted into one; a function by so many ulps as
-`ULPS` says: Vulkan's figure, or the error of the lowering's own approximation, rounded up. Integers
+its type, which also covers two operations contracted into one; a function of `math` by what its
+record says: Vulkan's figure, or the error of the lowering's own approximation, rounded up. Integers
 are exact modulo 2^N: an interval that leaves its type is the whole type.
 """
 
@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import erf
 from typing import Any, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.ir import Operation
 
+from xdsl_spirv.dialects.scalars.functions import RECORDS, ScalarFunction
+from xdsl_spirv.dialects.scalars.images import unbounded
 from xdsl_spirv.interpreter.numbers import DType, is_float
 from xdsl_spirv.runtime.elements import Array
 
@@ -145,55 +146,24 @@ def _extreme(function: Callable[[Any, Any], Any]) -> Function:
     return apply
 
 
-def _rising(function: Callable[[Any], Any]) -> Function:
-    """A function that never falls and is exact."""
-
-    def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-        (x,) = operands
-        return Interval(function(x.low), function(x.high), dtype)
-
-    return apply
-
-
 def _falling(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     (x,) = operands
     return Interval(-x.high, -x.low, dtype)
 
 
-def _absolute(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    (x,) = operands
-    crosses = (x.low <= 0) & (x.high >= 0)
-    low, high = np.abs(x.low), np.abs(x.high)
-    return Interval(np.where(crosses, 0, np.minimum(low, high)), np.maximum(low, high), dtype)
-
-
-ULPS: dict[type[Operation], float] = {
-    math.TanhOp: 8,
-    math.ErfOp: 8,
-    math.LogOp: 4,
-    math.SqrtOp: 4,
-    math.ExpOp: 4,
-}
-"""Errors of functions in ulps of binary32, or of the result's type if that is less precise."""
-
-
-def _function(function: Callable[[Any], Any]) -> Function:
-    """A function that never falls, at the precision of `ULPS`; `exp` also 2 |x| ulps."""
+def _bounded(function: ScalarFunction) -> Function:
+    """What the function's exact image and its error leave."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-        (x,) = operands
-        ulps: Array | float = ULPS[type(op)]
-        if isinstance(op, math.ExpOp):
-            ulps = ulps + 2 * np.where(np.isfinite(x.magnitude), x.magnitude, 0.0)
-        return rounded(function(x.low), function(x.high), dtype, ulps)
+        low, high = function.image(function.meaning, *((x.low, x.high) for x in operands))
+        if function.is_exact:
+            return Interval(low, high, dtype)
+        ulps, size = function.ulps, operands[0].magnitude
+        if callable(ulps):
+            ulps = ulps(np.where(np.isfinite(size), size, 0.0))
+        return rounded(low - function.absolute, high + function.absolute, dtype, ulps)
 
     return apply
-
-
-def _inverse_root(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    (x,) = operands
-    low, high = (1 / np.sqrt(each) for each in (x.high, x.low))
-    return rounded(low, high, dtype, 3)
 
 
 def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
@@ -318,15 +288,6 @@ SCALARS: dict[type[Operation], Function] = {
     arith.CmpfOp: _compare,
     arith.CmpiOp: _compare,
     arith.SelectOp: _select,
-    math.AbsFOp: _absolute,
-    math.RoundEvenOp: _rising(np.rint),
-    math.FloorOp: _rising(np.floor),
-    math.CeilOp: _rising(np.ceil),
-    math.ExpOp: _function(np.exp),
-    math.LogOp: _function(np.log),
-    math.SqrtOp: _function(np.sqrt),
-    math.TanhOp: _function(np.tanh),
-    math.ErfOp: _function(np.vectorize(erf, otypes=[np.float64])),
-    math.RsqrtOp: _inverse_root,
+    **{function.op: _bounded(function) for function in RECORDS if function.image is not unbounded},
 }
 """By exact type: interval operands to the interval of the result."""

@@ -9,9 +9,6 @@ a time would give.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
 from xdsl_spirv.interpreter.numbers import (
@@ -19,7 +16,6 @@ from xdsl_spirv.interpreter.numbers import (
     F32,
     F64,
     Array,
-    DType,
     is_small_float,
     narrow,
     signed,
@@ -135,54 +131,6 @@ def _high_64(a: Array, b: Array, sign: bool) -> Array:
     return signed(high)
 
 
-def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
-    """
-    a * b + c rounded once.
-
-    For binary32 and binary16 the product is exact in binary64. The sum is rounded there, and again
-    to the operands' type, which errs only where the first rounding made it lie midway between two
-    numbers of the type, or where the type's numbers are subnormal: such sums are made again,
-    rounded to odd, so that the second rounding cannot err. binary64 is multiplied and added with
-    two roundings.
-    """
-    if a.dtype == F64:
-        return a * b + c
-    total = np.multiply(a, b, dtype=F64)
-    total = np.add(total, c, dtype=F64)
-    result = total.astype(a.dtype)
-    midway, below, tiny = _between(a.dtype)
-    doubtful = (total.view(np.int64) & below) == midway
-    small = np.abs(result) <= tiny
-    if small.any():
-        doubtful |= small & (total != 0)
-    if doubtful.any():
-        where = np.unravel_index(np.flatnonzero(doubtful), doubtful.shape)
-        x, y, z = (np.broadcast_to(v, total.shape)[where].astype(F64) for v in (a, b, c))
-        result[where] = _odd_sum(x * y, z).astype(a.dtype)
-    return result
-
-
-@cache
-def _between(dtype: DType) -> tuple[np.int64, np.int64, Any]:
-    """
-    The bits of a binary64 below a type's fraction if it is midway, a mask of them, and the type's
-    smallest normal number.
-    """
-    info = np.finfo(dtype)
-    dropped = np.finfo(F64).nmant - info.nmant
-    return np.int64(1 << (dropped - 1)), np.int64((1 << dropped) - 1), info.smallest_normal
-
-
-def _odd_sum(product: Array, addend: Array) -> Array:
-    """A sum of binary64 rounded to odd: an inexact one has its last bit set."""
-    total = product + addend
-    back = total - product
-    error = (product - (total - back)) + (addend - back)
-    even = (total.view(np.int64) & 1) == 0
-    adjust = (error != 0) & even & np.isfinite(total)
-    return np.where(adjust, np.nextafter(total, np.where(error > 0, np.inf, -np.inf)), total)
-
-
 def wide_math(function: Function) -> Function:
     """A function computed in binary64 and rounded once to the operands' type."""
 
@@ -224,36 +172,8 @@ def half_in_binary32(function: Function) -> Function:
     return call
 
 
-def round_half_away(a: Array) -> Array:
-    """To the nearest integer, halves away from zero."""
-    whole = np.trunc(a)
-    return whole + np.copysign((np.abs(a - whole) >= 0.5).astype(a.dtype), a)
-
-
-def count_bits(a: Array) -> Array:
-    """How many bits are set, in the operand's type."""
-    return np.bitwise_count(unsigned(a)).astype(a.dtype)
-
-
 def reverse_bits(a: Array) -> Array:
     """The bits in reverse order."""
     octets = np.ascontiguousarray(a)[..., None].view(np.uint8)[..., ::-1]
     table = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)[:, ::-1], 1)
     return np.ascontiguousarray(table[:, 0][octets]).view(a.dtype)[..., 0]
-
-
-def highest_bit(a: Array) -> Array:
-    """The position of the highest set bit read without sign, -1 for 0."""
-    bits = unsigned(a).astype(np.uint64)
-    result = np.full(a.shape, -1, np.int64)
-    for shift in (32, 16, 8, 4, 2, 1):
-        above = bits >> np.uint64(shift)
-        found = above != 0
-        result += np.where(found, shift, 0)
-        bits = np.where(found, above, bits)
-    return (result + (bits != 0)).astype(a.dtype)
-
-
-def lowest_bit(a: Array) -> Array:
-    """The position of the lowest set bit, -1 for 0."""
-    return highest_bit(a & -a)

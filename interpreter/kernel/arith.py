@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ShapedType
 
-from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp, RemfOp
+from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.constants import constant_value
@@ -47,7 +47,6 @@ value_table(
         arith.SubfOp: ew.in_binary32(np.subtract),
         arith.MulfOp: ew.in_binary32(np.multiply),
         arith.DivfOp: ew.in_binary32(np.divide),
-        RemfOp: ew.in_binary32(np.fmod),
         arith.NegfOp: np.negative,
         arith.MaximumfOp: ew.in_binary32(np.maximum),
         arith.MinimumfOp: ew.in_binary32(np.minimum),

@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.dialects import vector
 from xdsl.ir import Attribute
 
+from xdsl_spirv.dialects.scalars.meanings import fused_multiply_add
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -21,7 +22,7 @@ from xdsl_spirv.interpreter.semantics import Function, action, value, value_tabl
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
-value_table({vector.FMAOp: ew.fused_multiply_add})
+value_table({vector.FMAOp: fused_multiply_add})
 
 
 def _contiguous(type: Attribute, last_stride: int, unit: Unit) -> Plain:

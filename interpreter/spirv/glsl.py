@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import glsl as ops
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.layout import Layout, storer
@@ -29,7 +30,7 @@ def clamp(low: Function, high: Function) -> Function:
 
 def find_signed_msb(a: Array) -> Array:
     """The highest bit that differs from the sign, -1 for 0 and -1."""
-    return ew.highest_bit(np.where(a < 0, ~a, a))
+    return meanings.highest_bit(np.where(a < 0, ~a, a))
 
 
 def step(edge: Array, x: Array) -> Array:
@@ -70,7 +71,7 @@ def cross(a: Array, b: Array) -> Array:
 
 value_table(
     {
-        ops.GLRoundOp: ew.wide_math(ew.round_half_away),
+        ops.GLRoundOp: ew.wide_math(meanings.round_half_away),
         ops.GLRoundEvenOp: ew.wide_math(np.rint),
         ops.GLTruncOp: ew.wide_math(np.trunc),
         ops.GLFAbsOp: np.abs,
@@ -102,9 +103,9 @@ value_table(
         ops.GLDegreesOp: ew.wide_math(np.degrees),
         ops.GLSAbsOp: np.abs,
         ops.GLSSignOp: np.sign,
-        ops.GLFindILsbOp: ew.lowest_bit,
+        ops.GLFindILsbOp: meanings.lowest_bit,
         ops.GLFindSMsbOp: find_signed_msb,
-        ops.GLFindUMsbOp: ew.highest_bit,
+        ops.GLFindUMsbOp: meanings.highest_bit,
         ops.GLFMinOp: np.fmin,
         ops.GLFMaxOp: np.fmax,
         ops.GLNMinOp: np.fmin,
@@ -117,7 +118,7 @@ value_table(
         ops.GLNClampOp: clamp(np.fmin, np.fmax),
         ops.GLUClampOp: clamp(ew.on_unsigned(np.minimum), ew.on_unsigned(np.maximum)),
         ops.GLSClampOp: clamp(np.minimum, np.maximum),
-        ops.GLFmaOp: ew.fused_multiply_add,
+        ops.GLFmaOp: meanings.fused_multiply_add,
         ops.GLFMixOp: ew.wide_math(_mix),
         ops.GLStepOp: step,
         ops.GLSmoothStepOp: ew.wide_math(_smooth_step),

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
+from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import hints as ops
-from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value
@@ -47,7 +47,7 @@ def poison(op: ops.PoisonOp, unit: Unit) -> Any:
 @value(ops.FmaOp)
 def fused(op: ops.FmaOp, unit: Unit) -> Function:
     """a * b + c, rounded once."""
-    return ew.fused_multiply_add
+    return meanings.fused_multiply_add
 
 
 @action(ops.ReadClockOp)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import opencl as ops
 from xdsl_spirv.interpreter import elementwise as ew
-from xdsl_spirv.interpreter.kernel.math import error_function
 from xdsl_spirv.interpreter.semantics import value_table
 
 value_table(
@@ -22,13 +22,13 @@ value_table(
         ops.CLCeilOp: ew.wide_math(np.ceil),
         ops.CLCosOp: ew.wide_math(np.cos),
         ops.CLCoshOp: ew.wide_math(np.cosh),
-        ops.CLErfOp: ew.wide_math(error_function),
+        ops.CLErfOp: ew.wide_math(meanings.error_function),
         ops.CLExpOp: ew.wide_math(np.exp),
         ops.CLFabsOp: np.abs,
         ops.CLFloorOp: ew.wide_math(np.floor),
         ops.CLLogOp: ew.wide_math(np.log),
         ops.CLRintOp: ew.wide_math(np.rint),
-        ops.CLRoundOp: ew.wide_math(ew.round_half_away),
+        ops.CLRoundOp: ew.wide_math(meanings.round_half_away),
         ops.CLRsqrtOp: ew.wide_math(lambda a: 1 / np.sqrt(a)),
         ops.CLSinOp: ew.wide_math(np.sin),
         ops.CLSinhOp: ew.wide_math(np.sinh),
@@ -44,7 +44,7 @@ value_table(
         ops.CLSMinOp: np.minimum,
         ops.CLUMaxOp: ew.on_unsigned(np.maximum),
         ops.CLUMinOp: ew.on_unsigned(np.minimum),
-        ops.CLFmaOp: ew.fused_multiply_add,
+        ops.CLFmaOp: meanings.fused_multiply_add,
         ops.CLMixOp: ew.wide_math(lambda x, y, a: x + (y - x) * a),
     }
 )

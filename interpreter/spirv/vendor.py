@@ -13,13 +13,13 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 
+from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import vendor as ops
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixOperands,
     CooperativeMatrixUse,
     Scope,
 )
-from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.component_maps import count
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
@@ -184,4 +184,4 @@ def extract_part(op: ops.ExtractSubArrayOp, unit: Unit) -> Function:
 @value(ops.BFloat16MulAddOp)
 def bfloat16_multiply_add(op: ops.BFloat16MulAddOp, unit: Unit) -> Function:
     """The product of two bfloat16, which binary32 holds, plus a binary32."""
-    return lambda a, b, c: ew.fused_multiply_add(a.astype(F32), b.astype(F32), c)
+    return lambda a, b, c: meanings.fused_multiply_add(a.astype(F32), b.astype(F32), c)

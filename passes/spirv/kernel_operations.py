@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from xdsl_spirv.dialects.scalars.values import Values, element_of
 from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
 from xdsl_spirv.dialects.spirv import arithmetic, constants, conversion, dot_product, group, logic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
@@ -61,7 +62,6 @@ from xdsl_spirv.passes.kernel.builder import OF_WORKGROUP_MEMORY
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv import kernel_math, kernel_scalars
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode, stored
-from xdsl_spirv.passes.spirv.kernel_values import Values, element_of
 
 OpT = TypeVar("OpT", bound=Operation)
 

@@ -22,9 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
-from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
-from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
-from xdsl_spirv.passes.spirv.kernel_values import (
+from xdsl_spirv.dialects.scalars.values import (
     Values,
     element_of,
     is_small,
@@ -33,6 +31,8 @@ from xdsl_spirv.passes.spirv.kernel_values import (
     wide,
     width_of,
 )
+from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
+from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
 
 Compute = Callable[..., SSAValue]
 

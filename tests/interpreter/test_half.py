@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.interpreter.elementwise import fused_multiply_add
+from xdsl_spirv.dialects.scalars.meanings import fused_multiply_add
 from xdsl_spirv.interpreter.numbers import F16, F32, narrow, round_to_half
 
 PATTERNS = np.arange(1 << 16).astype(np.uint16)

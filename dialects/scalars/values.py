@@ -1,13 +1,12 @@
 """
-Sequences of `spirv` instructions on values of one type, scalars or vectors: what legalisation
-writes.
+How `spirv` instructions on scalars or vectors of one type are written, one after the other.
 
 There is no arithmetic in bfloat16: values are converted to binary32 and back around it.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Protocol, cast
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -26,7 +25,18 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
-from xdsl_spirv.passes.spirv.kernel_code import KernelCode
+
+
+class Code(Protocol):
+    """Where the instructions go."""
+
+    def add(self, op: Operation) -> SSAValue:
+        """Appends an operation and returns its result."""
+        ...
+
+    def constant(self, value: IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr) -> SSAValue:
+        """A constant, declared once."""
+        ...
 
 
 def element_of(type: Attribute) -> Attribute:
@@ -53,10 +63,19 @@ def is_small(type: Attribute) -> bool:
 
 
 class Values:
-    """Instructions on values of the type `type`, appended to `code`."""
+    """
+    Instructions on values of the type `type`, appended to `code`.
 
-    def __init__(self, code: KernelCode, type: Attribute):
+    `stated_width` is how many bits the operation's own type has, which `type` may extend.
+    """
+
+    def __init__(self, code: Code, type: Attribute, stated_width: int | None = None):
         self.code, self.type = code, type
+        self._stated_width = stated_width
+
+    @property
+    def stated_width(self) -> int:
+        return self._stated_width or width_of(self.type)
 
     def as_type(self, element: Attribute) -> Values:
         return Values(self.code, like(self.type, element))
@@ -132,13 +151,13 @@ class Values:
         return self.op(conversion.BitcastOp, joined)
 
 
-def wide(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValue:
+def wide(code: Code, value: SSAValue, type: Attribute) -> SSAValue:
     """A value of a floating type, in binary32 if it is smaller."""
     if is_small(type):
         return Values(code, like(type, f32)).op(conversion.FConvertOp, value)
     return value
 
 
-def narrow(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValue:
+def narrow(code: Code, value: SSAValue, type: Attribute) -> SSAValue:
     """A binary32 number rounded to a floating type, if it is smaller."""
     return Values(code, type).op(conversion.FConvertOp, value) if is_small(type) else value

@@ -1,0 +1,99 @@
+"""
+Every function of `math` has a record, and the record is true.
+
+Its instructions err by no more than the record says, and its image has every value of the function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects import math
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.scalar_extensions import EXTENSIONS
+from xdsl_spirv.dialects.scalars.functions import FUNCTIONS, RECORDS, ScalarFunction
+from xdsl_spirv.dialects.scalars.images import unbounded
+from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.runtime.compiler import context, parse_text
+
+COUNT = 512
+
+MATH: list[type[Operation]] = [*math.Math.operations, *EXTENSIONS["math"]]
+
+BOUNDED = [record for record in RECORDS if record.image is not unbounded]
+
+
+def name(record: ScalarFunction) -> str:
+    return record.op.name
+
+
+def test_every_function_has_a_record():
+    lacking = {op.name for op in MATH} - {op.name for op in FUNCTIONS}
+    assert not lacking, f"write a ScalarFunction for {lacking}"
+
+
+def points(record: ScalarFunction) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Numbers of every magnitude up to 80, more of them near 1, and the function's edges."""
+    random = np.random.default_rng(len(name(record)))
+    near = random.uniform(-2, 2, COUNT // 2)
+    far = random.choice([-1, 1], COUNT // 2) * 2.0 ** random.uniform(-20, 6.3, COUNT // 2)
+    values = np.concatenate([near, far])
+    values[:6] = [0.0, 1.0, -1.0, 0.5, -0.5, 2.5]
+    return values.astype(np.float32)
+
+
+def program(op: str) -> str:
+    """`op` of every element."""
+    vector = f"tensor<{COUNT}xf32>"
+    return f"""
+    func.func @main(%x: {vector}) -> {vector} {{
+      %e = tensor.empty() : {vector}
+      %r = linalg.generic {{
+        indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+        iterator_types = ["parallel"]}} ins(%x : {vector}) outs(%e : {vector}) {{
+      ^bb0(%v: f32, %o: f32):
+        %y = "{op}"(%v) <{{fastmath = #arith.fastmath<none>}}> : (f32) -> f32
+        linalg.yield %y : f32
+      }} -> {vector}
+      func.return %r : {vector}
+    }}"""
+
+
+@pytest.mark.parametrize("record", BOUNDED, ids=name)
+def test_the_instructions_err_by_no_more_than_the_record_says(record: ScalarFunction):
+    x = points(record)
+    ctx = context()
+    module: ModuleOp = parse_text(program(name(record)), ctx=ctx)
+    for stage in linalg_to_spirv("lavapipe"):
+        stage.apply(ctx, module)
+    (result,) = interpret(module, [x], subgroup_size=8)
+    with np.errstate(all="ignore"):
+        exact = np.asarray(record.meaning(x.astype(np.float64)))
+        ulps = record.ulps(np.abs(x.astype(np.float64))) if callable(record.ulps) else record.ulps
+        allowed = record.absolute + np.maximum(ulps, 0 if record.is_exact else 1) * np.spacing(
+            np.abs(exact).astype(np.float32)
+        ).astype(np.float64)
+        error = np.abs(result.astype(np.float64) - exact)
+    same = (np.isnan(exact) & np.isnan(result)) | (result == exact.astype(np.float32))
+    wrong = ~same & ~(error <= allowed)
+    assert not wrong.any(), (x[wrong][:5], result[wrong][:5], exact[wrong][:5])
+
+
+@pytest.mark.parametrize("record", BOUNDED, ids=name)
+def test_the_image_has_every_value(record: ScalarFunction):
+    ends = points(record).astype(np.float64)
+    other = np.roll(ends, 7)
+    low, high = np.minimum(ends, other), np.maximum(ends, other)
+    with np.errstate(all="ignore"):
+        least, most = record.image(record.meaning, (low, high))
+        for share in np.linspace(0, 1, 41):
+            value = record.meaning(np.clip(low + share * (high - low), low, high))
+            anything = np.isnan(least) | np.isnan(most)
+            inside = (least <= value) & (value <= most)
+            slack = np.isclose(value, least, rtol=1e-12) | np.isclose(value, most, rtol=1e-12)
+            assert (anything | inside | slack).all()
