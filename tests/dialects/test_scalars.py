@@ -19,7 +19,7 @@ from xdsl_spirv.dialects.scalars.functions import FUNCTIONS, RECORDS, ScalarFunc
 from xdsl_spirv.dialects.scalars.images import unbounded
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
-from xdsl_spirv.runtime.compiler import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text
 
 COUNT = 512
 
