@@ -4,6 +4,7 @@ How contractions are to be computed, and what stands between `linalg` and `spirv
 
 from xdsl.ir import Dialect
 
+from xdsl_spirv.dialects.schedule import attention, attributes, loops, operations, window
 from xdsl_spirv.dialects.schedule.attention import FOR_ATTENTION, AttentionAttr, AttentionOp
 from xdsl_spirv.dialects.schedule.attributes import (
     CONSIDERED,
@@ -28,6 +29,7 @@ from xdsl_spirv.dialects.schedule.operations import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.window import WindowAttr
+from xdsl_spirv.upstream.declarations import attributes_of, operations_of
 
 __all__ = [
     "CONSIDERED",
@@ -55,28 +57,6 @@ __all__ = [
     "bit_width",
 ]
 
-Schedule = Dialect(
-    "schedule",
-    [
-        AttentionOp,
-        CollectiveOp,
-        DispatchOp,
-        ElementPtrOp,
-        FlatViewOp,
-        PackOp,
-        PackedViewOp,
-        PaddedViewOp,
-        YieldOp,
-    ],
-    [
-        AttentionAttr,
-        StagedAttr,
-        DirectAttr,
-        PackingAttr,
-        InstructionAttr,
-        ContractionAttr,
-        ConsideredAttr,
-        LoopsAttr,
-        WindowAttr,
-    ],
-)
+MODULES = (attention, attributes, loops, operations, window)
+
+Schedule = Dialect("schedule", operations_of(MODULES), attributes_of(MODULES))

@@ -479,16 +479,3 @@ def _parse_typed(parser: AttrParser, attribute: type[AttributeT]) -> AttributeT:
     if not isinstance(value, attribute):
         parser.raise_error(f"expected #{attribute.name}<...>", start, parser.pos)
     return value
-
-
-ATTRIBUTES: list[type[Attribute]] = [
-    VersionAttr,
-    ExtensionAttr,
-    VerCapExtAttr,
-    LinkageAttributesAttr,
-    EntryPointABIAttr,
-    InterfaceVarABIAttr,
-    CooperativeMatrixPropertiesAttr,
-    ResourceLimitsAttr,
-    TargetEnvAttr,
-]

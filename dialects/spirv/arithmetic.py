@@ -449,35 +449,3 @@ class DotOp(SPIRVOp):
     def verify_(self) -> None:
         vector = _float_vector(self, self.vector_1.type)
         _expect(self, "result", vector.element_type, self.result.type)
-
-
-OPERATIONS: list[type[Operation]] = [
-    IAddOp,
-    ISubOp,
-    IMulOp,
-    SDivOp,
-    UDivOp,
-    SRemOp,
-    SModOp,
-    UModOp,
-    FAddOp,
-    FSubOp,
-    FMulOp,
-    FDivOp,
-    FRemOp,
-    FModOp,
-    SNegateOp,
-    FNegateOp,
-    IAddCarryOp,
-    ISubBorrowOp,
-    SMulExtendedOp,
-    UMulExtendedOp,
-    VectorTimesScalarOp,
-    MatrixTimesScalarOp,
-    VectorTimesMatrixOp,
-    MatrixTimesVectorOp,
-    MatrixTimesMatrixOp,
-    OuterProductOp,
-    TransposeOp,
-    DotOp,
-]

@@ -11,7 +11,7 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -350,26 +350,3 @@ class AtomicCompareExchangeWeakOp(AtomicCompare):
     """As AtomicCompareExchange; needs Kernel."""
 
     name = "spirv.AtomicCompareExchangeWeak"
-
-
-OPERATIONS: list[type[Operation]] = [
-    AtomicStoreOp,
-    AtomicLoadOp,
-    AtomicIIncrementOp,
-    AtomicIDecrementOp,
-    AtomicExchangeOp,
-    AtomicIAddOp,
-    AtomicISubOp,
-    AtomicSMinOp,
-    AtomicUMinOp,
-    AtomicSMaxOp,
-    AtomicUMaxOp,
-    AtomicAndOp,
-    AtomicOrOp,
-    AtomicXorOp,
-    AtomicFAddEXTOp,
-    AtomicFMinEXTOp,
-    AtomicFMaxEXTOp,
-    AtomicCompareExchangeOp,
-    AtomicCompareExchangeWeakOp,
-]

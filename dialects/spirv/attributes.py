@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, cast
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
-from xdsl.ir import Attribute, Data
+from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -377,37 +377,3 @@ class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands]):
 
     name = "spirv.tensor_operands_arm"
     ENUM = enums.TensorOperands
-
-
-ATTRIBUTES: list[type[Attribute]] = [
-    ScopeAttr,
-    StorageClassAttr,
-    MemorySemanticsAttr,
-    MemoryAccessAttr,
-    GroupOperationAttr,
-    SelectionControlAttr,
-    LoopControlAttr,
-    FunctionControlAttr,
-    AddressingModelAttr,
-    MemoryModelAttr,
-    ExecutionModelAttr,
-    ExecutionModeAttr,
-    DecorationAttr,
-    CapabilityAttr,
-    FPFastMathModeAttr,
-    PackedVectorFormatAttr,
-    CooperativeMatrixUseAttr,
-    CooperativeMatrixLayoutAttr,
-    CooperativeMatrixOperandsAttr,
-    BuiltInAttr,
-    LinkageTypeAttr,
-    FPRoundingModeAttr,
-    CooperativeMatrixReduceAttr,
-    TensorAddressingOperandsAttr,
-    TensorClampModeAttr,
-    CooperativeVectorMatrixLayoutAttr,
-    ComponentTypeAttr,
-    RawAccessChainOperandsAttr,
-    TensorOperandsAttr,
-]
-"""Every enumeration attribute."""

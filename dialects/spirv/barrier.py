@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from xdsl.ir import Operation
 from xdsl.irdl import irdl_op_definition, prop_def
 
 from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr
@@ -60,6 +59,3 @@ class MemoryBarrierOp(SPIRVOp):
                 "memory_semantics": MemorySemanticsAttr(semantics),
             }
         )
-
-
-OPERATIONS: list[type[Operation]] = [ControlBarrierOp, MemoryBarrierOp]

@@ -8,7 +8,7 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
@@ -192,19 +192,3 @@ class BitFieldUExtractOp(BitFieldExtract):
     """A bit field, zero-extended."""
 
     name = "spirv.BitFieldUExtract"
-
-
-OPERATIONS: list[type[Operation]] = [
-    BitwiseAndOp,
-    BitwiseOrOp,
-    BitwiseXorOp,
-    NotOp,
-    BitReverseOp,
-    BitCountOp,
-    ShiftLeftLogicalOp,
-    ShiftRightLogicalOp,
-    ShiftRightArithmeticOp,
-    BitFieldInsertOp,
-    BitFieldSExtractOp,
-    BitFieldUExtractOp,
-]

@@ -290,6 +290,3 @@ class SwitchOp(SPIRVOp):
         if sum(self.case_operand_segments.get_values()) != len(self.target_operands):
             raise VerifyException("case_operand_segments does not add up to the cases' operands")
         _verify_branches(self, [self.default_operands, *self.case_operands])
-
-
-OPERATIONS: list[type[Operation]] = [BranchOp, BranchConditionalOp, SwitchOp]

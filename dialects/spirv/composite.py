@@ -460,14 +460,3 @@ def _matches_logically(a: Attribute, b: Attribute) -> bool:
             _matches_logically(x, y) for x, y in zip(*members, strict=True)
         )
     return False
-
-
-OPERATIONS: list[type[Operation]] = [
-    CompositeConstructOp,
-    CompositeExtractOp,
-    CompositeInsertOp,
-    VectorExtractDynamicOp,
-    VectorInsertDynamicOp,
-    VectorShuffleOp,
-    CopyLogicalOp,
-]

@@ -546,14 +546,3 @@ CONSTANT_INSTRUCTIONS = (
 """The operations whose result is the result of a constant instruction."""
 
 SPECIALIZATION_OPERANDS = (*CONSTANT_INSTRUCTIONS, UndefOp)
-
-OPERATIONS: list[type[Operation]] = [
-    ConstantOp,
-    ConstantNullOp,
-    UndefOp,
-    SpecConstantOp,
-    SpecConstantCompositeOp,
-    ReferenceOfOp,
-    SpecConstantOperationOp,
-    YieldOp,
-]

@@ -373,15 +373,3 @@ class LoopOp(Construct):
                     "only the entry and the continue target may branch to a loop's header: "
                     "branch to the continue target instead"
                 )
-
-
-OPERATIONS: list[type[Operation]] = [
-    ReturnOp,
-    ReturnValueOp,
-    UnreachableOp,
-    KillOp,
-    FunctionCallOp,
-    MergeOp,
-    SelectionOp,
-    LoopOp,
-]

@@ -284,20 +284,3 @@ class GenericCastToPtrOp(PointerCast):
 
     def verify_(self) -> None:
         self.check_classes(source=True, target=False)
-
-
-OPERATIONS: list[type[Operation]] = [
-    ConvertFToSOp,
-    ConvertFToUOp,
-    ConvertSToFOp,
-    ConvertUToFOp,
-    FConvertOp,
-    SConvertOp,
-    UConvertOp,
-    QuantizeToF16Op,
-    BitcastOp,
-    ConvertPtrToUOp,
-    ConvertUToPtrOp,
-    PtrCastToGenericOp,
-    GenericCastToPtrOp,
-]

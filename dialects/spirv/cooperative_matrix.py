@@ -414,11 +414,3 @@ class CooperativeMatrixLengthOp(SPIRVOp):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.cooperative_matrix_type)
-
-
-OPERATIONS: list[type[Operation]] = [
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixStoreOp,
-    CooperativeMatrixMulAddOp,
-    CooperativeMatrixLengthOp,
-]

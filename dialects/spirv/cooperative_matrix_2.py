@@ -275,12 +275,3 @@ class CooperativeMatrixGetCoordinateOp(SPIRVOp):
             raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
         if type_.get_shape() != (2,) or not is_integer(type_.element_type):
             raise VerifyException(f"{self.name} gives two integers, not {type_}")
-
-
-OPERATIONS: list[type[Operation]] = [
-    CooperativeMatrixConvertOp,
-    CooperativeMatrixTransposeOp,
-    CooperativeMatrixReduceOp,
-    CooperativeMatrixPerElementOp,
-    CooperativeMatrixGetCoordinateOp,
-]

@@ -12,7 +12,7 @@ from abc import ABC
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -216,9 +216,3 @@ class CooperativeMatrixStoreTensorOp(MatrixTensorOperation):
         """A store."""
         values = _operands(pointer, object, tensor_layout, tensor_view)
         return cls.of(values, memory or MemoryOperand(), {})
-
-
-OPERATIONS: list[type[Operation]] = [
-    CooperativeMatrixLoadTensorOp,
-    CooperativeMatrixStoreTensorOp,
-]

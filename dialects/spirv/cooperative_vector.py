@@ -462,13 +462,3 @@ class CooperativeVectorReduceSumAccumulateOp(SPIRVOp):
 
     def verify_(self) -> None:
         _check_offset(self, self.offset)
-
-
-OPERATIONS: list[type[Operation]] = [
-    CooperativeVectorMatrixMulOp,
-    CooperativeVectorMatrixMulAddOp,
-    CooperativeVectorLoadOp,
-    CooperativeVectorStoreOp,
-    CooperativeVectorOuterProductAccumulateOp,
-    CooperativeVectorReduceSumAccumulateOp,
-]

@@ -206,13 +206,3 @@ class SUDotAccSatOp(DotAccumulateOperation):
 
     name = "spirv.SUDotAccSat"
     SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.MIXED
-
-
-OPERATIONS: list[type[Operation]] = [
-    SDotOp,
-    UDotOp,
-    SUDotOp,
-    SDotAccSatOp,
-    UDotAccSatOp,
-    SUDotAccSatOp,
-]

@@ -87,6 +87,3 @@ class ContinueOp(ExitOp):
         if not isinstance(construct, LoopOp) or construct.body.blocks.last is None:
             return None
         return construct.body.blocks.last.prev_block
-
-
-OPERATIONS: list[type[Operation]] = [BreakOp, ContinueOp]

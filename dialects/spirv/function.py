@@ -219,6 +219,3 @@ def set_attributes(op: SPIRVOp, attributes: Mapping[str, Attribute]) -> None:
     declared = op.get_irdl_definition().properties
     for key, value in attributes.items():
         (op.properties if key in declared else op.attributes)[key] = value
-
-
-OPERATIONS: list[type[Operation]] = [FuncOp]

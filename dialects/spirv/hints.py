@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType, VectorType, i1
-from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
@@ -251,17 +251,3 @@ class AbortOp(SPIRVOp):
             raise VerifyException(
                 f"the message is said to be {self.message_type}, but it is {self.message.type}"
             )
-
-
-OPERATIONS: list[type[Operation]] = [
-    NopOp,
-    AssumeTrueOp,
-    ExpectOp,
-    PoisonOp,
-    FreezeOp,
-    ArithmeticFenceOp,
-    FmaOp,
-    BitcastExtractOp,
-    ReadClockOp,
-    AbortOp,
-]

@@ -343,23 +343,3 @@ class SubgroupBlockWriteOp(SPIRVOp):
 
     def verify_(self) -> None:
         _check_block(self, self.ptr, self.value.type)
-
-
-OPERATIONS: list[type[Operation]] = [
-    GenericCastToPtrExplicitOp,
-    GenericPtrMemSemanticsOp,
-    SatConvertSToUOp,
-    SatConvertUToSOp,
-    LessOrGreaterOp,
-    LifetimeStartOp,
-    LifetimeStopOp,
-    AtomicFlagTestAndSetOp,
-    AtomicFlagClearOp,
-    ControlBarrierArriveOp,
-    ControlBarrierWaitOp,
-    RoundFToTF32Op,
-    ConvertFToBF16Op,
-    ConvertBF16ToFOp,
-    SubgroupBlockReadOp,
-    SubgroupBlockWriteOp,
-]

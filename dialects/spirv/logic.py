@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
@@ -392,44 +392,3 @@ class SelectOp(SPIRVOp):
                 f"{self.name}: a condition of type {condition} selects components of a vector of "
                 f"that length, not of {type_}"
             )
-
-
-OPERATIONS: list[type[Operation]] = [
-    IEqualOp,
-    INotEqualOp,
-    UGreaterThanOp,
-    SGreaterThanOp,
-    UGreaterThanEqualOp,
-    SGreaterThanEqualOp,
-    ULessThanOp,
-    SLessThanOp,
-    ULessThanEqualOp,
-    SLessThanEqualOp,
-    FOrdEqualOp,
-    FOrdNotEqualOp,
-    FOrdLessThanOp,
-    FOrdGreaterThanOp,
-    FOrdLessThanEqualOp,
-    FOrdGreaterThanEqualOp,
-    FUnordEqualOp,
-    FUnordNotEqualOp,
-    FUnordLessThanOp,
-    FUnordGreaterThanOp,
-    FUnordLessThanEqualOp,
-    FUnordGreaterThanEqualOp,
-    OrderedOp,
-    UnorderedOp,
-    IsNanOp,
-    IsInfOp,
-    IsFiniteOp,
-    IsNormalOp,
-    SignBitSetOp,
-    LogicalEqualOp,
-    LogicalNotEqualOp,
-    LogicalOrOp,
-    LogicalAndOp,
-    LogicalNotOp,
-    AnyOp,
-    AllOp,
-    SelectOp,
-]

@@ -528,17 +528,3 @@ class CopyObjectOp(SPIRVOp):
     def __init__(self, operand: SSAValue | Operation):
         operand = SSAValue.get(operand)
         super().__init__(operands=[operand], result_types=[operand.type])
-
-
-OPERATIONS: list[type[Operation]] = [
-    VariableOp,
-    LoadOp,
-    StoreOp,
-    CopyMemoryOp,
-    AccessChainOp,
-    InBoundsAccessChainOp,
-    PtrAccessChainOp,
-    InBoundsPtrAccessChainOp,
-    ArrayLengthOp,
-    CopyObjectOp,
-]

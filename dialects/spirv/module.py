@@ -116,6 +116,3 @@ class ModuleOp(SPIRVOp):
                     "variables, functions, entry points and execution modes can"
                 )
         check_module(self)
-
-
-OPERATIONS: list[type[Operation]] = [ModuleOp]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -302,13 +302,3 @@ class RawAccessChainNVOp(SPIRVOp):
             raise VerifyException(f"{self.name} is robust per component or per element, not both")
         if element and constant_integer(SSAValue.get(self.byte_stride)) == 0:
             raise VerifyException(f"{self.name}: RobustnessPerElementNV needs a stride above 0")
-
-
-OPERATIONS: list[type[Operation]] = [
-    PtrEqualOp,
-    PtrNotEqualOp,
-    PtrDiffOp,
-    CopyMemorySizedOp,
-    SizeOfOp,
-    RawAccessChainNVOp,
-]

@@ -368,7 +368,3 @@ class DecorateOp(SPIRVOp):
 
     def __init__(self, target: SSAValue | Operation):
         super().__init__(operands=[target])
-
-
-OPERATIONS: list[type[Operation]] = [RawOp, RawTerminatorOp, RawGlobalOp, DecorateOp]
-ATTRIBUTES: list[type[Attribute]] = [ExtendedSetAttr, ConstantRefAttr, RawType]

@@ -288,12 +288,3 @@ class SpecConstantDataOp(ConstantSymbol, ConstantData):
 
     def verify_(self) -> None:
         self.check_data(self.type)
-
-
-OPERATIONS: list[type[Operation]] = [
-    ConstantCompositeReplicateOp,
-    SpecConstantCompositeReplicateOp,
-    CompositeConstructReplicateOp,
-    ConstantDataOp,
-    SpecConstantDataOp,
-]

@@ -76,6 +76,3 @@ class GroupNonUniformRotateKHROp(SPIRVOp):
         if self.cluster_size is not None:
             rules.rot_05_unsigned("ClusterSize", self.cluster_size.type)
             rules.rot_06_cluster_size(self.cluster_size)
-
-
-OPERATIONS: list[type[Operation]] = [GroupNonUniformRotateKHROp]

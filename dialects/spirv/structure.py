@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import (
     BaseAttr,
     irdl_op_definition,
@@ -470,12 +470,3 @@ class AddressOfOp(SPIRVOp):
 def entry_points(module: ModuleOp) -> list[EntryPointOp]:
     """The entry points of a module, in order."""
     return [op for op in module.body.block.ops if isinstance(op, EntryPointOp)]
-
-
-OPERATIONS: list[type[Operation]] = [
-    EntryPointOp,
-    ExecutionModeOp,
-    GlobalVariableOp,
-    UntypedGlobalVariableOp,
-    AddressOfOp,
-]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
@@ -403,35 +403,3 @@ class GroupNonUniformPartitionOp(SPIRVOp):
         check_ballot(self, self.result.type)
         if not rules.is_scalar_or_vector(self.value.type):
             raise VerifyException(f"{self.name} takes scalars and vectors, not {self.value.type}")
-
-
-OPERATIONS: list[type[Operation]] = [
-    GroupAllOp,
-    GroupAnyOp,
-    GroupBroadcastOp,
-    GroupIAddOp,
-    GroupFAddOp,
-    GroupFMinOp,
-    GroupUMinOp,
-    GroupSMinOp,
-    GroupFMaxOp,
-    GroupUMaxOp,
-    GroupSMaxOp,
-    GroupIMulOp,
-    GroupFMulOp,
-    GroupBitwiseAndOp,
-    GroupBitwiseOrOp,
-    GroupBitwiseXorOp,
-    GroupLogicalAndOp,
-    GroupLogicalOrOp,
-    GroupLogicalXorOp,
-    SubgroupAllOp,
-    SubgroupAnyOp,
-    SubgroupAllEqualOp,
-    GroupNonUniformQuadAllOp,
-    GroupNonUniformQuadAnyOp,
-    SubgroupBallotOp,
-    SubgroupFirstInvocationOp,
-    SubgroupReadInvocationOp,
-    GroupNonUniformPartitionOp,
-]

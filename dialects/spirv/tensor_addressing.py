@@ -236,17 +236,3 @@ class TensorViewSetClipOp(SPIRVOp):
 
     def verify_(self) -> None:
         check_values(self, self.operands[1:], 4)
-
-
-OPERATIONS: list[type[Operation]] = [
-    CreateTensorLayoutOp,
-    TensorLayoutSetDimensionOp,
-    TensorLayoutSetStrideOp,
-    TensorLayoutSliceOp,
-    TensorLayoutSetBlockSizeOp,
-    TensorLayoutSetClampValueOp,
-    CreateTensorViewOp,
-    TensorViewSetDimensionOp,
-    TensorViewSetStrideOp,
-    TensorViewSetClipOp,
-]

@@ -11,7 +11,7 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -281,6 +281,3 @@ class TensorQuerySizeOp(SPIRVOp):
                 raise VerifyException(f"{self.name} takes and gives an integer, not {type_}")
         if not rules.is_constant(self.dimension):
             raise VerifyException(f"{self.name}: the dimension comes from a constant instruction")
-
-
-OPERATIONS: list[type[Operation]] = [TensorReadOp, TensorWriteOp, TensorQuerySizeOp]

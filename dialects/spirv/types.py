@@ -582,17 +582,3 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
             number = known(size)
             if number is not None:
                 cm_05_constant(what, number)
-
-
-ATTRIBUTES: list[type[Attribute]] = [
-    PointerType,
-    UntypedPointerType,
-    ArrayType,
-    RuntimeArrayType,
-    MatrixType,
-    MemberDecorationAttr,
-    StructDecorationAttr,
-    StructType,
-    CooperativeMatrixType,
-]
-"""Every type, and the decorations that a struct type is made with."""

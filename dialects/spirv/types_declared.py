@@ -407,12 +407,3 @@ class TensorArmType(DeclaredType):
             raise VerifyException("a tensor states all of its extents or none: write ? for each")
         if any(extent < 1 and extent != DYNAMIC for extent in extents):
             raise VerifyException(f"a tensor's extents are at least 1, not {extents}")
-
-
-ATTRIBUTES: list[type[Attribute]] = [
-    CooperativeVectorType,
-    CooperativeMatrixNVType,
-    TensorLayoutType,
-    TensorViewType,
-    TensorArmType,
-]

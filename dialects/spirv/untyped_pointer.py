@@ -357,14 +357,3 @@ class UntypedPrefetchOp(SPIRVOp):
         given = [name in self.properties for name in self.HINTS]
         if given != sorted(given, reverse=True):
             raise VerifyException(f"{self.name}: a hint needs those before it: rw, then locality")
-
-
-OPERATIONS: list[type[Operation]] = [
-    UntypedVariableOp,
-    UntypedAccessChainOp,
-    UntypedInBoundsAccessChainOp,
-    UntypedPtrAccessChainOp,
-    UntypedInBoundsPtrAccessChainOp,
-    UntypedArrayLengthOp,
-    UntypedPrefetchOp,
-]

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
@@ -369,19 +369,3 @@ class BFloat16MulAddOp(SPIRVOp):
 
     def __init__(self, x: Value, y: Value, z: Value):
         super().__init__(operands=[x, y, z], result_types=[Float32Type()])
-
-
-OPERATIONS: list[type[Operation]] = [
-    CooperativeMatrixLoadNVOp,
-    CooperativeMatrixStoreNVOp,
-    CooperativeMatrixMulAddNVOp,
-    CooperativeMatrixLengthNVOp,
-    FDot2MixAcc32Op,
-    FDot2MixAcc16Op,
-    FDot4MixAcc32Op,
-    BitCastArrayOp,
-    CompositeConstructCoopMatOp,
-    CompositeExtractCoopMatOp,
-    ExtractSubArrayOp,
-    BFloat16MulAddOp,
-]

@@ -14,7 +14,8 @@ from types import ModuleType
 
 import pytest
 
-from xdsl_spirv.dialects.spirv.types_declared import ATTRIBUTES, DeclaredType
+from xdsl_spirv.dialects.spirv import ATTRIBUTES
+from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.serialization.grammar import grammar
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "compute_instructions.py"
