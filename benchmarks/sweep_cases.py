@@ -25,13 +25,13 @@ from sweep_dynamic import Dynamic, dynamic
 from sweep_steps import Interval, Step, random_step, rounding_inputs, widened
 
 from xdsl_spirv.compare.check import check, contraction_bound
-from xdsl_spirv.dialects.linalg_extensions import MAPPED
-from xdsl_spirv.dialects.linalg_named import CONTRACTIONS, QUANTIZED
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.workloads import TYPES, Tail, Workload, element_type, tensor, workload
+from xdsl_spirv.upstream.linalg_extensions import MAPPED
+from xdsl_spirv.upstream.linalg_named import CONTRACTIONS, QUANTIZED
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Generator: TypeAlias = np.random.Generator

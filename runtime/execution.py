@@ -125,8 +125,8 @@ def _kernel(text: str, name: str) -> Kernel:
     """The kernel of a text that errors call by `name`."""
     from xdsl_spirv.interpreter.spirv.module import Compiled
     from xdsl_spirv.runtime.modules import parse_text
-    from xdsl_spirv.serialization.caching_parser import CachingParser
     from xdsl_spirv.serialization.encode.target import find_module
+    from xdsl_spirv.upstream.caching_parser import CachingParser
 
     found = _kept.get(text)
     if found is None:

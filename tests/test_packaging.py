@@ -61,9 +61,9 @@ def test_the_universe_imports_none_of_ours_and_not_numpy():
     found = imported_by("from xdsl.universe import Universe; Universe.get_multiverse()") - base
     ours = {name for name in found if name.startswith("xdsl_spirv.")}
     assert ours == {
-        "xdsl_spirv.dialects",
-        "xdsl_spirv.dialects.dense_literals",
-        "xdsl_spirv.dialects.string_literals",
+        "xdsl_spirv.upstream",
+        "xdsl_spirv.upstream.dense_literals",
+        "xdsl_spirv.upstream.string_literals",
         "xdsl_spirv.universe",
     }
     assert "numpy" not in found

@@ -26,7 +26,6 @@ from xdsl_spirv.compare.translation.subjects import Grid, Subject, subject_of
 from xdsl_spirv.compiler.compiler import subgroup_size_for
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options
-from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -34,6 +33,7 @@ from xdsl_spirv.serialization.encode import encoder
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.upstream.equality import is_same
 
 INPUTS = 10
 SHRINKING_RUNS = 400

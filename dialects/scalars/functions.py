@@ -17,7 +17,6 @@ import numpy as np
 from xdsl.dialects import math
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.scalar_extensions import IsFiniteOp, IsInfOp, IsNaNOp, RemfOp
 from xdsl_spirv.dialects.scalars import meanings, sequences
 from xdsl_spirv.dialects.scalars.images import (
     Image,
@@ -32,6 +31,7 @@ from xdsl_spirv.dialects.scalars.meanings import Array
 from xdsl_spirv.dialects.scalars.sequences import instruction, test
 from xdsl_spirv.dialects.scalars.values import Values
 from xdsl_spirv.dialects.spirv import bit, glsl, logic
+from xdsl_spirv.upstream.scalar_extensions import IsFiniteOp, IsInfOp, IsNaNOp, RemfOp
 
 Error: TypeAlias = float | Callable[[Array], Array]
 

@@ -8,8 +8,7 @@ from importlib import import_module
 
 from xdsl.ir import Dialect
 
-from xdsl_spirv.dialects import dense_literals, string_literals
-from xdsl_spirv.dialects.spirv import signatures
+from xdsl_spirv.upstream import dense_literals, signatures, string_literals
 from xdsl_spirv.upstream.declarations import attributes_of, operations_of
 
 MODULES = tuple(

@@ -17,12 +17,10 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar
 
-from xdsl.ir import ErasedSSAValue, Operation
-from xdsl.irdl import IRDLOperation
-from xdsl.traits import IsTerminator
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import Operation
 
 from xdsl_spirv.upstream import lazy_formats
+from xdsl_spirv.upstream.placement import PlacedOperation
 
 lazy_formats.install()
 
@@ -32,7 +30,7 @@ EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std"}
 VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
 
 
-class SPIRVOp(IRDLOperation, ABC):
+class SPIRVOp(PlacedOperation, ABC):
     """Base of every operation of the dialect."""
 
     INSTRUCTION: ClassVar[str | None] = None
@@ -44,37 +42,9 @@ class SPIRVOp(IRDLOperation, ABC):
     BY_SIGNATURE: ClassVar[bool] = False
     """
     Whether the class's own rules look at types and properties only, not at what defines an operand
-    or stands around the operation: they are then checked once for each signature (`signatures.py`).
+    or stands around the operation: they are then checked once for each signature
+    (upstream/signatures.py).
     """
-
-    def verify(self, verify_nested_ops: bool = True) -> None:
-        """
-        As xDSL's. Raises `VerifyException`.
-
-        Where xDSL's checks of regions, successors and the place of a terminator have nothing to say
-        is seen here at once: of a terminator, xDSL counts the blocks of its region.
-        """
-        if self.regions or not self._stands_well():
-            super().verify(verify_nested_ops)
-            return
-        try:
-            self.verify_()
-        except VerifyException as error:
-            self.emit_error(f"Operation does not verify: {error}", error)
-
-    def _stands_well(self) -> bool:
-        """Whether what follows from an operation's place is certainly as it must be."""
-        block = self.parent
-        if block is None:
-            return False
-        for operand in self._operands:
-            if type(operand) is ErasedSSAValue:
-                return False
-        if block.last_op is not self:
-            return not self._successors
-        region = block.parent
-        inside = all(target.parent is region for target in self._successors)
-        return region is not None and inside and self.has_trait(IsTerminator)
 
 
 def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:

@@ -46,7 +46,6 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.dense import DenseLiteral
-from xdsl_spirv.dialects.spirv.symbols import find_symbol
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -58,6 +57,7 @@ from xdsl_spirv.dialects.spirv.types import (
     known,
 )
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
+from xdsl_spirv.upstream.symbols import find_symbol
 
 
 def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:

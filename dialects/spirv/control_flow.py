@@ -42,7 +42,7 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
 from xdsl_spirv.dialects.spirv.enums import LoopControl, SelectionControl
 from xdsl_spirv.dialects.spirv.structure import FuncOp
-from xdsl_spirv.dialects.spirv.symbols import find_symbol
+from xdsl_spirv.upstream.symbols import find_symbol
 
 
 @irdl_op_definition

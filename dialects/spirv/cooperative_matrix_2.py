@@ -30,8 +30,8 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce, CooperativeMatrixUse
 from xdsl_spirv.dialects.spirv.function import FuncOp
-from xdsl_spirv.dialects.spirv.symbols import find_symbol
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.upstream.symbols import find_symbol
 
 
 def called(op: Operation, name: SymbolRefAttr) -> FuncOp | None:

@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.spirv.attributes import FunctionControlAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.enums import FunctionControl
 from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.signatures import Isolated
+from xdsl_spirv.upstream.isolated import Isolated
 
 
 class _Callable(CallableOpInterface):

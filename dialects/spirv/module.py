@@ -19,8 +19,8 @@ from xdsl_spirv.dialects.spirv.attributes import AddressingModelAttr, MemoryMode
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.enums import AddressingModel, MemoryModel
 from xdsl_spirv.dialects.spirv.rules_module import check_module
-from xdsl_spirv.dialects.spirv.signatures import Isolated
-from xdsl_spirv.dialects.spirv.symbols import symbols_at_hand
+from xdsl_spirv.upstream.isolated import Isolated
+from xdsl_spirv.upstream.symbols import symbols_at_hand
 
 IN_A_MODULE = frozenset(
     f"spirv.{name}"

@@ -49,8 +49,8 @@ from xdsl_spirv.dialects.spirv.enums import BuiltIn, ExecutionMode, ExecutionMod
 from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rules import cm_07_storage
-from xdsl_spirv.dialects.spirv.symbols import find_symbol, first_of
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
+from xdsl_spirv.upstream.symbols import find_symbol, first_of
 
 NOT_IN_A_MODULE = (StorageClass.Generic, StorageClass.Function)
 """The storage classes that a variable of a module cannot have."""

@@ -28,6 +28,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import TABLE, Function
 from xdsl_spirv.interpreter.spirv.group import SOURCES, group_for
 from xdsl_spirv.interpreter.wave import Wave
+from xdsl_spirv.upstream.declarations import operations_of
 
 
 def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
@@ -64,7 +65,7 @@ for _op in (
     ops.GroupNonUniformBallotFindLSBOp,
     ops.GroupNonUniformBallotFindMSBOp,
     ops.GroupNonUniformBroadcastFirstOp,
-    *(op for op in subgroup.OPERATIONS if op not in SOURCES),
+    *(op for op in operations_of([subgroup]) if op not in SOURCES),
 ):
     checked(_op)(_in_group)
 

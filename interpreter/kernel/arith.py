@@ -10,7 +10,6 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ShapedType
 
-from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.constants import constant_value
@@ -18,6 +17,7 @@ from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.semantics import Function, constant, value, value_table
 from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 value_table(
     {

@@ -34,7 +34,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
+from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 INDEX_BITS = 64
 """An index is what the reference has for it; kernels address with 32 bits."""

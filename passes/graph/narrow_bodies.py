@@ -20,9 +20,9 @@ from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, f64, i32, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
 from xdsl_spirv.passes.analysis.ranges import Range, element, signed
 from xdsl_spirv.passes.analysis.value_ranges import ValueRanges
+from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 NARROW: dict[Attribute, Attribute] = {i64: i32, f64: f32}
 

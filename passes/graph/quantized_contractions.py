@@ -37,7 +37,6 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.linalg_named import multiply_add
 from xdsl_spirv.passes.analysis.body import NotAContraction, clone_into, factors_of
 from xdsl_spirv.passes.analysis.factors import own_map
 from xdsl_spirv.passes.analysis.local_sizes import empty_of
@@ -49,6 +48,7 @@ from xdsl_spirv.passes.graph.known_tensors import constant_of, erase_dead, known
 from xdsl_spirv.passes.graph.signs import OtherSigns
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 from xdsl_spirv.targets import Target
+from xdsl_spirv.upstream.linalg_named import multiply_add
 
 
 @dataclass(frozen=True)

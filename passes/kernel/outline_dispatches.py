@@ -49,7 +49,6 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction,
 from xdsl_spirv.passes.analysis.local_sizes import SizeCode
 from xdsl_spirv.passes.analysis.sizes import Size, extent, is_dynamic, least
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
 from xdsl_spirv.passes.loops.body import LoopsBody, loops_name
@@ -61,6 +60,7 @@ from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
 from xdsl_spirv.targets import Target
+from xdsl_spirv.upstream.equality import is_same
 
 KERNELS = "kernels"
 """The gpu.module that holds the kernels."""

@@ -45,7 +45,6 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.sizes import TYPICAL, typical_size
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.weights import is_weight
-from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import (
     AttentionPlan,
@@ -70,6 +69,7 @@ from xdsl_spirv.passes.schedule.plan import INNER, Plan, ceil_div, column_walk, 
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window, window_or_reason
 from xdsl_spirv.targets import Target
+from xdsl_spirv.upstream.equality import is_same
 
 STAGED_ROW_PADDING = 16
 """Bytes: shifts each row by four banks, and keeps cooperative loads aligned."""

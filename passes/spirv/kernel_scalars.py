@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.scalar_extensions import IndexCastUIOp
 from xdsl_spirv.dialects.scalars.values import (
     Values,
     element_of,
@@ -33,6 +32,7 @@ from xdsl_spirv.dialects.scalars.values import (
 )
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
 from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
+from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 Compute = Callable[..., SSAValue]
 

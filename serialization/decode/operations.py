@@ -43,10 +43,11 @@ from xdsl_spirv.serialization.encode.operations import (
     properties_of,
 )
 from xdsl_spirv.serialization.grammar import Category, Operand, grammar
+from xdsl_spirv.upstream.declarations import attributes_of
 
 ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
     cls.ENUM.__name__: cast("type[EnumerationAttr[Any]]", cls)
-    for cls in enumeration_attributes.ATTRIBUTES
+    for cls in attributes_of([enumeration_attributes])
     if issubclass(cls, EnumerationAttr)
 }
 """Operand kind -> the attribute of its enumerants."""

@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.ir import Dialect
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
-from xdsl_spirv.dialects import dense_literals, string_literals
+from xdsl_spirv.upstream import dense_literals, string_literals
 
 
 def _lazy(path: str) -> Callable[[], Any]:
@@ -83,11 +83,11 @@ UNIVERSE = Universe(
 
 
 def _extend_linalg() -> None:
-    """Let xDSL's universe offer `linalg` with the operations of dialects/linalg_extensions.py."""
+    """Let xDSL's universe offer `linalg` with the operations of upstream/linalg_extensions.py."""
     factory = XDSL_UNIVERSE.all_dialects["linalg"]
 
     def extended() -> Dialect:
-        from xdsl_spirv.dialects.linalg_extensions import extended
+        from xdsl_spirv.upstream.linalg_extensions import extended
 
         return extended(factory())
 
@@ -95,11 +95,11 @@ def _extend_linalg() -> None:
 
 
 def _extend_scalars(name: str) -> None:
-    """Let xDSL's `arith` and `math` offer the operations of dialects/scalar_extensions.py."""
+    """Let xDSL's `arith` and `math` offer the operations of upstream/scalar_extensions.py."""
     factory = XDSL_UNIVERSE.all_dialects[name]
 
     def extended() -> Dialect:
-        from xdsl_spirv.dialects.scalar_extensions import extended
+        from xdsl_spirv.upstream.scalar_extensions import extended
 
         return extended(factory())
 

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import Builtin, DenseIntOrFPElementsAttr
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from xdsl_spirv.dialects import dense_literals
+from xdsl_spirv.upstream import dense_literals
 
 
 def values(literal: str) -> tuple[float, ...]:

@@ -13,10 +13,10 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xdsl_spirv.compiler.compiler import text_of
-from xdsl_spirv.dialects.linalg_extensions import MAPPED
-from xdsl_spirv.dialects.linalg_named import CONTRACTIONS, POOLINGS, QUANTIZED
 from xdsl_spirv.runtime import ProgramError
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.upstream.linalg_extensions import MAPPED
+from xdsl_spirv.upstream.linalg_named import CONTRACTIONS, POOLINGS, QUANTIZED
 
 MATMULS = {name: line for name, line in MAPPED.items() if line is not None}
 LINES = {**CONTRACTIONS, **QUANTIZED, **POOLINGS, **MATMULS}

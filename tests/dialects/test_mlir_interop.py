@@ -20,7 +20,7 @@ from xdsl.printer import Printer
 from xdsl.universe import Universe
 
 from xdsl_spirv.dialects.spirv import OPERATIONS
-from xdsl_spirv.passes.equality import is_same
+from xdsl_spirv.upstream.equality import is_same
 
 CORPUS = Path(__file__).parent.parent / "filecheck" / "dialects" / "spirv"
 FILES = sorted(

@@ -20,8 +20,8 @@ from xdsl_spirv.dialects.spirv.enums import MemoryAccess, StorageClass
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.memory import LoadOp
 from xdsl_spirv.dialects.spirv.memory_operands import MemoryOperand
-from xdsl_spirv.dialects.spirv.signatures import MOST, Signatures
 from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.upstream.signatures import MOST, Signatures
 
 BEYOND = {"owner", "parent", "parent_op", "parent_block", "uses", "attributes", "next_op", "walk"}
 """What leads from an operation to others, or to what no signature has."""

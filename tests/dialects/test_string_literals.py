@@ -13,9 +13,9 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
-from xdsl_spirv.dialects import string_literals
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.upstream import string_literals
 
 string_literals.install()
 

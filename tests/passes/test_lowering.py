@@ -29,7 +29,6 @@ from xdsl_spirv.dialects.schedule import ContractionAttr, InstructionAttr, Stage
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
-from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
@@ -37,6 +36,7 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load
 from xdsl_spirv.tools import khronos
+from xdsl_spirv.upstream.equality import is_same
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

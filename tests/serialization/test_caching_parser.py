@@ -6,9 +6,9 @@ import pytest
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from xdsl_spirv.passes.equality import is_same
 from xdsl_spirv.runtime.modules import context
-from xdsl_spirv.serialization.caching_parser import CachingParser
+from xdsl_spirv.upstream.caching_parser import CachingParser
+from xdsl_spirv.upstream.equality import is_same
 
 MODULE = """
 #map = affine_map<(d0, d1) -> (d0, d1)>

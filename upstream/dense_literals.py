@@ -3,7 +3,7 @@ A correction of xDSL's parser: a hexadecimal element of a float literal is a bit
 
 xDSL 0.74 reads `dense<0xFF800000> : tensor<4xf32>`, MLIR's spelling of minus infinity, as the
 number 4286578688 and says nothing. Such literals stand in real graphs (the initial value of a
-maximum). `install` replaces the one method that is wrong.
+maximum). `install` replaces the one method that is wrong; the pull request is this method.
 """
 
 from typing import Any

@@ -3,7 +3,8 @@ What a symbol names, found without a walk through the module where many are look
 
 xDSL's lookup reads a module's operations until it meets the symbol: with as many calls as
 functions, that is the square of their number. Who looks up many symbols of a module that stays as
-it is (its verifier, the decoder) has them at hand meanwhile.
+it is (its verifier, the decoder) has them at hand meanwhile. The pull request: MLIR's `SymbolTable`
+class, which a verifier builds once.
 """
 
 from __future__ import annotations

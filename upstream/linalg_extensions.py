@@ -4,8 +4,8 @@
 xDSL builds the hidden region of a mixed-precision matmul or convolution with wrong types, does
 not read `indexing_maps` in the custom syntax and drops them when printing, so that a transposed
 product of square matrices becomes another product without a word, knows no `#linalg.type_fn`,
-reads no `linalg.generic` with two results, and lacks most named operations. Those here are meant
-to replace and to complete xDSL's own upstream; until then the universe puts them into xDSL's
+reads no `linalg.generic` with two results, and lacks most named operations. The pull request: those
+here replace and complete the ones of xDSL; until then the universe puts them into its
 `linalg` dialect. The operations that are a line of a table are in `linalg_named`.
 """
 
@@ -25,8 +25,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.linalg_attributes import TypeFunction, TypeFunctionAttr
-from xdsl_spirv.dialects.linalg_named import NAMED, index_maps, multiply_add
+from xdsl_spirv.upstream.linalg_attributes import TypeFunction, TypeFunctionAttr
+from xdsl_spirv.upstream.linalg_named import NAMED, index_maps, multiply_add
 
 
 class MappedContraction(NamedOperation):

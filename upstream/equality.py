@@ -1,5 +1,7 @@
 """
-Whether two pieces of IR are the same, types of values included, which xDSL does not compare.
+Compares two pieces of IR, types of values included.
+
+xDSL's `is_structurally_equivalent` does not compare types. The pull request: it does.
 """
 
 from __future__ import annotations

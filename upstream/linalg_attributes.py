@@ -1,5 +1,7 @@
 """
 `#linalg.type_fn<cast_unsigned>`: how a named operation takes its inputs to the result's type.
+
+The pull request adds it to `xdsl.dialects.linalg.attrs`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Operations of upstream's `arith` and `math` that models contain and xDSL 0.74 lacks.
 
-Until xDSL has them the universe puts them into its dialects.
+Until xDSL has them (a pull request of a class each) the universe puts them into its dialects.
 """
 
 from __future__ import annotations

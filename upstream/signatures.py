@@ -3,9 +3,10 @@ An operation's declaration is checked once for each signature, not once for each
 
 Whether operands, results and properties fit what a class declares follows from their types and the
 properties alone, and a module has few different ones: xDSL's check of declarations would be two
-thirds of the time that verification takes. So every class of the dialect remembers the signatures
+thirds of the time that verification takes. So every class of a dialect remembers the signatures
 that have passed. Operations with regions, traits, and a class's own rules are checked every time,
-for they look beyond the signature; a class whose rules do not says so (`SPIRVOp.BY_SIGNATURE`).
+for they look beyond the signature; a class whose rules do not says so by `BY_SIGNATURE`. The pull
+request: `OpDef.verify` remembers what it has accepted.
 """
 
 from __future__ import annotations
@@ -16,28 +17,7 @@ from typing import Any
 
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, OpDef
-from xdsl.traits import IsolatedFromAbove, OpTrait
-
-
-class Isolated(IsolatedFromAbove):
-    """xDSL's trait, which climbs from every operand; this one looks at every operation once."""
-
-    def verify(self, op: Operation) -> None:
-        inside: set[int] = set()
-        owners: set[int] = set()
-        regions = list(op.regions)
-        while regions:
-            for block in regions.pop().blocks:
-                inside.add(id(block))
-                for child in block.ops:
-                    inside.add(id(child))
-                    for operand in child._operands:  # pyright: ignore[reportPrivateUsage]
-                        owners.add(id(operand.owner))
-                    if child.regions and not child.has_trait(IsolatedFromAbove):
-                        regions += child.regions
-        if not owners <= inside:
-            super().verify(op)
-
+from xdsl.traits import OpTrait
 
 MOST = 1024
 """Signatures that a class remembers; then it begins anew, so that nothing grows without end."""

@@ -3,7 +3,8 @@ The named operations of `linalg` that are sums over loops, each one line of a ta
 
 A line has the loops, and what walks the dimensions of the two inputs and of the result. `oh+kh` is
 a window: `oh * stride + kh * dilation`. A contraction multiplies its inputs, a quantized one after
-a zero point is taken from each, a pooling takes only the size of its window from the second.
+a zero point is taken from each, a pooling takes only the size of its window from the second. The
+pull request: these operations and their table in `xdsl.dialects.linalg.ops`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,31 @@
+"""
+Isolation from above is checked by one walk.
+
+xDSL's trait climbs from every operand to the isolated operation, once a level of nesting. The pull
+request: `IsolatedFromAbove.verify` collects the owners of operands and compares once.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+from xdsl.traits import IsolatedFromAbove
+
+
+class Isolated(IsolatedFromAbove):
+    """As xDSL's trait; looks at every operation once."""
+
+    def verify(self, op: Operation) -> None:
+        inside: set[int] = set()
+        owners: set[int] = set()
+        regions = list(op.regions)
+        while regions:
+            for block in regions.pop().blocks:
+                inside.add(id(block))
+                for child in block.ops:
+                    inside.add(id(child))
+                    for operand in child._operands:  # pyright: ignore[reportPrivateUsage]
+                        owners.add(id(operand.owner))
+                    if child.regions and not child.has_trait(IsolatedFromAbove):
+                        regions += child.regions
+        if not owners <= inside:
+            super().verify(op)
