@@ -38,7 +38,7 @@ ROOMS = {
 }
 """What a room may import; `testing`, which is not in the wheel, may import all of them."""
 
-STAGES = (("analysis",), ("graph",), ("schedule",), ("kernel", "loops"), ("spirv",))
+STAGES = (("analysis",), ("emit",), ("graph",), ("schedule",), ("kernel", "loops"), ("spirv",))
 """The lowering's stages, in the order of a module's walk: none reads a later one."""
 
 KNOWN = {

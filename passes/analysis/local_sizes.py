@@ -16,12 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from xdsl.builder import Builder
 from xdsl.dialects import affine, arith, cf, linalg, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.memref import DimOp as BufferDimOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.passes.analysis.sizes import (
@@ -85,17 +87,15 @@ def is_size_check(op: Operation) -> bool:
 
 
 class SizeCode:
-    """Writes sizes as operations in front of everything else in a block, or before another one."""
+    """Computes sizes by operations that `write` puts where they shall stand."""
 
     def __init__(
         self,
-        block: Block,
-        before: Operation | None = None,
+        write: Callable[[Operation], object],
         values: Values | None = None,
         known: dict[object, SSAValue] | None = None,
     ):
-        self.block, self.before = block, before or block.first_op
-        self.values = values
+        self.write, self.values = write, values
         """What stands in the block for a value that a size is computed from; None: itself."""
         self._known = {} if known is None else known
         """What has been written already."""
@@ -112,8 +112,7 @@ class SizeCode:
     def _once(self, key: object, make: Callable[[], Operation]) -> SSAValue:
         if key not in self._known:
             op = make()
-            assert self.before is not None
-            self.block.insert_op_before(op, self.before)
+            self.write(op)
             self._known[key] = op.results[0]
         return self._known[key]
 
@@ -157,12 +156,9 @@ class SizeCode:
 
 def empty_of(sizes: Sequence[int], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
     """A tensor of these sizes, and the operations before it that compute them."""
-    block = Block([end := arith.ConstantOp(IntegerAttr(0, INDEX))])
-    code = SizeCode(block, end)
+    before: list[Operation] = []
+    code = SizeCode(before.append)
     given = [code.value(size) for size in sizes if isinstance(size, Size)]
-    before = [op for op in block.ops if op is not end]
-    for op in before:
-        op.detach()
     shape = [DYNAMIC_INDEX if isinstance(size, Size) else size for size in sizes]
     return before, tensor.EmptyOp(given, TensorType(element, shape))
 
@@ -177,7 +173,9 @@ def resolve_sizes(block: Block) -> None:
         size = number(op.result)
         if isinstance(size, Size) and all(each.value is op.source for each in size.extents):
             continue
-        op.result.replace_all_uses_with(SizeCode(block, op).value(size))
+        op.result.replace_all_uses_with(
+            SizeCode(Builder(InsertPoint.before(op)).insert).value(size)
+        )
         op.detach()
         op.erase()
 
@@ -190,7 +188,7 @@ def localize_sizes(dispatch: DispatchOp) -> DispatchOp:
     empties = [op for op in block.ops if isinstance(op, tensor.EmptyOp) and op.operands]
     if not empties:
         return dispatch
-    code = SizeCode(block)
+    code = SizeCode(Builder(InsertPoint.at_start(block)).insert)
     for op in empties:
         _localize(op, code)
     for op in reversed(list(block.ops)):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -22,7 +23,7 @@ from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, LinalgStruct
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
 from xdsl_spirv.passes.analysis.local_sizes import SizeCode
@@ -189,17 +190,14 @@ def empty_like(value: SSAValue, before: Operation) -> tensor.EmptyOp:
     """A tensor of the same type and sizes, in front of an operation."""
     type = value.type
     assert isa(type, TensorType)
-    block = before.parent_block()
-    assert block is not None
-    code = SizeCode(block, before)
+    builder = Builder(InsertPoint.before(before))
+    code = SizeCode(builder.insert)
     sizes = [
         code.value(extent(value, dimension))
         for dimension, size in enumerate(type.get_shape())
         if size == DYNAMIC_INDEX
     ]
-    empty = tensor.EmptyOp(sizes, type)
-    block.insert_op_before(empty, before)
-    return empty
+    return builder.insert(tensor.EmptyOp(sizes, type))
 
 
 def _is_scalar(op: Operation) -> bool:

@@ -32,6 +32,8 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_operands import (
     COLUMN_MAJOR,
     ROW_MAJOR,
@@ -40,7 +42,6 @@ from xdsl_spirv.passes.kernel.attention_operands import (
     stride_of,
 )
 from xdsl_spirv.passes.kernel.attention_scratch import Scratch
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
@@ -78,7 +79,7 @@ class State:
 class AttentionCode:
     """Writes the body of the kernel."""
 
-    def __init__(self, b: KernelBuilder, plan: AttentionPlan):
+    def __init__(self, b: KernelEmitter, plan: AttentionPlan):
         self.b, self.plan = b, plan
         schedule = plan.schedule
         self.m, self.n, self.k = schedule.instruction.sizes
@@ -90,9 +91,8 @@ class AttentionCode:
         self.left = self._type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
         tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
         self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if plan.op.batch > 1 else 0
-        many = schedule.subgroups.data > 1
-        subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if many else 0
-        self.lane = b.at_top(gpu.LaneIdOp(), "lane")
+        subgroup = b.subgroup_id(schedule.subgroups.data)
+        self.lane = b.lane_id()
         self.tile_row = b.times(tile, schedule.query_tile.data)
         self.row = b.plus(self.tile_row, b.times(subgroup, schedule.rows))
         self.scratch = Scratch(b, plan, subgroup, self.lane, self.accumulator)
@@ -277,7 +277,7 @@ class AttentionCode:
         thread = b.thread_id()
         for first in range(0, size, invocations):
             number = b.plus(thread, first)
-            inside = b.below(thread, size - first) if size - first < invocations else None
+            inside = b.below(thread, size - first) if size - first < invocations else True
             b.when(inside, lambda number=number: self._write_index(memory, number))
         b.barrier()
         columns = self.scratch.load(memory, 0, self.accumulator, 0, ROW_MAJOR)
@@ -360,7 +360,6 @@ class AttentionCode:
             rows, keys, _, _ = self.plan.op.extents
             r, c = b.plus(row, i), b.plus(key, j)
             inside = b.both(b.below(r, rows), b.below(c, keys))
-            assert inside is not None
             at = b.plus(
                 at_walk(b, layout, 1, b.select(inside, r, 0)),
                 at_walk(b, layout, 2, b.select(inside, c, 0)),
@@ -398,7 +397,9 @@ class AttentionCode:
 
         if self.plan.schedule.rescale.data == "always":
             return State.of(new(), self.strips)
-        found = self.b.either(self._exceeds(greatest, state), new, state.flat())
+        kept = state.flat()
+        types = [value.type for value in kept]
+        found = self.b.choose(self._exceeds(greatest, state), types, new, lambda: kept)
         # What was read of the last tile's probabilities lies before what is written now.
         self.b.subgroup_barrier()
         return State.of(found, self.strips)
@@ -533,7 +534,7 @@ class AttentionCode:
                 value = self._converted(value, self.carrier)
             pointer = b.pointer(memory, (place(b.plus(self.row, strip * self.m), column * self.n),))
             stride = b.i32(stride_of(layout, 1) or plan.op.extents[3])
-            b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
+            b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
         def by_elements(strip: int, column: int, value: Fragment) -> None:
             rows, _, _, width = plan.op.extents
@@ -544,7 +545,7 @@ class AttentionCode:
             def store(i: Index, j: Index, at: Index) -> None:
                 r = b.plus(b.plus(self.row, strip * self.m), i)
                 c = b.plus(j, column * self.n)
-                inside = b.below(r, rows) if rows % plan.schedule.query_tile.data else None
+                inside = b.below(r, rows) if rows % plan.schedule.query_tile.data else True
                 if width % self.n:
                     inside = b.both(inside, b.below(c, width))
                 b.when(inside, lambda: store_one(r, c, at))

@@ -12,7 +12,8 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout
 from xdsl_spirv.passes.analysis.layout import Layout
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.packed import Share, fragment_type
 from xdsl_spirv.passes.kernel.walk import spot
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
@@ -30,7 +31,7 @@ class Fragments(Protocol):
 
 
 def fragments_of(
-    b: KernelBuilder, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
+    b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
 ) -> Fragments:
     """What the schedule says of q, k or v."""
     value = plan.value(name)
@@ -47,7 +48,7 @@ class PackedFragments:
 
     def __init__(
         self,
-        b: KernelBuilder,
+        b: KernelEmitter,
         plan: AttentionPlan,
         name: str,
         memory: SSAValue,
@@ -71,7 +72,7 @@ class RowFragments:
     """Cooperative loads from the operand."""
 
     def __init__(
-        self, b: KernelBuilder, plan: AttentionPlan, name: str, memory: SSAValue, batch: Index
+        self, b: KernelEmitter, plan: AttentionPlan, name: str, memory: SSAValue, batch: Index
     ):
         self.b = b
         self.layout = plan.layout(name)
@@ -97,7 +98,7 @@ class RowFragments:
         return b.add(CooperativeMatrixLoadOp(pointer, b.i32(self.stride), self.kind, self.type))
 
 
-def at_walk(b: KernelBuilder, layout: Layout, walk: int, number: Index) -> Index:
+def at_walk(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
     """What a walk adds to an address."""
     return spot(b, layout.walks[walk], number, 0).base
 

@@ -24,8 +24,9 @@ from xdsl_spirv.dialects.spirv.enums import (
     MemoryAccess,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_operands import COLUMN_MAJOR, ROW_MAJOR
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
@@ -39,7 +40,7 @@ class Scratch:
 
     def __init__(
         self,
-        b: KernelBuilder,
+        b: KernelEmitter,
         plan: AttentionPlan,
         subgroup: Index,
         lane: SSAValue,
@@ -73,9 +74,7 @@ class Scratch:
     ) -> None:
         b = self.b
         pointer = b.pointer(memory, (at,))
-        b.block.add_op(
-            CooperativeMatrixStoreOp(pointer, fragment, b.i32(stride), layout, NON_PRIVATE)
-        )
+        b.insert(CooperativeMatrixStoreOp(pointer, fragment, b.i32(stride), layout, NON_PRIVATE))
 
     def load(
         self,
@@ -124,7 +123,7 @@ class Scratch:
         b, lanes = self.b, self.plan.target.subgroup_size
         for first in range(0, self.m, lanes):
             number = b.plus(self.lane, first)
-            inside = b.below(self.lane, self.m - first) if self.m - first < lanes else None
+            inside = b.below(self.lane, self.m - first) if self.m - first < lanes else True
             b.when(inside, lambda number=number: body(number))
 
     def each_element(self, body: Callable[[Index, Index, Index], None]) -> None:

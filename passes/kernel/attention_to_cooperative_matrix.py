@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionAttr, AttentionOp, CollectiveOp
 from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode
-from xdsl_spirv.passes.kernel.collective import builder_in_place_of, lower_packs
+from xdsl_spirv.passes.kernel.collective import lower_packs
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -49,8 +51,5 @@ def _lower(name: str, collective: CollectiveOp, op: AttentionOp, target: Target)
         check_attention(plan)
     except ScheduleDoesNotFit as error:
         refuse(name, op, str(error))
-    builder, after = builder_in_place_of(collective)
-    AttentionCode(builder, plan).write()
-    builder.finish()
-    collective.erase()
-    builder.entry.add_ops(after)
+    AttentionCode(KernelEmitter(InsertPoint.before(collective)), plan).write()
+    Rewriter.erase_op(collective)

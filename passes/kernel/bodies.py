@@ -20,13 +20,13 @@ from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.analysis.pointwise import body_ops
-from xdsl_spirv.passes.kernel.builder import KernelBuilder
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.schedule.plan import StagedTile, vector_type
 
 WORD_BITS = 32
 
 
-def components(b: KernelBuilder, value: SSAValue) -> list[SSAValue]:
+def components(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
     """The components of a vector, or a scalar as the only one."""
     type = value.type
     if not isinstance(type, VectorType):
@@ -35,7 +35,7 @@ def components(b: KernelBuilder, value: SSAValue) -> list[SSAValue]:
     return [b.add(vector.ExtractOp(value, [i], type.element_type)) for i in range(count)]
 
 
-def inlined(b: KernelBuilder, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
+def inlined(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
     """The body of an elementwise operation on one element of each input."""
     block = op.body.block
     known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
@@ -52,14 +52,14 @@ def inlined(b: KernelBuilder, op: linalg.ops.GenericOp, inputs: Sequence[SSAValu
         for operand in each.operands:
             value_of(operand)
         copy = each.clone(known, clone_name_hints=False)
-        b.block.add_op(copy)
+        b.insert(copy)
         known |= zip(each.results, copy.results, strict=True)
     last = block.last_op
     assert last is not None
     return value_of(last.operands[0])
 
 
-def constant_of(b: KernelBuilder, value: SSAValue) -> SSAValue:
+def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
     """A scalar that is known when the kernel is compiled."""
     owner = value.owner
     assert isinstance(owner, arith.ConstantOp), "only constants come into a dispatch as scalars"
@@ -70,7 +70,7 @@ def constant_of(b: KernelBuilder, value: SSAValue) -> SSAValue:
     return b.constant(number)
 
 
-def computed(b: KernelBuilder, tile: StagedTile, loaded: SSAValue) -> SSAValue:
+def computed(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAValue:
     """What a prologue makes of an element or a vector of them on the way to Workgroup memory."""
     count = 1 if tile.gathered else tile.vector
     values = unpacked(b, loaded, tile.stored_type, count)
@@ -79,7 +79,7 @@ def computed(b: KernelBuilder, tile: StagedTile, loaded: SSAValue) -> SSAValue:
     return packed(b, values, tile.element_type)
 
 
-def unpacked(b: KernelBuilder, value: SSAValue, element: Attribute, count: int) -> list[SSAValue]:
+def unpacked(b: KernelEmitter, value: SSAValue, element: Attribute, count: int) -> list[SSAValue]:
     """The `count` elements of what is moved as one, be it a vector of them or words of bits."""
     parts = components(b, value)
     if len(parts) == count:
@@ -88,7 +88,7 @@ def unpacked(b: KernelBuilder, value: SSAValue, element: Attribute, count: int) 
     return [x for part in parts for x in components(b, b.add(BitcastOp(part, each)))]
 
 
-def packed(b: KernelBuilder, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
+def packed(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
     """Elements as what is moved as one."""
     type = vector_type(element, len(values))
     if len(values) == 1:

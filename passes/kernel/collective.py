@@ -18,7 +18,8 @@ from typing import Protocol
 
 from xdsl.dialects import gpu, linalg
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import (
     FOR_ATTENTION,
@@ -31,7 +32,8 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, storage
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
 from xdsl_spirv.passes.kernel.result import Place
@@ -58,7 +60,7 @@ class Core(Protocol):
         ...
 
 
-MakeCore = Callable[[KernelBuilder, Plan, Place], Core]
+MakeCore = Callable[[KernelEmitter, Plan, Place], Core]
 
 
 def lower_collectives(pass_name: str, module: ModuleOp, instruction: str, core: MakeCore) -> None:
@@ -91,23 +93,8 @@ def lower_packs(pass_name: str, module: ModuleOp, for_attention: bool = False) -
         if isinstance(op, PackOp) and (FOR_ATTENTION in op.attributes) == for_attention:
             made = plan_packing(op.source, op.packing, target_of(module, pass_name))
             source, destination = op.source, op.destination
-            builder, after = builder_in_place_of(collective)
-            lower_pack(builder, source, destination, made)
-            builder.finish()
-            collective.erase()
-            builder.entry.add_ops(after)
-
-
-def builder_in_place_of(collective: CollectiveOp) -> tuple[KernelBuilder, list[Operation]]:
-    """A builder in the place of a collective, and what follows it, for the time being detached."""
-    block = collective.parent_block()
-    assert block is not None
-    after = list(block.ops)
-    after = after[after.index(collective) + 1 :]
-    for op in after:
-        op.detach()
-    collective.detach()
-    return KernelBuilder(block), after
+            lower_pack(KernelEmitter(InsertPoint.before(collective)), source, destination, made)
+            Rewriter.erase_op(collective)
 
 
 def scheduled_root(collective: CollectiveOp) -> linalg.ops.GenericOp | None:
@@ -137,15 +124,12 @@ def _lower(
         if isinstance(op, linalg.ops.CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]
     a, b = (storage(value)[0] for value in (made.contraction.a, made.contraction.b))
-    builder, after = builder_in_place_of(collective)
-    _emit(builder, made, core, a, b, init)
-    builder.finish()
-    collective.erase()
-    builder.entry.add_ops(after)
+    _emit(KernelEmitter(InsertPoint.before(collective)), made, core, a, b, init)
+    Rewriter.erase_op(collective)
 
 
 def _emit(
-    builder: KernelBuilder,
+    builder: KernelEmitter,
     made: Plan,
     make_core: MakeCore,
     a: SSAValue,
@@ -159,7 +143,7 @@ def _emit(
     core.end(multiply_tiles(builder, made, core.multiply, operands, core.begin(init)))
 
 
-def _operand(b: KernelBuilder, made: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
+def _operand(b: KernelEmitter, made: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
     """The code that brings A (0) or B (1) to where it is multiplied."""
     tile = (made.a, made.b)[number]
     index = (place.tile_row, place.tile_column)[number]
@@ -184,12 +168,11 @@ def _operand(b: KernelBuilder, made: Plan, place: Place, number: int, stored: SS
     return PackedOperand(b, stored, tile, place.batch, first, place.lane, part)
 
 
-def _place(b: KernelBuilder, made: Plan) -> Place:
+def _place(b: KernelEmitter, made: Plan) -> Place:
     along, across = _tile_place(b, made)
     row, column = (across, along) if made.schedule.raster.data == "rows" else (along, across)
     _, columns = made.schedule.grid
-    many = made.schedule.subgroup_count > 1
-    subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if many else 0
+    subgroup = b.subgroup_id(made.schedule.subgroup_count)
     batched = made.contraction.batch > 1
     return Place(
         batch=b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0,
@@ -197,13 +180,13 @@ def _place(b: KernelBuilder, made: Plan) -> Place:
         tile_column=column,
         invocation=b.thread_id(),
         subgroup=subgroup,
-        lane=b.at_top(gpu.LaneIdOp(), "lane"),
+        lane=b.lane_id(),
         subgroup_row=b.divided(subgroup, columns),
         subgroup_column=b.remainder(subgroup, columns),
     )
 
 
-def _tile_place(b: KernelBuilder, made: Plan) -> tuple[Index, Index]:
+def _tile_place(b: KernelEmitter, made: Plan) -> tuple[Index, Index]:
     """
     The workgroup's tile along the raster's dimension, and across it.
 

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     Scope,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.kernel.builder import KernelBuilder
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives, lower_packs
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
 from xdsl_spirv.passes.kernel.result import Place
@@ -49,7 +49,7 @@ class ContractionToCooperativeMatrixPass(ModulePass):
 class CooperativeCore:
     """A subgroup's fragments of the result, in the order row by row."""
 
-    def __init__(self, builder: KernelBuilder, made: Plan, place: Place):
+    def __init__(self, builder: KernelEmitter, made: Plan, place: Place):
         self.builder, self.made, self.place = builder, made, place
         self.types = _fragment_types(made)
         self.tile = FragmentTile(builder, made, place, self.types[2])

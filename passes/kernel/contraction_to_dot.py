@@ -20,8 +20,8 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.dot_product import SDotOp, SUDotOp, UDotOp
 from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
+from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.bodies import components
-from xdsl_spirv.passes.kernel.builder import Index
 from xdsl_spirv.passes.kernel.collective import lower_collectives
 from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
 from xdsl_spirv.passes.kernel.staging import StagedOperand

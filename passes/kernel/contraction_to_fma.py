@@ -27,8 +27,9 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.bodies import components
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.result import Place, ResultTile
@@ -58,7 +59,7 @@ class InvocationCore:
     vector, is the one after those of all others.
     """
 
-    def __init__(self, builder: KernelBuilder, made: Plan, place: Place):
+    def __init__(self, builder: KernelEmitter, made: Plan, place: Place):
         self.builder, self.made, self.place = builder, made, place
         self.m, self.n, self.k = made.schedule.instruction.sizes
         self.width = made.result_width
@@ -105,7 +106,7 @@ class InvocationCore:
         """The initial value's element or vector; any where it lies outside."""
         b, inside = self.builder, self.tile.inside(row, column)
         at = b.divided(self.tile.offset(row, column), self.made.result_vector)
-        return b.load(source, (at if inside is None else b.select(inside, at, 0),))
+        return b.load(source, (at if inside is True else b.select(inside, at, 0),))
 
     def _pack(self, parts: Sequence[SSAValue]) -> SSAValue:
         if len(parts) == 1:

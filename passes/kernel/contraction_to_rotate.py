@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 from xdsl.dialects.linalg.ops import CopyOp, GenericOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
@@ -34,8 +35,9 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
-from xdsl_spirv.passes.kernel.collective import builder_in_place_of, scheduled_root
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.collective import scheduled_root
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.walk import spot
 from xdsl_spirv.passes.refusal import refuse
@@ -70,11 +72,8 @@ def _lower(module: ModuleOp, collective: CollectiveOp, root: GenericOp) -> None:
     for op in collective.body.block.ops:
         if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]
-    builder, after = builder_in_place_of(collective)
-    WindowKernel(builder, made, init).emit()
-    builder.finish()
-    collective.erase()
-    builder.entry.add_ops(after)
+    WindowKernel(KernelEmitter(InsertPoint.before(collective)), made, init).emit()
+    Rewriter.erase_op(collective)
 
 
 Loops = dict[int, Index]
@@ -85,7 +84,7 @@ Loops = dict[int, Index]
 class WindowTile:
     """Where elements of one batch's result lie, and of what else its loops walk."""
 
-    builder: KernelBuilder
+    builder: KernelEmitter
     batch: Index
 
     def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
@@ -105,7 +104,7 @@ class WindowTile:
 class WindowKernel:
     """The code of one subgroup's segment."""
 
-    def __init__(self, builder: KernelBuilder, made: WindowPlan, init: SSAValue | None):
+    def __init__(self, builder: KernelEmitter, made: WindowPlan, init: SSAValue | None):
         self.builder, self.made = builder, made
         contraction = made.contraction
         self.element = contraction.element_types[2]
@@ -115,7 +114,7 @@ class WindowKernel:
         )
         self.init = None if init is None else self._flat(init)
         self.size = made.target.subgroup_size
-        self.lane = builder.at_top(gpu.LaneIdOp(), "lane")
+        self.lane = builder.lane_id()
 
     def _flat(self, memory: SSAValue) -> SSAValue:
         view = FlatViewOp(memory, element_type(memory))
@@ -123,12 +122,10 @@ class WindowKernel:
 
     def emit(self) -> None:
         b, made = self.builder, self.made
-        task: Index = b.block_id(gpu.DimensionEnum.X, "workgroup")
-        if made.subgroups > 1:
-            subgroup = b.at_top(gpu.SubgroupIdOp(), "subgroup")
-            task = b.plus(b.times(task, made.subgroups), subgroup)
+        workgroup = b.block_id(gpu.DimensionEnum.X, "workgroup")
+        task = b.plus(b.times(workgroup, made.subgroups), b.subgroup_id(made.subgroups))
         # All invocations of a subgroup have one task, so a rotation may stand behind this.
-        exists = b.below(task, made.tasks) if made.tasks % made.subgroups else None
+        exists = b.below(task, made.tasks) if made.tasks % made.subgroups else True
         b.when(exists, partial(self._segment, task))
 
     def _segment(self, task: Index) -> None:
@@ -141,7 +138,7 @@ class WindowKernel:
             number = rest if last else b.remainder(rest, steps)
             rest = rest if last else b.divided(rest, steps)
             loops[loop] = b.times(number, made.outputs) if loop == made.filters else number
-        inside = None
+        inside: Condition = True
         if made.row % self.size:
             inside = b.below(loops[made.sliding], made.row)
         totals = self._sums(loops, self._begin(loops, inside))
@@ -163,7 +160,7 @@ class WindowKernel:
         values: list[SSAValue] = []
         for number in range(self.made.outputs):
             at = self._offset(self.result_elements, self._output(loops, number))
-            at = at if inside is None else b.select(inside, at, 0)
+            at = at if inside is True else b.select(inside, at, 0)
             values.append(b.load(self.init, (at,)))
         return values
 
@@ -196,7 +193,7 @@ class WindowKernel:
     def _inside(self, loops: Loops, ahead: int) -> Condition:
         """Whether the input has the element `ahead` further along the row."""
         b, elements, sizes = self.builder, self.input_elements, self.made.contraction.sizes
-        condition: Condition = None
+        condition: Condition = True
         last = len(elements.shape) - 1
         for dimension, index in enumerate(elements.indices):
             if dimension != last and not elements.leaves(dimension, sizes):
@@ -259,10 +256,10 @@ class WindowKernel:
         b = self.builder
         at = b.plus(self._offset(self.input_elements, loops), ahead)
         inside = self._inside(loops, ahead)
-        if inside is not None:
+        if inside is not True:
             at = b.select(inside, at, 0)
         value = self._widened(b.load(self.input, (at,)), self.made.contraction.types[1])
-        return value if inside is None else b.select(inside, value, self._outside())
+        return value if inside is True else b.select(inside, value, self._outside())
 
     def _outside(self) -> SSAValue:
         """What surrounds the input, as the sums take it."""
@@ -271,7 +268,7 @@ class WindowKernel:
         if not isinstance(type, IntegerType):
             return self.builder.zero(self.element)
         unsigned = contraction.types[1].startswith("u")
-        return self.builder.integer(
+        return self.builder.number(
             fill % (1 << type.width.data) if unsigned else fill, self.element
         )
 

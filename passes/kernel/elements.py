@@ -20,8 +20,9 @@ from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.bodies import components, constant_of, inlined
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.schedule.plan import moves_together, vector_type
 
 
@@ -70,7 +71,7 @@ class ElementCode:
     Operands and results whose elements lie side by side as well are moved as vectors.
     """
 
-    def __init__(self, builder: KernelBuilder, plan: Planned, tile: Tile, width: int):
+    def __init__(self, builder: KernelEmitter, plan: Planned, tile: Tile, width: int):
         self.builder, self.tile, self.width = builder, tile, width
         self.contraction = plan.contraction
         self.epilogue = plan.contraction.epilogue

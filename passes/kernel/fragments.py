@@ -24,7 +24,8 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.matrices import MatrixCode
 from xdsl_spirv.passes.kernel.result import Place, ResultTile
@@ -41,7 +42,7 @@ class FragmentTile(ResultTile):
     """The code that begins and ends a subgroup's accumulators, in the order row by row."""
 
     def __init__(
-        self, builder: KernelBuilder, plan: Plan, place: Place, type: CooperativeMatrixType
+        self, builder: KernelEmitter, plan: Plan, place: Place, type: CooperativeMatrixType
     ):
         super().__init__(builder, plan, place)
         self.type = type
@@ -110,7 +111,7 @@ class FragmentTile(ResultTile):
             self._store_guarded(values)
             return
         tile_m, tile_n, _ = self.plan.schedule.tile
-        inside: Condition = None
+        inside: Condition = True
         for index, size, tile in (
             (place.tile_row, contraction.m, tile_m),
             (place.tile_column, contraction.n, tile_n),
@@ -137,13 +138,13 @@ class FragmentTile(ResultTile):
         stride = b.i32(self._stride())
         for at, value in zip(corners, values, strict=True):
             pointer = self._pointer(target, at)
-            b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
+            b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
     def _store_guarded(self, values: Sequence[SSAValue]) -> None:
         b, plan = self.builder, self.plan
         pieces = plan.stored_directly and plan.contraction.epilogue.is_empty
         for number, (at, value) in enumerate(zip(self._corners(), values, strict=True)):
-            inside = self._fragment_inside(at) if pieces else None
+            inside = self._fragment_inside(at) if pieces else True
             if plan.whole_fragments:
                 b.when(inside, partial(self._store_direct, [value], [at]))
                 continue
@@ -151,7 +152,7 @@ class FragmentTile(ResultTile):
                 b.subgroup_barrier()
             to_scratch = partial(self._store_in_scratch, value)
             copy = partial(self._copy_fragment, at)
-            if inside is None:
+            if inside is True:
                 to_scratch()
                 b.subgroup_barrier()
                 copy()
@@ -167,13 +168,13 @@ class FragmentTile(ResultTile):
         b, contraction = self.builder, self.plan.contraction
         tile_m, tile_n, _ = self.plan.schedule.tile
         row, column = b.plus(at[0], self.m - 1), b.plus(at[1], self.n - 1)
-        inside = b.below(row, contraction.m) if contraction.m % tile_m else None
+        inside = b.below(row, contraction.m) if contraction.m % tile_m else True
         return b.both(inside, b.below(column, contraction.n)) if contraction.n % tile_n else inside
 
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
         """Where a fragment begins, or the result's first one where it lies outside."""
         inside = self._fragment_inside(at)
-        if inside is None:
+        if inside is True:
             return at
         row, column = (self.builder.select(inside, place, 0) for place in at)
         return row, column
@@ -182,7 +183,7 @@ class FragmentTile(ResultTile):
         b = self.builder
         pointer = b.pointer(self._scratch(), (self._scratch_row, 0))
         stride, access = b.i32(self.n), MemoryAccess.NonPrivatePointer
-        b.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR, access))
+        b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR, access))
 
     def _copy_fragment(self, at: tuple[Index, Index]) -> None:
         """A fragment from Workgroup memory into the results, as far as it lies inside."""
@@ -214,10 +215,10 @@ class FragmentTile(ResultTile):
 
         def copy(row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
             inside = self.inside(row, column)
-            if inside is not None:
+            if inside is not True:
                 row, column = b.select(inside, row, 0), b.select(inside, column, 0)
             value = b.load(source, (self.offset(row, column),))
-            if inside is not None:
+            if inside is not True:
                 value = b.select(inside, value, b.zero(value.type))
             b.store(value, scratch, scratch_at)
 
@@ -252,7 +253,7 @@ class FragmentTile(ResultTile):
         b, lanes = self.builder, self.plan.target.subgroup_size
 
         def step(row: Index, column: Index) -> None:
-            exists = b.below(row, self.m) if self.m * self.n % lanes else None
+            exists = b.below(row, self.m) if self.m * self.n % lanes else True
             scratch_at = (b.plus(self._scratch_row, row), column)
             b.when(exists, lambda: body(b.plus(at[0], row), b.plus(at[1], column), scratch_at))
 

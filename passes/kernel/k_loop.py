@@ -19,7 +19,8 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.packed import PackedOperand
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -33,7 +34,7 @@ Multiply: TypeAlias = Callable[[Operand, Operand, Values], Values]
 
 
 def multiply_tiles(
-    builder: KernelBuilder,
+    builder: KernelEmitter,
     made: Plan,
     multiply: Multiply,
     operands: tuple[Operand, Operand],
@@ -47,7 +48,7 @@ def multiply_tiles(
 class _KLoop:
     def __init__(
         self,
-        builder: KernelBuilder,
+        builder: KernelEmitter,
         made: Plan,
         multiply: Multiply,
         operands: tuple[Operand, Operand],

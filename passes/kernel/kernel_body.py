@@ -171,14 +171,8 @@ class KernelBody:
                 owner = each.value.owner
                 assert isinstance(owner, Operation)
                 raise Unplaced(owner, "the size of its result is known only when it is done")
-        block = Block([end := gpu.ReturnOp([])])
         values = {each.value: self._given(each.value) for each in found}
-        made = SizeCode(block, end, values).value(size)
-        end.detach()
-        for op in list(block.ops):
-            op.detach()
-            self.ops.append(op)
-        return made
+        return SizeCode(self.ops.append, values).value(size)
 
     def _size(self, op: tensor.DimOp) -> None:
         """Where a body needs it, the size of an argument."""

@@ -27,8 +27,9 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.componentwise import homes, matrix_access
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.bodies import constant_of
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
 from xdsl_spirv.passes.kernel.elements import Access, ElementCode
 from xdsl_spirv.passes.kernel.result import ResultTile
 
@@ -50,7 +51,7 @@ MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
 class MatrixCode:
     """The code of a subgroup's fragments, one after the other; operands are loaded once a place."""
 
-    def __init__(self, builder: KernelBuilder, tile: ResultTile, code: ElementCode):
+    def __init__(self, builder: KernelEmitter, tile: ResultTile, code: ElementCode):
         self.builder, self.tile, self.code = builder, tile, code
         self._loaded: dict[tuple[Placed, Index], SSAValue] = {}
         self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
@@ -62,7 +63,7 @@ class MatrixCode:
         for placed, access in zip(self.code.epilogue.results, self.code.results, strict=True):
             value = self._value(placed, row, column, accumulator, known)
             pointer, stride, layout = self._place(access, row, column)
-            self.builder.block.add_op(CooperativeMatrixStoreOp(pointer, value, stride, layout))
+            self.builder.insert(CooperativeMatrixStoreOp(pointer, value, stride, layout))
 
     def _place(
         self, access: Access, row: Index, column: Index

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, bufferization, gpu, memref
 from xdsl.dialects.builtin import (
@@ -32,7 +33,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
@@ -260,10 +261,8 @@ def _launch(
 ) -> None:
     """Replace the dispatch by buffers and a launch."""
     name = kernels.name_of(name, body, shape)
-    outer = dispatch.parent_block()
-    assert outer is not None
     given = zip(dispatch.body.block.args, dispatch.inputs, strict=True)
-    code = SizeCode(outer, dispatch, dict(given))
+    code = SizeCode(Builder(InsertPoint.before(dispatch)).insert, dict(given))
     buffers: list[Operation] = [
         bufferization.ToBufferOp.create(operands=[value], result_types=[buffer_type(value.type)])
         for value in body.inputs

@@ -32,7 +32,8 @@ from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.kernel.builder import Index, KernelBuilder
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
 from xdsl_spirv.passes.schedule.plan import PackedTile, vector_type
@@ -47,7 +48,7 @@ class Share:
     `place` is the number of the invocation's share in units of shares.
     """
 
-    def __init__(self, builder: KernelBuilder, memory: SSAValue, tile: PackedTile):
+    def __init__(self, builder: KernelEmitter, memory: SSAValue, tile: PackedTile):
         self.builder, self.tile = builder, tile
         self.moved = vector_type(i32, tile.words)
         name = f"{memory.name_hint or 'operand'}_fragments"
@@ -127,7 +128,7 @@ class PackedOperand:
 
     def __init__(
         self,
-        builder: KernelBuilder,
+        builder: KernelEmitter,
         source: SSAValue,
         tile: PackedTile,
         batch: Index,
@@ -188,7 +189,7 @@ class PackedOperand:
 
 
 def lower_pack(
-    builder: KernelBuilder, source: SSAValue, destination: SSAValue, made: PackPlan | PanelPlan
+    builder: KernelEmitter, source: SSAValue, destination: SSAValue, made: PackPlan | PanelPlan
 ) -> None:
     """A kernel's whole body."""
     if isinstance(made, PanelPlan):
@@ -198,7 +199,7 @@ def lower_pack(
 
 
 def _pack_panels(
-    b: KernelBuilder, source: SSAValue, destination: SSAValue, made: PanelPlan
+    b: KernelEmitter, source: SSAValue, destination: SSAValue, made: PanelPlan
 ) -> None:
     """Rows of one panel go through Workgroup memory, where they are turned if they lie across K."""
     packing, vector = made.packing, made.vector
@@ -226,10 +227,10 @@ def _pack_panels(
             value = as_one(b, staged.along_k(row, column, vector), moved)
             b.store(value, view, (b.plus(begin, place),))
 
-        b.when(b.below(place, count) if number + invocations > count else None, move)
+        b.when(b.below(place, count) if number + invocations > count else True, move)
 
 
-def as_one(b: KernelBuilder, pieces: Sequence[SSAValue], type: Attribute) -> SSAValue:
+def as_one(b: KernelEmitter, pieces: Sequence[SSAValue], type: Attribute) -> SSAValue:
     """Elements or vectors that follow each other, as one vector of them or of 32-bit words."""
     if len(pieces) == 1 and pieces[0].type == type:
         return pieces[0]
@@ -255,12 +256,12 @@ def _element(value: SSAValue) -> Attribute:
 
 
 def _pack_fragments(
-    builder: KernelBuilder, source: SSAValue, destination: SSAValue, made: PackPlan
+    builder: KernelEmitter, source: SSAValue, destination: SSAValue, made: PackPlan
 ) -> None:
     """Each subgroup packs fragments that lie along K."""
     b, packing = builder, made.packing
-    lane = b.at_top(gpu.LaneIdOp(), "lane")
-    subgroup: Index = b.at_top(gpu.SubgroupIdOp(), "subgroup") if made.subgroups > 1 else 0
+    lane = b.lane_id()
+    subgroup = b.subgroup_id(made.subgroups)
     outer = b.block_id(gpu.DimensionEnum.X, "outer")
     inner = b.block_id(gpu.DimensionEnum.Y, "inner")
     batched = packing.shape[0] > 1

@@ -10,7 +10,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.passes.analysis.layout import Layout
-from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.walk import spot
 from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
 
@@ -32,7 +33,7 @@ class Place:
 class ResultTile:
     """A subgroup's part of the result: `row` and `column` are where it begins."""
 
-    def __init__(self, builder: KernelBuilder, plan: Plan, place: Place):
+    def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
         self.builder, self.plan, self.place = builder, plan, place
         self.m, self.n, _ = plan.schedule.instruction.sizes
         tile_m, tile_n, _ = plan.schedule.tile
@@ -64,5 +65,5 @@ class ResultTile:
         """Whether an element lies inside the result, as far as the shape leaves it open."""
         b, contraction = self.builder, self.plan.contraction
         tile_m, tile_n, _ = self.plan.schedule.tile
-        inside = b.below(row, contraction.m) if contraction.m % tile_m else None
+        inside = b.below(row, contraction.m) if contraction.m % tile_m else True
         return b.both(inside, b.below(column, contraction.n)) if contraction.n % tile_n else inside

@@ -29,8 +29,9 @@ from xdsl_spirv.dialects.spirv.enums import (
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.sizes import is_dynamic
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.bodies import computed
-from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
 from xdsl_spirv.passes.kernel.walk import Spot, origin, spot
 from xdsl_spirv.passes.schedule.plan import (
     BATCH,
@@ -79,7 +80,7 @@ class StagedOperand:
 
     def __init__(
         self,
-        builder: KernelBuilder,
+        builder: KernelEmitter,
         source: SSAValue,
         tile: StagedTile,
         batch: Index,
@@ -141,7 +142,7 @@ class StagedOperand:
         else:
             position = b.plus(b.times(number, self.invocations), self.invocation)
             row, step, column = b.divided(position, width), 0, b.remainder(position, width)
-        exists = b.below(b.plus(row, step), tile.shape[0]) if beyond else None
+        exists = b.below(b.plus(row, step), tile.shape[0]) if beyond else True
         row_guarded = tile.guarded[0] or beyond
         if tile.k_axis == 0:
             outer, ahead, guarded = column, 0, tile.guarded[1]
@@ -149,7 +150,7 @@ class StagedOperand:
         else:
             outer, ahead, guarded, limit = row, step, row_guarded, tile.extent[0]
         outer = b.plus(self.outer, outer)
-        inside: Condition = None
+        inside: Condition = True
         if guarded:
             outer, ahead = b.plus(outer, ahead), 0
             inside = b.below(outer, limit)
@@ -168,18 +169,18 @@ class StagedOperand:
         position = b.plus(b.times(number, self.invocations), self.invocation)
         row, column = b.remainder(position, rows), b.divided(position, rows)
         whole = tile.vectors % (self.invocations * (1 if self.unrolled else CHUNK)) == 0
-        exists = None if whole else b.below(column, tile.row_vectors)
+        exists = True if whole else b.below(column, tile.row_vectors)
         outer = b.plus(self.outer, row)
-        inside: Condition = None
+        inside: Condition = True
         if tile.guarded[0]:
             inside = b.below(outer, tile.extent[0])
             outer = b.select(inside, outer, 0)
         place = self.start.plus(b, self._spot(OUTER, outer))
-        return Move(row, 0, column, exists, place, self._zeroed(inside), exists is not None)
+        return Move(row, 0, column, exists, place, self._zeroed(inside), exists is not True)
 
     def _zeroed(self, inside: Condition) -> Condition:
         """Outside of what zeros take the place of a move's elements, as far as M or N say."""
-        return inside if self.zeros_outside else None
+        return inside if self.zeros_outside else True
 
     def load_all(self, k: Index) -> list[SSAValue]:
         """The invocation's vectors of the tile at depth k, in registers; none if it uses a loop."""
@@ -215,7 +216,7 @@ class StagedOperand:
         if tile.gathered:
             return self._gather(move, begin)
         if tile.k_axis == 0:
-            guarded = move.exists is not None if self.within_k else move.row_guarded
+            guarded = move.exists is not True if self.within_k else move.row_guarded
             place = move.row, move.step
             return self._read(move, begin, place, tile.extent[0], guarded, tile.shape[0])
         limit, guarded = tile.extent[1] // tile.vector, tile.guarded[1] and not self.within_k
@@ -258,7 +259,7 @@ class StagedOperand:
         first, step = at
         inside = move.outer_inside
         walk = layout.walks[INNER]
-        exists: Condition = None
+        exists: Condition = True
         if guarded and is_dynamic(limit):
             # Of no elements along K not even the first exists: the buffer's first stands for it.
             k = b.plus(begin, b.plus(first, step))
@@ -278,20 +279,20 @@ class StagedOperand:
         place = move.spot.plus(b, place)
         offset = place.offset(b)
         in_guards = place.inside(b, layout)
-        if in_guards is not None:
+        if in_guards is not True:
             if not self.tile.fill:
                 inside = b.both(inside, in_guards)
             exists = b.both(exists, in_guards)
-        if exists is not None:
+        if exists is not True:
             offset = b.select(exists, offset, 0)
         value = b.load(self.source, (offset,))
         if self.tile.prologue:
             value = computed(b, self.tile, value)
             if value.type != (moved := self.tile.moved_type) and not self.tile.gathered:
                 value = b.add(BitcastOp(value, moved))
-        if in_guards is not None and self.tile.fill:
+        if in_guards is not True and self.tile.fill:
             value = b.select(in_guards, value, self._fill(value.type))
-        return value if inside is None else b.select(inside, value, b.zero(value.type))
+        return value if inside is True else b.select(inside, value, b.zero(value.type))
 
     def _fill(self, type: Attribute) -> SSAValue:
         """What is around the operand, as often as it takes to make that type."""
@@ -299,7 +300,7 @@ class StagedOperand:
         element = type.element_type if isinstance(type, VectorType) else type
         width = bit_width(element)
         number = sum((self.tile.fill % (1 << bits)) << at for at in range(0, width, bits))
-        return self.builder.integer(number, type)
+        return self.builder.number(number, type)
 
     def _store(self, move: Move, value: SSAValue) -> None:
         b = self.builder

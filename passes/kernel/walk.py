@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl_spirv.passes.analysis.layout import Layout, Walk
-from xdsl_spirv.passes.kernel.builder import Condition, Index, KernelBuilder
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 
 
 @dataclass(frozen=True)
@@ -23,23 +24,23 @@ class Spot:
     constant: int
     coordinates: tuple[Index, ...]
 
-    def plus(self, b: KernelBuilder, other: Spot) -> Spot:
+    def plus(self, b: KernelEmitter, other: Spot) -> Spot:
         return Spot(
             b.plus(self.base, other.base),
             self.constant + other.constant,
             tuple(map(b.plus, self.coordinates, other.coordinates)),
         )
 
-    def offset(self, b: KernelBuilder) -> Index:
+    def offset(self, b: KernelEmitter) -> Index:
         return b.plus(self.base, self.constant)
 
-    def inside(self, b: KernelBuilder, layout: Layout) -> Condition:
+    def inside(self, b: KernelEmitter, layout: Layout) -> Condition:
         """
         Whether every guarded coordinate lies inside its dimension.
 
         A coordinate below 0 is a large number without a sign.
         """
-        condition: Condition = None
+        condition: Condition = True
         for coordinate, guard in zip(self.coordinates, layout.guards, strict=True):
             condition = b.both(condition, b.below(coordinate, guard.size))
         return condition
@@ -51,7 +52,7 @@ def origin(layout: Layout) -> Spot:
 
 
 def spot(
-    b: KernelBuilder, walk: Walk, number: Index, guards: int, ahead: Index = 0, constant: int = 0
+    b: KernelEmitter, walk: Walk, number: Index, guards: int, ahead: Index = 0, constant: int = 0
 ) -> Spot:
     """
     Where the element `number` + `constant` of a walk lies, relative to the walk's begin.

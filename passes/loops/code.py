@@ -16,14 +16,12 @@ from typing import Protocol, TypeAlias, cast
 
 from xdsl.dialects import arith, cf, linalg, memref, scf, tensor
 from xdsl.dialects.builtin import (
-    AnyFloat,
     FloatAttr,
     IndexType,
     IntegerAttr,
-    IntegerType,
     MemRefType,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -52,8 +50,8 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 )
 from xdsl_spirv.passes.analysis.loops_reader import Reader
 from xdsl_spirv.passes.analysis.sizes import is_dynamic
-from xdsl_spirv.passes.kernel.builder import Index
-from xdsl_spirv.passes.loops.builder import LoopsBuilder
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 
 Point: TypeAlias = tuple[Index, ...]
 
@@ -93,7 +91,7 @@ class Group(Protocol):
 class LoopsCode:
     """Elements of the arrays of one kernel."""
 
-    def __init__(self, builder: LoopsBuilder, reader: Reader):
+    def __init__(self, builder: HoistingEmitter, reader: Reader):
         self.b = builder
         self.reader = reader
         self.group: Group | None = None
@@ -110,7 +108,7 @@ class LoopsCode:
             0 if size == 1 else index for index, size in zip(indices, array.shape, strict=True)
         )
         depth = self.b.fenced(self.b.depth_of(*indices))
-        return self.b.known(
+        return self.b.remembered(
             ("element", array, indices), depth, lambda: self._element(array, indices)
         )
 
@@ -118,7 +116,7 @@ class LoopsCode:
         b = self.b
         match array:
             case Stored():
-                return b.load(self.view(array.value), b.linear(indices, array.shape))
+                return b.load_once(self.view(array.value), [b.linear(indices, array.shape)])
             case Filled():
                 return self.scalar(array.value)
             case Computed():
@@ -163,18 +161,14 @@ class LoopsCode:
         if type.get_num_dims() == 1:
             return memory
         name = f"{memory.name_hint or 'buffer'}_elements"
+        return self.b.once(("view", memory), lambda: FlatViewOp(memory, type.element_type), name)
 
-        def make() -> Operation:
-            made = FlatViewOp(memory, type.element_type)
-            made.result.name_hint = name
-            return made
-
-        return self.b.pure("view", (memory,), make)
-
-    def inside(self, places: Sequence[Index], shape: Shape, strides: Shape | None = None):
+    def inside(
+        self, places: Sequence[Index], shape: Shape, strides: Shape | None = None
+    ) -> Condition:
         """Whether coordinates, perhaps below 0, are multiples of strides that lie in a shape."""
         b = self.b
-        condition = None
+        condition: Condition = True
         for position, (place, size) in enumerate(zip(places, shape, strict=True)):
             stride = strides[position] if strides else 1
             condition = b.both(condition, b.below(place, (size - 1) * stride + 1))
@@ -211,13 +205,13 @@ class LoopsCode:
             at = self._existing(condition, places, part.shape, array.strides)
             return b.select(condition, self.element(part, at), self.element(array.base, indices))
 
-        def patched() -> SSAValue:
+        def patched() -> list[SSAValue]:
             exact = zip(places, array.strides, strict=True)
-            return self.element(part, tuple(b.divided(p, s) for p, s in exact))
+            return [self.element(part, tuple(b.divided(p, s) for p, s in exact))]
 
         return b.choose(
-            condition, array.element, patched, lambda: self.element(array.base, indices)
-        )
+            condition, [array.element], patched, lambda: [self.element(array.base, indices)]
+        )[0]
 
     def _padded(self, array: Padded, indices: Point) -> SSAValue:
         b, source = self.b, array.source
@@ -232,18 +226,13 @@ class LoopsCode:
             return b.select(condition, self.element(source, at), self._padding(array))
         return b.choose(
             condition,
-            array.element,
-            lambda: self.element(source, tuple(places)),
-            lambda: self._padding(array),
-        )
+            [array.element],
+            lambda: [self.element(source, tuple(places))],
+            lambda: [self._padding(array)],
+        )[0]
 
     def _padding(self, array: Padded) -> SSAValue:
-        return self.zero(array.element) if array.value is None else self.scalar(array.value)
-
-    def zero(self, type: Attribute) -> SSAValue:
-        if isinstance(type, IntegerType):
-            return self.b.constant(IntegerAttr(0, type))
-        return self.b.constant(FloatAttr(0.0, cast(AnyFloat, type)))
+        return self.b.zero(array.element) if array.value is None else self.scalar(array.value)
 
     def _literal(self, array: Literal, indices: Point) -> SSAValue:
         dense = array.dense
@@ -285,7 +274,9 @@ class LoopsCode:
     def computed(self, loops: Loops, point: Point) -> Sequence[SSAValue]:
         """The outputs of loops at a point of the parallel ones."""
         depth = self.b.fenced(self.b.depth_of(*point))
-        return self.b.known(("loops", loops, point), depth, lambda: self._computed(loops, point))
+        return self.b.remembered(
+            ("loops", loops, point), depth, lambda: self._computed(loops, point)
+        )
 
     def _computed(self, loops: Loops, point: Point) -> Sequence[SSAValue]:
         self._chain += 1
@@ -307,7 +298,7 @@ class LoopsCode:
             found = self.group.reduce(self, loops, points, initials)
             if found is not None:
                 for each, values in zip(points[1:], found[1:], strict=True):
-                    self.b.known(("loops", loops, each), depth, lambda v=values: v)
+                    self.b.remembered(("loops", loops, each), depth, lambda v=values: v)
                 return found[0]
         return self.sequential(loops, point, self._initial(loops, point))
 
@@ -337,7 +328,7 @@ class LoopsCode:
                 return nest(position + 1, inner, carried)
 
             if is_dynamic(total) or total > UNROLLED:
-                return self.b.loop((0, loops.sizes[loop], 1), carried, step)
+                return self.b.loop(loops.sizes[loop], 1, carried, step)
             for index in range(loops.sizes[loop]):
                 carried = step(index, carried)
             return carried
@@ -510,10 +501,10 @@ class LoopsCode:
                 properties=op.properties,
                 attributes=op.attributes,
             )
-            b.add(copy, depth)
+            b.insert(copy, depth)
             return copy.results
 
-        return b.known(("pure", key, *operands), depth, make)
+        return b.remembered(("pure", key, *operands), depth, make)
 
     def _limited(self, indices: Sequence[Index], shape: Shape) -> Point:
         """Indices that data decides, limited to an array."""
@@ -523,9 +514,7 @@ class LoopsCode:
             if b.below(index, size) is True or size == 1:
                 found.append(0 if size == 1 else index)
                 continue
-            value = b.index(index)
-            limit = b.index(size - 1)
-            least = b.pure("minui", (value, limit), lambda v=value, n=limit: arith.MinUIOp(v, n))
+            least = b.pure(arith.MinUIOp, b.index(index), b.index(size - 1))
             found.append(b.assume(least, size))
         return tuple(found)
 
@@ -536,11 +525,7 @@ class LoopsCode:
         b = self.b
         operands = [b.index(self._value(value, env)) for value in op.operands]
         regions = [
-            b.region_of(
-                region.block, lambda copy, inner: self._inner(loops, inner, copy, point, env)
-            )
-            for region in op.regions
-            if region.blocks
+            self._inner(loops, region.block, point, env) for region in op.regions if region.blocks
         ]
         if isinstance(op, scf.IfOp) and len(regions) == 1:
             regions.append(Region())
@@ -550,27 +535,23 @@ class LoopsCode:
             properties=op.properties,
             regions=regions,
         )
-        b.add(copy)
+        b.insert(copy)
         env.update(zip(op.results, copy.results, strict=True))
 
     def _inner(
-        self,
-        loops: Loops,
-        block: Block,
-        copy: Block,
-        point: Point,
-        env: dict[SSAValue, Index],
-    ) -> Operation | None:
-        """Write a nested block; its terminator on the new values."""
+        self, loops: Loops, block: Block, point: Point, env: dict[SSAValue, Index]
+    ) -> Region:
+        """A nested block, written on new values."""
+        copy = Block(arg_types=block.arg_types)
         env.update(zip(block.args, copy.args, strict=True))
-        for op in block.ops:
-            if op.has_trait(IsTerminator):
-                return type(op).create(
-                    operands=[self.b.index(self._value(value, env)) for value in op.operands],
-                    properties=op.properties,
-                )
-            self._operation(loops, op, point, env)
-        return None
+        with self.b.inside(copy):
+            for op in block.ops:
+                if not op.has_trait(IsTerminator):
+                    self._operation(loops, op, point, env)
+                    continue
+                operands = [self.b.index(self._value(value, env)) for value in op.operands]
+                self.b.insert(type(op).create(operands=operands, properties=op.properties))
+        return Region(copy)
 
 
 def _read(op: Operation) -> list[SSAValue]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, cast
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
@@ -38,9 +38,9 @@ from xdsl_spirv.passes.analysis.combinations import (
 )
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
-from xdsl_spirv.passes.kernel.builder import Condition, Index
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
-from xdsl_spirv.passes.loops.builder import LoopsBuilder
 from xdsl_spirv.passes.loops.code import LoopsCode, Point
 from xdsl_spirv.targets import Target
 
@@ -95,7 +95,7 @@ class Lanes:
     those of all.
     """
 
-    b: LoopsBuilder
+    b: HoistingEmitter
     number: Index
     count: int
     lane: Index
@@ -180,10 +180,10 @@ class Lanes:
 
         def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             for k in range(times):
-                carried = body(together(b.plus(number, k * stride)), None, carried)
+                carried = body(together(b.plus(number, k * stride)), True, carried)
             return carried
 
-        return b.loop((first, total, stride * times), carried, step)
+        return b.loop(total, stride * times, carried, step, lower=first)
 
     def _times(self, total: int, stride: int) -> int:
         """Steps of a loop over rows side by side that are written out: loads then overlap."""
@@ -301,7 +301,7 @@ class Lanes:
         value: SSAValue,
         count: int,
         number: Index,
-        writes: Condition | bool = True,
+        writes: Condition = True,
     ) -> SSAValue:
         """
         `count` partial results, number `number` is this one's, exchanged in Workgroup memory.
@@ -312,7 +312,7 @@ class Lanes:
         type = MemRefType(each.type, [count], memory_space=WORKGROUP)
         memory = b.allocate(type, "partial")
         b.barrier()
-        b.when(writes, lambda: b.store(value, memory, number))
+        b.when(writes, lambda: b.store(value, memory, [number]))
         b.barrier()
         if count > READ_BY_EACH and self._in_registers(each):
             return self._in_subgroup(code, each, self._read_in_turns(code, each, memory, count))
@@ -328,7 +328,7 @@ class Lanes:
         """
         b, count = self.b, self.size
         type = MemRefType(each.type, [count * self.rows], memory_space=WORKGROUP)
-        memory = b.known(("partial", type), 0, lambda: b.allocate(type, "partial"))
+        memory = b.remembered(("partial", type), 0, lambda: b.allocate(type, "partial"))
 
         def total(first: Index, step: int, count: int) -> SSAValue:
             places = [b.plus(first, k * step * self.rows) for k in range(count)]
@@ -338,13 +338,13 @@ class Lanes:
             return result
 
         b.barrier()
-        b.store(value, memory, self.place)
+        b.store(value, memory, [self.place])
         b.barrier()
         while count > READ_BY_EACH:
             left = max(1, count // READ_BY_EACH)
 
             def fold(left: int = left, count: int = count) -> None:
-                b.store(total(self.place, left, count // left), memory, self.place)
+                b.store(total(self.place, left, count // left), memory, [self.place])
 
             b.when(b.below(self.lane, left), fold)
             b.barrier()
@@ -370,17 +370,17 @@ class Lanes:
         return total
 
     def _read(self, memory: SSAValue, number: Index) -> SSAValue:
-        return self.b.add(memref.LoadOp.get(memory, [self.b.index(number)]))
+        return self.b.load(memory, [number])
 
 
-def group_of(b: LoopsBuilder, schedule: LoopsAttr, target: Target) -> Lanes:
+def group_of(b: HoistingEmitter, schedule: LoopsAttr, target: Target) -> Lanes:
     """The group that the schedule names."""
     invocations, workgroups = schedule.workgroup.data, schedule.workgroups.data
     size = target.subgroup_size
     elements = schedule.elements.data
-    workgroup, reduce = b.block_id(), schedule.reduce.data
-    b.scopes[0].bounds[workgroup] = workgroups
-    thread = b.thread_id(invocations)
+    workgroup = b.block_id(gpu.DimensionEnum.X, "workgroup", workgroups)
+    reduce = schedule.reduce.data
+    thread: Index = 0 if invocations == 1 else b.thread_id(invocations)
     if reduce == "invocation":
         number = b.plus(b.times(workgroup, invocations), thread)
         return Lanes(b, number, workgroups * invocations, 0, 1, elements)

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.passes.analysis.loops_arrays import Shape
 from xdsl_spirv.passes.analysis.loops_nests import Nest, Place
-from xdsl_spirv.passes.kernel.builder import Index
+from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.loops.code import LoopsCode
 
 
@@ -36,18 +36,15 @@ def _store(code: LoopsCode, place: Place, at: tuple[Index, ...], value: SSAValue
 
     def store(left: Sequence[tuple[Shape, Shape, Shape]]) -> None:
         if not left:
-            b.store(value, memory, offset)
+            b.store(value, memory, [offset])
             return
         offsets, sizes, strides = left[0]
         places = [b.plus(i, -o) for i, o in zip(at, offsets, strict=True)]
         condition = code.inside(places, sizes, strides)
-        if condition is None or condition is True:
-            return
-        if condition is False:
-            store(left[1:])
-            return
-        one = b.constant(IntegerAttr(1, i1))
-        outside = b.pure("not", (condition,), lambda: arith.XOrIOp(condition, one))
+        if isinstance(condition, SSAValue):
+            outside = b.pure(arith.XOrIOp, condition, b.constant(IntegerAttr(1, i1)))
+        else:
+            outside = not condition
         b.when(outside, lambda: store(left[1:]))
 
     store(place.replaced)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
@@ -23,7 +22,7 @@ from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.passes.analysis.loops_access import crossing, tile_grid
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import Nest
-from xdsl_spirv.passes.kernel.builder import Condition, Index
+from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.loops.code import LoopsCode
 from xdsl_spirv.passes.loops.stores import store_elements
 
@@ -62,7 +61,7 @@ class Tiles:
         """What a workgroup does for a tile."""
         b = self.b
         indices = b.delinearized(unit, self.grid)
-        thread = b.thread_id(self.workgroup)
+        thread: Index = 0 if self.workgroup == 1 else b.thread_id(self.workgroup)
         fast, slow = b.remainder(thread, self.size), b.divided(thread, self.size)
         steps = range(0, self.size, self.workgroup // self.size)
         b.barrier()
@@ -73,20 +72,20 @@ class Tiles:
         for step, each in zip(steps, values, strict=True):
             place = b.plus(b.times(b.plus(slow, step), self.size + 1), fast)
             for memory, value in zip(self.memory, each, strict=True):
-                b.store(value, memory, place)
+                b.store(value, memory, [place])
         b.barrier()
         for step in steps:
             point, inside = self._point(indices, b.plus(slow, step), fast)
             place = b.plus(b.times(fast, self.size + 1), b.plus(slow, step))
-            found = [b.add(memref.LoadOp.get(memory, [b.index(place)])) for memory in self.memory]
+            found = [b.load(memory, [place]) for memory in self.memory]
             b.when(inside, lambda p=point, v=found: store_elements(self.code, self.nest, p, v))
 
     def _point(
         self, indices: tuple[Index, ...], first: Index, last: Index
-    ) -> tuple[tuple[Index, ...], Condition | bool | None]:
+    ) -> tuple[tuple[Index, ...], Condition]:
         """A point of the nest by its place in a tile, another that exists where it is outside."""
         b, shape = self.b, self.nest.shape
-        inside: Condition | bool | None = None
+        inside: Condition = True
         point: list[Index] = [0] * len(shape)
         for axis, index in zip(self.others, indices, strict=False):
             point[axis] = index
@@ -94,8 +93,8 @@ class Tiles:
         for axis, block, place in places:
             index = b.plus(b.times(block, self.size), place)
             below = b.below(index, shape[axis])
+            inside = b.both(inside, below)
             if isinstance(below, SSAValue):
-                inside = b.both(inside, below)  # pyright: ignore[reportArgumentType]
                 index = b.select(below, index, 0)
             point[axis] = b.assume(index, shape[axis])
-        return tuple(point), True if inside is None else inside
+        return tuple(point), inside

@@ -20,9 +20,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.context import Context
+from xdsl.dialects import gpu, memref
 from xdsl.dialects.builtin import ModuleOp, f16, f64, i64
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops, Result
@@ -30,8 +33,8 @@ from xdsl_spirv.passes.analysis.loops_nests import Nest, columns_of, nests_of
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
 from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.kernel.builder import Condition, Index
-from xdsl_spirv.passes.loops.builder import LoopsBuilder, erase_unused
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.loops.code import LoopsCode
 from xdsl_spirv.passes.loops.groups import Lanes, group_of
 from xdsl_spirv.passes.loops.stores import store_elements
@@ -61,31 +64,40 @@ class LoopsToInvocationsPass(ModulePass):
 
 def _lower(collective: CollectiveOp, schedule: LoopsAttr, target: Target) -> None:
     """Replace the collective by the code of an invocation."""
-    block = collective.parent_block()
-    assert block is not None
     try:
         reader, results = results_of_collective(collective.body.block)
     except NotLoops as error:
         refuse(PASS, error.op, str(error))
     _check(collective, results, schedule, target)
-    after = list(block.ops)
-    after = after[after.index(collective) + 1 :]
-    for op in after:
-        op.detach()
-    builder = LoopsBuilder(block)
+    builder = HoistingEmitter(InsertPoint.before(collective))
+    block = builder.entry
     code = LoopsCode(builder, reader)
     try:
         for nest in nests_of(results):
             _Distribution(code, schedule, target, nest, collective).write()
     except NotLoops as error:
         refuse(PASS, error.op, str(error))
-    collective.detach()
-    collective.erase()
-    block.add_ops(after)
+    Rewriter.erase_op(collective)
     erase_unused(block)
     use_vectors(builder, block.args, schedule.elements.data)
     erase_unused(block)
     _check_types(block, target)
+
+
+EFFECTS = (memref.StoreOp, gpu.BarrierOp)
+
+
+def erase_unused(block: Block) -> None:
+    """
+    Erase unused operations in a block and the blocks inside that neither store nor wait.
+
+    xDSL's `dce` keeps identifiers of the invocation and divisions, of which xDSL does not know that
+    they have no effect.
+    """
+    for op in list(block.walk(reverse=True, region_first=True)):
+        kept = op.has_trait(IsTerminator) or any(isinstance(o, EFFECTS) for o in op.walk())
+        if not kept and not any(result.first_use for result in op.results):
+            Rewriter.erase_op(op)
 
 
 NEEDS: tuple[tuple[Attribute, str], ...] = (
@@ -169,7 +181,8 @@ class _Distribution:
         if self.schedule.tile.data > 1:
             tiles = Tiles(self.code, self.schedule, self.nest, self.collective)
             count = self.schedule.workgroups.data
-            self._in_turns(tiles.units, self.b.block_id(), count, tiles.write)
+            workgroup = self.b.block_id(gpu.DimensionEnum.X, "workgroup")
+            self._in_turns(tiles.units, workgroup, count, tiles.write)
             return
         if not self.columns and self.lanes.size == self.lanes.rows == 1:
             self._elements()
@@ -212,7 +225,7 @@ class _Distribution:
             body(index)
             return ()
 
-        b.loop((number, total, count), (), step)
+        b.loop(total, count, (), step, lower=number)
 
     def _row(self, row: Index) -> None:
         """What a group does for a row: its columns, in turns among the group's invocations."""
@@ -260,9 +273,7 @@ class _Distribution:
             self._stored_by_one(places, inside)
         self.code.group = None
 
-    def _stored_by_one(
-        self, places: Sequence[tuple[Index, ...]], inside: Condition | bool = True
-    ) -> None:
+    def _stored_by_one(self, places: Sequence[tuple[Index, ...]], inside: Condition = True) -> None:
         values = [
             [self.code.element(array, place) for array, _ in self.nest.results] for place in places
         ]
@@ -277,7 +288,7 @@ class _Distribution:
         self,
         places: Sequence[tuple[Index, ...]],
         numbers: Sequence[Index],
-        inside: Condition | bool,
+        inside: Condition,
     ) -> None:
         points: list[tuple[Index, ...]] = []
         for number in numbers:
@@ -292,7 +303,7 @@ class _Distribution:
                 )
         self._store(points, inside)
 
-    def _store(self, points: Sequence[tuple[Index, ...]], inside: Condition | bool = None) -> None:
+    def _store(self, points: Sequence[tuple[Index, ...]], inside: Condition = True) -> None:
         """Compute the elements at all points before any is stored, so that neighbours stay so."""
         values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
 

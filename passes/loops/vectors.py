@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
-from xdsl_spirv.passes.loops.builder import LoopsBuilder
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.schedule.plan import vector_type
 
 Row = list[memref.LoadOp | memref.StoreOp]
@@ -38,7 +38,7 @@ MOST_BITS = 128
 """What an invocation moves at a time."""
 
 
-def use_vectors(builder: LoopsBuilder, arguments: tuple[SSAValue, ...], elements: int) -> None:
+def use_vectors(builder: HoistingEmitter, arguments: tuple[SSAValue, ...], elements: int) -> None:
     """
     Move as many neighbours of the arguments' elements at a time as all accesses allow, at most
     `elements` and 16 bytes.
@@ -58,7 +58,7 @@ def _is_movable(element: Attribute, width: int) -> bool:
     return bits >= 8 and bits * width <= MOST_BITS
 
 
-def _rows(builder: LoopsBuilder, argument: SSAValue, width: int) -> list[Row]:
+def _rows(builder: HoistingEmitter, argument: SSAValue, width: int) -> list[Row]:
     """All accesses of a buffer as rows of neighbours, none if they are anything else."""
     type = argument.type
     if not isinstance(type, MemRefType) or not _is_movable(type.element_type, width):
@@ -87,7 +87,7 @@ def _rows(builder: LoopsBuilder, argument: SSAValue, width: int) -> list[Row]:
     return [[row[i] for i in range(width)] for row in found.values()]
 
 
-def _change(builder: LoopsBuilder, argument: SSAValue, rows: list[Row], width: int) -> None:
+def _change(builder: HoistingEmitter, argument: SSAValue, rows: list[Row], width: int) -> None:
     assert isinstance(argument.type, MemRefType)
     element = argument.type.element_type
     view = FlatViewOp(argument, vector_type(element, width))
@@ -109,7 +109,7 @@ def _in_order(row: Row) -> Row:
     return sorted(row, key=lambda op: order[op])
 
 
-def _load(builder: LoopsBuilder, row: Row, view: SSAValue, element: Attribute) -> None:
+def _load(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
     """One load where the first one stands: it dominates what the others gave."""
     first, width = _in_order(row)[0], len(row)
     block = first.parent_block()
@@ -168,7 +168,7 @@ def _joined(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], S
 
 
 def _vector_number(
-    builder: LoopsBuilder, base: SSAValue, more: int, width: int
+    builder: HoistingEmitter, base: SSAValue, more: int, width: int
 ) -> tuple[list[Operation], SSAValue]:
     """base / width + more, where the width divides the base."""
     ops: list[Operation] = []
@@ -186,7 +186,7 @@ def _vector_number(
     return ops, factor
 
 
-def _store(builder: LoopsBuilder, row: Row, view: SSAValue, element: Attribute) -> None:
+def _store(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
     """One store where the last one stands, which sees all values."""
     last, width = _in_order(row)[-1], len(row)
     block = last.parent_block()

@@ -58,7 +58,7 @@ from xdsl_spirv.dialects.spirv.memory import (
     pointer_type,
 )
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
-from xdsl_spirv.passes.kernel.builder import OF_WORKGROUP_MEMORY
+from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv import kernel_math, kernel_scalars
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode, stored

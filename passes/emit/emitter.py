@@ -1,0 +1,224 @@
+"""
+Writes operations into blocks: where they go, which stand only once, and index arithmetic that folds
+what is known.
+
+An index is a Python int where the compiler knows it and an SSA value where the device does, so is a
+condition a bool or a value. Code that emits need not tell the two apart, and what is known costs no
+instruction. A `Size` is a Python int as long as it is computed with, and what the launch says once
+code needs it. An emitter for a level of the lowering names its operations (`instructions`) and says
+where a pure operation stands (`pure`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.passes.analysis.sizes import is_dynamic
+
+Index: TypeAlias = int | SSAValue
+Condition: TypeAlias = bool | SSAValue
+Constant: TypeAlias = IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr
+
+
+@dataclass
+class Scope:
+    """
+    A place that is being written, and what is known there and in the scopes inside.
+
+    What may fault or wait does not leave a `fence`: not every invocation enters it.
+    """
+
+    place: InsertPoint
+    fence: bool = False
+    known: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
+    bounds: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """The operations of a dialect that indices and conditions are computed by, without sign."""
+
+    index: Attribute
+    constant: Callable[..., Operation]
+    add: Callable[[SSAValue, SSAValue], Operation]
+    multiply: Callable[[SSAValue, SSAValue], Operation]
+    divide: Callable[[SSAValue, SSAValue], Operation]
+    remainder: Callable[[SSAValue, SSAValue], Operation]
+    less: Callable[[SSAValue, SSAValue], Operation]
+    both: Callable[[SSAValue, SSAValue], Operation]
+    select: Callable[[SSAValue, SSAValue, SSAValue], Operation]
+
+
+class Emitter(ABC):
+    """
+    Writes to the innermost of `scopes`.
+
+    Constants, identifiers of the invocation and addresses stand once, at the function's top.
+    """
+
+    instructions: ClassVar[Instructions]
+
+    def __init__(self, place: InsertPoint):
+        self.entry = place.block
+        self.scopes = [Scope(place)]
+        self._last_at_top: Operation | None = None
+        self._at_top: dict[Hashable, SSAValue] = {}
+
+    # Places
+
+    @property
+    def depth(self) -> int:
+        return len(self.scopes) - 1
+
+    def insert(self, op: Operation, depth: int = -1) -> None:
+        """Write an operation at the end of a scope, the innermost if none is named."""
+        place = self.scopes[depth].place
+        if place.insert_before is None:
+            place.block.add_op(op)
+        else:
+            place.block.insert_op_before(op, place.insert_before)
+
+    def add(self, op: Operation) -> SSAValue:
+        """Write an operation with one result."""
+        self.insert(op)
+        return op.results[0]
+
+    def at_top(self, op: Operation, name: str | None = None) -> SSAValue:
+        """Write an operation behind those that were already written at the function's top."""
+        if self._last_at_top is not None:
+            self.entry.insert_op_after(op, self._last_at_top)
+        elif self.entry.first_op is not None:
+            self.entry.insert_op_before(op, self.entry.first_op)
+        else:
+            self.entry.add_op(op)
+        self._last_at_top = op
+        op.results[0].name_hint = name
+        return op.results[0]
+
+    def once(
+        self, key: Hashable, make: Callable[[], Operation], name: str | None = None
+    ) -> SSAValue:
+        """The function's only value under a key, written at its top when first asked for."""
+        if key not in self._at_top:
+            self._at_top[key] = self.at_top(make(), name)
+        return self._at_top[key]
+
+    def remembered(self, key: Hashable, depth: int, make: Callable[[], Any]) -> Any:
+        """What was made under a key where scope `depth` can see it, made there if nothing was."""
+        for scope in reversed(self.scopes[: depth + 1]):
+            if key in scope.known:
+                return scope.known[key]
+        value = make()
+        self.scopes[depth].known[key] = value
+        return value
+
+    def pure(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
+        """The operation on these operands: one that can be seen from here, or a new one."""
+        return self.remembered((kind, *operands), self.depth, lambda: self.add(kind(*operands)))
+
+    @contextmanager
+    def inside(self, block: Block, fence: bool = True) -> Generator[None]:
+        """Write at the end of a block; what becomes known there is forgotten after."""
+        self.scopes.append(Scope(InsertPoint.at_end(block), fence))
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    # Constants
+
+    def constant(self, attribute: Constant, type: Attribute | None = None) -> SSAValue:
+        """A constant; `type` where the attribute does not say it."""
+        types = () if type is None else (type,)
+        make = self.instructions.constant
+        key = attribute, type or attribute.get_type()
+        return self.once(key, lambda: make(attribute, *types))
+
+    def number(self, value: float, type: Attribute) -> SSAValue:
+        """A number, an integer modulo 2^N, or one in each place of a vector."""
+        element = type.element_type if isinstance(type, VectorType) else type
+        if isinstance(element, IntegerType | IndexType):
+            number = IntegerAttr(int(value), element, truncate_bits=True)
+        else:
+            number = FloatAttr(value, cast(AnyFloat, element))
+        if isinstance(type, VectorType):
+            return self.constant(DenseIntOrFPElementsAttr.from_list(type, [number.value.data]))
+        return self.constant(number)
+
+    def index(self, value: Index) -> SSAValue:
+        """An index as a value."""
+        if isinstance(value, SSAValue):
+            return value
+        return (
+            self.size(value) if is_dynamic(value) else self.number(value, self.instructions.index)
+        )
+
+    @abstractmethod
+    def size(self, size: int) -> SSAValue:
+        """A size that the launch gives."""
+
+    # Index arithmetic: unsigned, of numbers that fit 31 bits
+
+    def plus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(a, int):
+            return a + b  # pyright: ignore[reportReturnType, reportOperatorIssue]
+        return a if b == 0 else self.pure(self.instructions.add, a, self.index(b))
+
+    def times(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(a, int):
+            return a * b  # pyright: ignore[reportReturnType, reportOperatorIssue]
+        if b in (0, 1):
+            return a if b else 0
+        return self.pure(self.instructions.multiply, a, self.index(b))
+
+    def divided(self, a: Index, b: int) -> Index:
+        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(b)):
+            return a // b
+        a = self.index(a)
+        return a if b == 1 else self.pure(self.instructions.divide, a, self.index(b))
+
+    def remainder(self, a: Index, b: int) -> Index:
+        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(b)):
+            return a % b
+        a = self.index(a)
+        return 0 if b == 1 else self.pure(self.instructions.remainder, a, self.index(b))
+
+    def below(self, a: Index, limit: int) -> Condition:
+        """a < limit."""
+        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(limit)):
+            return 0 <= a < limit
+        return self.pure(self.instructions.less, self.index(a), self.index(limit))
+
+    def both(self, a: Condition, b: Condition) -> Condition:
+        if a is False or b is False:
+            return False
+        if not isinstance(a, SSAValue) or not isinstance(b, SSAValue):
+            return b if isinstance(b, SSAValue) else a
+        return self.pure(self.instructions.both, a, b)
+
+    def select(self, condition: Condition, a: Index, b: Index) -> SSAValue:
+        """Numbers are indices; values may be of any type."""
+        if isinstance(condition, bool):
+            return self.index(a if condition else b)
+        first, second = self.index(a), self.index(b)
+        return self.pure(self.instructions.select, condition, first, second)

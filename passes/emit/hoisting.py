@@ -1,0 +1,353 @@
+"""
+Writes code in which every pure operation stands as far out as its operands allow.
+
+What depends on a row only is computed once a row, without anybody asking for it: an operation is
+written to the innermost scope that one of its operands needs, and is not written twice where the
+first one can be seen. A loop enters its block only when its body is complete, so that whatever is
+written to an outer block meanwhile stands before it.
+
+Index arithmetic knows sizes and multiples: a remainder that cannot change its operand is not
+written, and an index that was delinearized and is linearized again in the same way is what it was
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import gcd, prod
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.passes.analysis.sizes import Size, common_divisor, is_dynamic, surely_below
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring indices `first` to `last` of a number that was delinearized by `sizes`."""
+
+    number: Index
+    sizes: tuple[int, ...]
+    first: int
+    last: int
+
+
+class HoistingEmitter(KernelEmitter):
+    """Writes to the innermost of `scopes`, or further out."""
+
+    def __init__(self, place: InsertPoint):
+        super().__init__(place)
+        self.depths: dict[SSAValue, int] = {}
+        self.multiples: dict[SSAValue, int] = {}
+        self.splits: dict[SSAValue, tuple[SSAValue, int]] = {}
+        self.products: dict[SSAValue, tuple[SSAValue, int]] = {}
+        self.runs: dict[tuple[Index, ...], Run] = {}
+
+    # Places
+
+    def depth_of(self, *values: Index) -> int:
+        """The innermost scope that one of the values belongs to."""
+        return max((self.depths.get(v, 0) for v in values if isinstance(v, SSAValue)), default=0)
+
+    def fenced(self, depth: int) -> int:
+        """How far out something may stand that needs what the fences around check."""
+        for outer in range(self.depth, depth, -1):
+            if self.scopes[outer].fence:
+                return outer
+        return depth
+
+    @contextmanager
+    def at(self, depth: int) -> Generator[None]:
+        """Write at the end of an outer scope."""
+        inner = self.scopes[depth + 1 :]
+        del self.scopes[depth + 1 :]
+        yield
+        self.scopes += inner
+
+    @contextmanager
+    def inside(self, block: Block, fence: bool = True) -> Generator[None]:
+        with super().inside(block, fence):
+            self.depths |= dict.fromkeys(block.args, self.depth)
+            yield
+
+    def insert(self, op: Operation, depth: int = -1) -> None:
+        super().insert(op, depth)
+        self.depths |= dict.fromkeys(op.results, depth % len(self.scopes))
+
+    def at_top(self, op: Operation, name: str | None = None) -> SSAValue:
+        self.insert(op, 0)
+        op.results[0].name_hint = name
+        return op.results[0]
+
+    def pure(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
+        """The operation on these operands, as far out as they allow."""
+        depth = self.depth_of(*operands)
+        if kind is load_element:
+            depth = self.fenced(depth)
+
+        def make() -> SSAValue:
+            op = kind(*operands)
+            self.insert(op, depth)
+            return op.results[0]
+
+        return self.remembered((kind, *operands), depth, make)
+
+    # Facts about an index
+
+    def size(self, size: int) -> SSAValue:
+        value = super().size(size)
+        self.multiples.setdefault(value, common_divisor(size))
+        return value
+
+    def identifier(
+        self, key: object, make: Callable[[], Operation], name: str, count: int | None
+    ) -> SSAValue:
+        value = super().identifier(key, make, name, count)
+        if count is not None:
+            self.scopes[0].bounds[value] = count
+        return value
+
+    def bound(self, value: Index) -> int | None:
+        """A number that is greater than the index, None if nothing is known."""
+        if isinstance(value, int):
+            return value + 1 if value >= 0 else None
+        for scope in reversed(self.scopes):
+            if value in scope.bounds:
+                return scope.bounds[value]
+        return None
+
+    def assume(self, value: Index, bound: int) -> Index:
+        """The index, which is less than `bound` from here to the end of the scope."""
+        if isinstance(value, SSAValue):
+            depth = max(self.depth_of(value), self.fenced(0))
+            if is_dynamic(bound):
+                self.scopes[depth].known["below", value, bound] = True
+            else:
+                self._bounded(value, bound, depth)
+        return value
+
+    def _bounded(self, value: Index, bound: int | None, depth: int = -1) -> Index:
+        if bound is not None and not is_dynamic(bound) and isinstance(value, SSAValue):
+            known = self.bound(value)
+            if known is None or known > bound:
+                self.scopes[depth].bounds[value] = bound
+        return value
+
+    def _is_below(self, value: Index, limit: int) -> bool:
+        """Whether an index is known to be less than a size."""
+        bound = self.bound(value)
+        if bound is not None and surely_below(bound - 1, limit):
+            return True
+        return is_dynamic(limit) and any(
+            ("below", value, limit) in scope.known for scope in self.scopes
+        )
+
+    def multiple(self, value: Index) -> int:
+        """A number that divides the index; 0 divides nothing but 0."""
+        return abs(value) if isinstance(value, int) else self.multiples.get(value, 1)
+
+    def split(self, value: SSAValue) -> tuple[SSAValue, int]:
+        """The index as a value and a number added to it."""
+        return self.splits.get(value, (value, 0))
+
+    def _without_low_part(self, value: SSAValue, divisor: int) -> tuple[SSAValue, int]:
+        """An index without an added number that carries over into no multiple of a divisor."""
+        base, number = self.split(value)
+        return (base, number) if 0 <= number < gcd(self.multiple(base), divisor) else (value, 0)
+
+    # Index arithmetic, modulo 2^32; division and comparison of what is not negative
+
+    def plus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        # Beside an index, a size that the launch gives is an index too.
+        a, b = (self.index(x) if isinstance(x, Size) else x for x in (a, b))
+        first, low = self.split(a) if isinstance(a, SSAValue) else (None, a)
+        second, high = self.split(b) if isinstance(b, SSAValue) else (None, b)
+        bounds = self.bound(a), self.bound(b)
+        total = bounds[0] + bounds[1] - 1 if bounds[0] and bounds[1] else None
+        if first is None or second is None:
+            base = first or second
+            assert base is not None
+        else:
+            base = self.pure(self.instructions.add, first, second)
+            self.multiples.setdefault(base, gcd(self.multiple(first), self.multiple(second)))
+            self._bounded(base, total)
+        return self._bounded(self._plus_number(base, low + high), total)
+
+    def _plus_number(self, base: SSAValue, number: int) -> SSAValue:
+        if number == 0:
+            return base
+        result = self.pure(self.instructions.add, base, self.index(number))
+        self.splits[result] = (base, number)
+        self.multiples.setdefault(result, gcd(self.multiple(base), abs(number)))
+        return result
+
+    def times(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) or isinstance(b, SSAValue) or b in (0, 1):
+            return super().times(a, b)
+        base, number = (a, 0) if is_dynamic(b) else self.split(a)
+        product = self.pure(self.instructions.multiply, base, self.index(b))
+        self.products[product] = (base, b)
+        self.multiples.setdefault(product, self.multiple(base) * common_divisor(b))
+        if is_dynamic(b):
+            return product
+
+        def scaled_bound(value: SSAValue) -> int | None:
+            bound = self.bound(value)
+            return (bound - 1) * b + 1 if bound is not None and b > 0 else None
+
+        self._bounded(product, scaled_bound(base))
+        return self._bounded(self._plus_number(product, number * b), scaled_bound(a))
+
+    def divided(self, a: Index, b: int) -> Index:
+        if isinstance(a, int) and not is_dynamic(b):
+            return a // b
+        if b == 1:
+            return a
+        if a == 0 or self._is_below(a, b):
+            return 0
+        bound = self.bound(a)
+        if isinstance(a, SSAValue):
+            if not is_dynamic(b):
+                a, _ = self._without_low_part(a, b)
+            product = self.products.get(a)
+            if product is not None and product[1] % b == 0 and product[1] > 0:
+                return self.times(product[0], product[1] // b)
+        quotient = self.pure(self.instructions.divide, self.index(a), self.index(b))
+        if is_dynamic(b):
+            return quotient
+        if self.multiple(a) % b == 0:
+            self.multiples.setdefault(quotient, self.multiple(a) // b)
+        return self._bounded(quotient, None if bound is None else (bound - 1) // b + 1)
+
+    def remainder(self, a: Index, b: int) -> Index:
+        if not is_dynamic(b):
+            a = self.index(a) if isinstance(a, Size) else a
+            if isinstance(a, int):
+                return a % b
+            if self.multiple(a) % b == 0:
+                return 0
+        if a == 0 or self._is_below(a, b):
+            return a
+        if isinstance(a, SSAValue) and is_dynamic(b):
+            product = self.products.get(a)
+            if product is not None and product[1] % b == 0:
+                return 0
+        elif isinstance(a, SSAValue):
+            base, low = self._without_low_part(a, b)
+            if low:
+                return self._bounded(self.plus(self.remainder(base, b), low), b)
+        rest = self.pure(self.instructions.remainder, self.index(a), self.index(b))
+        self.multiples.setdefault(rest, common_divisor(self.multiple(a), b))
+        return self.assume(rest, b) if is_dynamic(b) else self._bounded(rest, b)
+
+    def below(self, a: Index, limit: int) -> Condition:
+        if self._is_below(a, limit):
+            return True
+        if isinstance(a, int) and not is_dynamic(a) and (a < 0 or not is_dynamic(limit)):
+            return False
+        return self.pure(self.instructions.less, self.index(a), self.index(limit))
+
+    def select(self, condition: Condition, a: Index, b: Index) -> SSAValue:
+        first, second = self.index(a), self.index(b)
+        if first is second:
+            return first
+        choice = super().select(condition, first, second)
+        if choice.type == INDEX:
+            self.multiples.setdefault(choice, gcd(self.multiple(a), self.multiple(b)))
+        return choice
+
+    # Shapes
+
+    def delinearized(self, number: Index, sizes: Sequence[int]) -> tuple[Index, ...]:
+        """The indices of element `number` of a row-major shape."""
+        indices: list[Index] = [0] * len(sizes)
+        wide = [axis for axis, size in enumerate(sizes) if size != 1]
+        rest = number
+        for axis in reversed(wide[1:]):
+            indices[axis] = self.remainder(rest, sizes[axis])
+            rest = self.divided(rest, sizes[axis])
+        if wide:
+            indices[wide[0]] = self.assume(rest, sizes[wide[0]])
+        if isinstance(number, SSAValue):
+            self._remember(number, [indices[a] for a in wide], tuple(sizes[a] for a in wide))
+        return tuple(indices)
+
+    def _remember(self, number: SSAValue, indices: Sequence[Index], sizes: tuple[int, ...]) -> None:
+        for first in range(len(indices)):
+            for last in range(first + 1, len(indices)):
+                key = tuple(indices[first : last + 1])
+                if any(isinstance(index, SSAValue) for index in key):
+                    self.runs.setdefault(key, Run(number, sizes, first, last))
+
+    def reshaped(
+        self, indices: Sequence[Index], shape: Sequence[int], source: Sequence[int]
+    ) -> tuple[Index, ...]:
+        """
+        The indices in a row-major shape of what has these in another one.
+
+        Outer and inner dimensions that both have keep their index: it is not taken apart, so that
+        what depends on it alone is still seen to.
+        """
+        pairs = [(i, s) for i, s in zip(indices, shape, strict=True) if s != 1]
+        many = [size for size in source if size != 1]
+        most = min(len(pairs), len(many))
+        sizes = [size for _, size in pairs]
+        outer = next((n for n in range(most) if sizes[n] != many[n]), most)
+        inner = next((n for n in range(most - outer) if sizes[~n] != many[~n]), most - outer)
+        middle, between = pairs[outer : len(pairs) - inner], many[outer : len(many) - inner]
+        wide = [index for index, _ in pairs[:outer]]
+        if between:
+            number = self.linear([i for i, _ in middle], [s for _, s in middle])
+            wide += self.delinearized(number, between)
+        wide += [index for index, _ in pairs[len(pairs) - inner :]]
+        left = iter(wide)
+        return tuple(0 if size == 1 else next(left) for size in source)
+
+    def linear(self, indices: Sequence[Index], sizes: Sequence[int]) -> Index:
+        """The number of an element of a row-major shape."""
+        pairs = [(i, s) for i, s in zip(indices, sizes, strict=True) if s != 1]
+        total: Index = 0
+        position = 0
+        while position < len(pairs):
+            number, length = self._run(pairs[position:])
+            position += length
+            stride = prod(size for _, size in pairs[position:])
+            total = self.plus(total, self.times(number, stride))
+        return total
+
+    def _run(self, pairs: Sequence[tuple[Index, int]]) -> tuple[Index, int]:
+        """The number that the longest known run of indices is, and its length."""
+        for length in range(len(pairs), 1, -1):
+            run = self.runs.get(tuple(index for index, _ in pairs[:length]))
+            if run is None:
+                continue
+            sizes = tuple(size for _, size in pairs[1:length])
+            if run.sizes[run.first + 1 : run.last + 1] != sizes:
+                continue
+            number = self.divided(run.number, prod(run.sizes[run.last + 1 :]))
+            if run.first:
+                number = self.remainder(number, prod(run.sizes[run.first : run.last + 1]))
+            return number, length
+        return pairs[0][0], 1
+
+    # Control flow
+
+    def is_single_trip(self, lower: Index, upper: int, step: int) -> bool:
+        bound = self.bound(lower)
+        single = not is_dynamic(upper) and upper <= step
+        return single and bound is not None and bound <= min(step, upper)
+
+    def enter_loop(self, index: SSAValue, lower: Index, upper: Index, step: int) -> None:
+        for bound in (lower, upper, step):
+            self.index(bound)
+        if isinstance(upper, int) and is_dynamic(upper):
+            self.scopes[-1].known["below", index, upper] = True
+        elif isinstance(upper, int):
+            self.scopes[-1].bounds[index] = upper
+        self.multiples[index] = gcd(self.multiple(lower), step)

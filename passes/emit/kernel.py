@@ -1,0 +1,191 @@
+"""
+Writes the body of a kernel in `arith`, `memref`, `gpu` and `scf`.
+
+A pure operation stands where it is first asked for, and is not written twice where that one can be
+seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, gpu, memref, scf
+from xdsl.dialects.builtin import IndexType, MemRefType, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.dialects.schedule import ElementPtrOp
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
+from xdsl_spirv.passes.analysis.local_sizes import SizeCode
+from xdsl_spirv.passes.analysis.sizes import Size, is_dynamic
+from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructions
+
+INDEX = IndexType()
+
+OF_WORKGROUP_MEMORY = (
+    MemorySemantics.AcquireRelease
+    | MemorySemantics.WorkgroupMemory
+    | MemorySemantics.MakeAvailable
+    | MemorySemantics.MakeVisible
+)
+
+Body = Callable[[], Sequence[SSAValue] | None]
+
+
+def _less(a: SSAValue, b: SSAValue) -> Operation:
+    return arith.CmpiOp(a, b, "ult")
+
+
+def load_element(source: SSAValue, *indices: SSAValue) -> Operation:
+    return memref.LoadOp.get(source, indices)
+
+
+class KernelEmitter(Emitter):
+    """Writes a kernel's body."""
+
+    instructions = Instructions(
+        INDEX,
+        arith.ConstantOp,
+        arith.AddiOp,
+        arith.MuliOp,
+        arith.DivUIOp,
+        arith.RemUIOp,
+        _less,
+        arith.AndIOp,
+        arith.SelectOp,
+    )
+
+    def __init__(self, place: InsertPoint):
+        super().__init__(place)
+        self._sizes: dict[object, SSAValue] = {}
+
+    # Values
+
+    def size(self, size: int) -> SSAValue:
+        return SizeCode(self.at_top, known=self._sizes).value(size)
+
+    def i32(self, value: int) -> SSAValue:
+        if isinstance(value, Size):
+            return self.once(("i32", value), lambda: arith.IndexCastOp(self.size(value), i32))
+        return self.number(value, i32)
+
+    def zero(self, type: Attribute) -> SSAValue:
+        """0 of a scalar or vector type."""
+        return self.number(0, type)
+
+    # Identifiers of the invocation, which are less than `count`
+
+    def identifier(
+        self, key: object, make: Callable[[], Operation], name: str, count: int | None
+    ) -> SSAValue:
+        return self.once(key, make, name)
+
+    def block_id(
+        self, dimension: gpu.DimensionEnum, name: str, count: int | None = None
+    ) -> SSAValue:
+        of = gpu.DimensionAttr(dimension)
+        return self.identifier((gpu.BlockIdOp, of), lambda: gpu.BlockIdOp(of), name, count)
+
+    def thread_id(self, count: int | None = None) -> SSAValue:
+        x = gpu.DimensionAttr(gpu.DimensionEnum.X)
+        return self.identifier(gpu.ThreadIdOp, lambda: gpu.ThreadIdOp(x), "invocation", count)
+
+    def lane_id(self, count: int | None = None) -> SSAValue:
+        return self.identifier(gpu.LaneIdOp, gpu.LaneIdOp, "lane", count)
+
+    def subgroup_id(self, count: int) -> Index:
+        if count == 1:
+            return 0
+        return self.identifier(gpu.SubgroupIdOp, gpu.SubgroupIdOp, "subgroup", count)
+
+    # Memory
+
+    def load(self, source: SSAValue, indices: Sequence[Index]) -> SSAValue:
+        return self.add(load_element(source, *map(self.index, indices)))
+
+    def load_once(self, source: SSAValue, indices: Sequence[Index]) -> SSAValue:
+        """An element of memory that nobody writes: what was loaded before, or a load."""
+        return self.pure(load_element, source, *map(self.index, indices))
+
+    def store(self, value: SSAValue, target: SSAValue, indices: Sequence[Index]) -> None:
+        self.insert(memref.StoreOp.get(value, target, [self.index(i) for i in indices]))
+
+    def pointer(self, memory: SSAValue, indices: Sequence[Index]) -> SSAValue:
+        return self.add(ElementPtrOp(memory, [self.index(i) for i in indices]))
+
+    def allocate(self, type: MemRefType, name: str) -> SSAValue:
+        return self.at_top(memref.AllocOp((), (), type), name)
+
+    def barrier(self) -> None:
+        self.insert(gpu.BarrierOp())
+
+    def subgroup_barrier(self) -> None:
+        """A subgroup's invocations see in Workgroup memory what each of them has written."""
+        self.insert(ControlBarrierOp(Scope.Subgroup, Scope.Subgroup, OF_WORKGROUP_MEMORY))
+
+    # Control flow
+
+    def is_single_trip(self, lower: Index, upper: int, step: int) -> bool:
+        """Whether a loop is known to run once."""
+        return not is_dynamic(upper) and upper <= step and lower == 0
+
+    def enter_loop(self, index: SSAValue, lower: Index, upper: Index, step: int) -> None:
+        """Called before a loop's body is written, with the loop's index."""
+
+    def loop(
+        self,
+        upper: Index,
+        step: int,
+        carried: Sequence[SSAValue],
+        body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
+        name: str | None = None,
+        lower: Index = 0,
+    ) -> Sequence[SSAValue]:
+        """
+        `for i in range(lower, upper, step)`: body(i, carried) gives the next carried values.
+
+        A single trip is written without a loop.
+        """
+        if isinstance(upper, int) and self.is_single_trip(lower, upper, step):
+            return body(lower, carried)
+        block = Block(arg_types=[INDEX, *(value.type for value in carried)])
+        block.args[0].name_hint = name
+        with self.inside(block, fence=False):
+            self.enter_loop(block.args[0], lower, upper, step)
+            results = body(block.args[0], block.args[1:])
+            self.insert(scf.YieldOp(*results))
+        bounds = (self.index(lower), self.index(upper), self.index(step))
+        loop = scf.ForOp(*bounds, list(carried), block)
+        self.insert(loop)
+        return loop.results
+
+    def when(self, condition: Condition, then: Body, otherwise: Body | None = None) -> None:
+        """`if condition: then() else: otherwise()`."""
+        if condition is True:
+            then()
+        elif condition is not False:
+            self.choose(condition, (), then, otherwise)
+        elif otherwise is not None:
+            otherwise()
+
+    def choose(
+        self,
+        condition: SSAValue,
+        types: Sequence[Attribute],
+        then: Body,
+        otherwise: Body | None = None,
+    ) -> Sequence[SSAValue]:
+        """Values of these types, of which only those that are taken are computed."""
+        then_region = self.region(then)
+        else_region = None if otherwise is None else self.region(otherwise)
+        branch = scf.IfOp(condition, types, then_region, else_region)
+        self.insert(branch)
+        return branch.results
+
+    def region(self, body: Body, block: Block | None = None) -> Region:
+        """A region of one block, which ends with a `scf.yield` of what the body returns."""
+        block = block or Block()
+        with self.inside(block):
+            self.insert(scf.YieldOp(*(body() or ())))
+        return Region(block)
