@@ -20,7 +20,7 @@ def operations_of(modules: Iterable[ModuleType]) -> list[type[Operation]]:
     return [
         cls
         for cls in _classes_of(modules)
-        if issubclass(cls, IRDLOperation) and "get_irdl_definition" in vars(cls)
+        if IRDLOperation in cls.__mro__ and "get_irdl_definition" in vars(cls)
     ]
 
 
@@ -29,7 +29,7 @@ def attributes_of(modules: Iterable[ModuleType]) -> list[type[Attribute]]:
     return [
         cls
         for cls in _classes_of(modules)
-        if issubclass(cls, Data | ParametrizedAttribute) and "name" in vars(cls)
+        if {Data, ParametrizedAttribute} & set(cls.__mro__) and "name" in vars(cls)
     ]
 
 
