@@ -33,8 +33,8 @@ TILE = 8
 def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DType) -> Interval:
     """The interval of every element of the result; `operands` are those of the operation."""
     *inputs, out = operands
-    middle = operands_of(op, [each.middle for each in inputs])
-    radius = operands_of(op, [each.radius for each in inputs])
+    middle = operands_of(op, [operand.middle for operand in inputs])
+    radius = operands_of(op, [operand.radius for operand in inputs])
     queries, keys, values, *_ = middle
     narrow = inputs[0].dtype
     u, subnormal = _info(narrow)
@@ -55,12 +55,12 @@ def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DTy
         unknown = ~np.isfinite(queries).all() or ~np.isfinite(keys).all()
         error = np.where(np.isfinite(total), error, np.inf if unknown else 0.0)
     like = np.asarray(out.low, np.float64)
-    found = spread(scattered(op, total, like), scattered(op, error, like), dtype)
+    interval = spread(scattered(op, total, like), scattered(op, error, like), dtype)
     if np.isnan(total).any() and not unknown:
         # A row without a score is NaN, whoever computes it.
         nan = scattered(op, np.where(np.isnan(total), np.nan, 0.0), like)
-        return Interval(found.low + nan, found.high + nan, dtype)
-    return found
+        return Interval(interval.low + nan, interval.high + nan, dtype)
+    return interval
 
 
 def _info(dtype: DType) -> tuple[float, float]:
@@ -105,10 +105,10 @@ def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
     size = np.where(np.isfinite(scores), np.abs(scores), 0.0) + np.where(
         np.isfinite(top), np.abs(top), 0.0
     )
-    each = off + 4 * U * size + (3 + 4 * depth) * U
+    exponent_error = off + 4 * U * size + (3 + 4 * depth) * U
     largest = np.nansum(
-        np.where(p > 0, p * np.exp(np.minimum(each, 500.0)), 0.0), -1, keepdims=True
+        np.where(p > 0, p * np.exp(np.minimum(exponent_error, 500.0)), 0.0), -1, keepdims=True
     )
     n = scores.shape[-1]
-    both = each + np.log(np.maximum(largest, 1.0)) + (n + 8) * U
+    both = exponent_error + np.log(np.maximum(largest, 1.0)) + (n + 8) * U
     return p * np.expm1(np.minimum(both, 500.0))

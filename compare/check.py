@@ -121,8 +121,8 @@ def check(
     arguments = [values[name] for name in manifest.arguments]
     expected = reference(module, arguments, manifest.function)
     try:
-        found = contractions(host_function(module, manifest.function))
-        if any(is_dynamic(each.k) for each in found):
+        multiplied = contractions(host_function(module, manifest.function))
+        if any(is_dynamic(limit.k) for limit in multiplied):
             raise ProgramError("the depth of a contraction is known only when it runs", "")
     except ProgramError:
         # Not contractions only: intervals are wider, but take everything that is fused to one.
@@ -130,11 +130,11 @@ def check(
 
         allowed = tolerances(module, manifest.function, arguments, expected)
         return [
-            compared(name, results[name], centre, each)
-            for name, centre, each in zip(manifest.results, expected, allowed, strict=True)
+            compared(name, results[name], centre, limit)
+            for name, centre, limit in zip(manifest.results, expected, allowed, strict=True)
         ]
     magnitudes = reference(module, [np.abs(a) for a in arguments], manifest.function)
-    bound = chained([contraction_bound(c.k, c.types[2]) for c in found])
+    bound = chained([contraction_bound(c.k, c.types[2]) for c in multiplied])
     return [
         compare(name, results[name], reference_result, magnitude, bound)
         for name, reference_result, magnitude in zip(
@@ -150,23 +150,23 @@ def contractions(function: Operation) -> list[Contraction]:
     What else computes integers of integers is exact, and left out. Raises `ProgramError` for an
     operation of `linalg` that is none and for which no bound is known.
     """
-    found: list[Contraction] = []
+    contractions: list[Contraction] = []
     for op in function.walk():
         if isinstance(op, AttentionOp):
             raise ProgramError("an attention has an interval, not a contraction's bound", place(op))
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
             continue
         try:
-            found.append(contraction_of(op))
+            contractions.append(contraction_of(op))
         except NotAContraction as error:
             if not _has_floats(op):
                 continue
             raise ProgramError(f"no error bound is known: {error}", place(op)) from error
-    return found
+    return contractions
 
 
 def _has_floats(op: LinalgStructuredOperation) -> bool:
-    return any(isinstance(arg.type, AnyFloat) for each in op.walk() for arg in _values(each))
+    return any(isinstance(arg.type, AnyFloat) for inner in op.walk() for arg in _values(inner))
 
 
 def _values(op: Operation) -> list[SSAValue]:
@@ -203,10 +203,10 @@ def compared(name: str, result: Array, expected: Array, allowed: Array) -> Compa
         error = np.asarray(np.abs(wide[0] - wide[1]), np.float64)
         truth = np.asarray(np.abs(wide[1]), np.float64)
     else:
-        found, truth = result.astype(np.float64), expected.astype(np.float64)
+        computed, truth = result.astype(np.float64), expected.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            error = np.abs(found - truth)
-        same = (found == truth) | (np.isnan(found) & np.isnan(truth))
+            error = np.abs(computed - truth)
+        same = (computed == truth) | (np.isnan(computed) & np.isnan(truth))
         error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, np.where(np.isinf(allowed), 0.0, error / allowed))

@@ -85,17 +85,17 @@ class Intervals:
                 return [self._contract(contraction, operands)]
             return [self._structured(op, operands, env)]
         if not all(isinstance(v.type, TensorType) for v in op.results) and any(
-            not each.is_point for each in operands
+            not operand.is_point for operand in operands
         ):
             raise ProgramError(f"no error bound is known for {op.name}", place(op))
-        around = {value: each.low for value, each in env.items()} if op.regions else {}
+        around = {value: operand.low for value, operand in env.items()} if op.regions else {}
         return self._moved(op, operands, around)
 
     def _dispatch(self, op: DispatchOp, operands: Sequence[Interval]) -> list[Interval]:
         env: dict[SSAValue, Interval] = dict(zip(op.body.block.args, operands, strict=True))
-        for each in op.body.block.ops:
-            if not isinstance(each, YieldOp):
-                env |= zip(each.results, self._results(each, env), strict=True)
+        for inner in op.body.block.ops:
+            if not isinstance(inner, YieldOp):
+                env |= zip(inner.results, self._results(inner, env), strict=True)
         return [env[value] for value in op.yielded]
 
     def _moved(
@@ -103,40 +103,41 @@ class Intervals:
     ) -> list[Interval]:
         """An operation that only says which element goes where."""
         with self.host.frame(around):
-            low = self.host.evaluate(op, [each.low for each in operands])
-            if all(each.is_point for each in operands):
-                return [exact(np.asarray(each)) for each in low]
-            high = self.host.evaluate(op, [each.high for each in operands])
+            low = self.host.evaluate(op, [operand.low for operand in operands])
+            if all(operand.is_point for operand in operands):
+                return [exact(np.asarray(operand)) for operand in low]
+            high = self.host.evaluate(op, [operand.high for operand in operands])
         pairs = zip(low, high, op.results, strict=True)
         return [Interval(np.asarray(x), np.asarray(y), _dtype(v.type)) for x, y, v in pairs]
 
     # Contractions
 
-    def _contract(self, found: Contraction, operands: Sequence[Interval]) -> Interval:
+    def _contract(self, contraction: Contraction, operands: Sequence[Interval]) -> Interval:
         """The bound of a contraction, and what the operands' intervals add to it."""
-        dtype = _dtype(found.init.type)
+        dtype = _dtype(contraction.init.type)
         a, b = (
-            _as_named(each, name) for each, name in zip(operands[:2], found.types, strict=False)
+            _as_named(operand, name)
+            for operand, name in zip(operands[:2], contraction.types, strict=False)
         )
-        if not is_float(dtype) and all(each.is_point for each in operands):
-            points = [each.low.astype(each.dtype) for each in operands]
-            return exact(np.asarray(self.host.evaluate(found.op, points)[0]))
+        if not is_float(dtype) and all(operand.is_point for operand in operands):
+            points = [operand.low.astype(operand.dtype) for operand in operands]
+            return exact(np.asarray(self.host.evaluate(contraction.op, points)[0]))
         init = operands[2]
-        middle = self._sum(found, a.middle, b.middle, init.middle)
-        size = self._sum(found, a.magnitude, b.magnitude, init.magnitude)
+        middle = self._sum(contraction, a.middle, b.middle, init.middle)
+        size = self._sum(contraction, a.magnitude, b.magnitude, init.magnitude)
         zero = np.zeros_like(init.middle)
-        off = self._sum(found, np.abs(a.middle), b.radius, init.radius)
-        off = off + self._sum(found, a.radius, b.magnitude, zero)
+        off = self._sum(contraction, np.abs(a.middle), b.radius, init.radius)
+        off = off + self._sum(contraction, a.radius, b.magnitude, zero)
         if is_float(dtype):
-            bound = contraction_bound(found.k, found.types[2])
+            bound = contraction_bound(contraction.k, contraction.types[2])
             off = off + bound.evaluate(middle, size)
             if _is_whole(operands) and size.max(initial=0) <= 2.0 ** _digits(dtype):
                 off = np.zeros_like(off)
         return spread(middle, off, dtype)
 
-    def _sum(self, found: Contraction, a: Array, b: Array, init: Array) -> Array:
-        wide = [np.asarray(each, np.float64) for each in (a, b, init)]
-        return np.asarray(self.host.evaluate(found.op, wide)[0])
+    def _sum(self, contraction: Contraction, a: Array, b: Array, init: Array) -> Array:
+        wide = [np.asarray(array, np.float64) for array in (a, b, init)]
+        return np.asarray(self.host.evaluate(contraction.op, wide)[0])
 
     # Elementwise operations
 
@@ -146,8 +147,8 @@ class Intervals:
         operands: Sequence[Interval],
         env: dict[SSAValue, Interval],
     ) -> Interval:
-        maps = [each.data for each in op.get_indexing_maps()]
-        kinds = [str(each.data) for each in op.get_iterator_types()]
+        maps = [item.data for item in op.get_indexing_maps()]
+        kinds = [str(item.data) for item in op.get_iterator_types()]
         parallel = all(kind == "parallel" for kind in kinds)
         if not parallel and _adds_up(op):
             return self._added_up(op, operands, kinds)
@@ -155,7 +156,7 @@ class Intervals:
             return self._extreme(op, operands)
         if len(op.outputs) != 1 or not parallel or not is_permutation(maps[-1]):
             raise ProgramError(f"no error bound is known for {op.name}", place(op))
-        sizes = loop_sizes(maps, [each.low.shape for each in operands])
+        sizes = loop_sizes(maps, [item.low.shape for item in operands])
         space = Space(sizes, range(len(sizes)))
         inputs = [
             Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
@@ -164,8 +165,8 @@ class Intervals:
         result = _body(op, inputs, env, space)
         dims = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
         low, high = (
-            np.broadcast_to(each, space.full_shape).reshape(space.shape).transpose(dims)
-            for each in (result.low, result.high)
+            np.broadcast_to(item, space.full_shape).reshape(space.shape).transpose(dims)
+            for item in (result.low, result.high)
         )
         return Interval(low, high, _dtype(op.results[0].type))
 
@@ -174,15 +175,15 @@ class Intervals:
     ) -> Interval:
         """A sum of floats, in any order: a contraction whose other operand is 1."""
         dtype = _dtype(op.results[0].type)
-        maps = [each.data for each in op.get_indexing_maps()]
-        sizes = loop_sizes(maps, [each.low.shape for each in operands])
+        maps = [item.data for item in op.get_indexing_maps()]
+        sizes = loop_sizes(maps, [item.low.shape for item in operands])
         count = prod(s for s, kind in zip(sizes, kinds, strict=True) if kind != "parallel")
         middle, off, size = (
-            np.asarray(self.host.evaluate(op, [np.asarray(each, np.float64) for each in values])[0])
+            np.asarray(self.host.evaluate(op, [np.asarray(item, np.float64) for item in values])[0])
             for values in (
-                [each.middle for each in operands],
-                [each.radius for each in operands],
-                [each.magnitude for each in operands],
+                [item.middle for item in operands],
+                [item.radius for item in operands],
+                [item.magnitude for item in operands],
             )
         )
         bound = contraction_bound(count, NAMES[dtype.itemsize])
@@ -192,7 +193,10 @@ class Intervals:
         """The greatest or the least of some: of the lower ends, and of the upper ones."""
         low, high = (
             np.asarray(self.host.evaluate(op, values)[0])
-            for values in ([each.low for each in operands], [each.high for each in operands])
+            for values in (
+                [operand.low for operand in operands],
+                [operand.high for operand in operands],
+            )
         )
         return Interval(low, high, _dtype(op.results[0].type))
 
@@ -236,18 +240,18 @@ def _body(
     """What the body of an elementwise operation yields."""
     block = op.body.block
     known = dict(env) | dict(zip(block.args, inputs, strict=True))
-    for each in body_ops(block):
-        if isinstance(each, arith.ConstantOp):
-            known[each.result] = exact(attribute_array(each.value))
+    for inner in body_ops(block):
+        if isinstance(inner, arith.ConstantOp):
+            known[inner.result] = exact(attribute_array(inner.value))
             continue
-        if isinstance(each, linalg.ops.IndexOp):
-            known[each.result] = exact(space.index(each.dim.value.data, {}))
+        if isinstance(inner, linalg.ops.IndexOp):
+            known[inner.result] = exact(space.index(inner.dim.value.data, {}))
             continue
-        function = SCALARS.get(type(each))
-        if function is None or len(each.results) != 1:
-            raise ProgramError(f"no error bound is known for {each.name}", place(op))
-        dtype = _dtype(each.results[0].type)
-        known[each.results[0]] = function(each, [known[v] for v in each.operands], dtype)
+        function = SCALARS.get(type(inner))
+        if function is None or len(inner.results) != 1:
+            raise ProgramError(f"no error bound is known for {inner.name}", place(op))
+        dtype = _dtype(inner.results[0].type)
+        known[inner.results[0]] = function(inner, [known[v] for v in inner.operands], dtype)
     last = block.last_op
     assert last is not None
     return known[last.operands[0]]
@@ -283,8 +287,9 @@ def _as_named(value: Interval, name: str) -> Interval:
 def _is_whole(operands: Sequence[Interval]) -> bool:
     """Whether all are known integers, so that no sum of few enough of them is rounded."""
     return all(
-        each.is_point and bool(np.all(np.isfinite(each.low) & (each.low == np.rint(each.low))))
-        for each in operands
+        operand.is_point
+        and bool(np.all(np.isfinite(operand.low) & (operand.low == np.rint(operand.low))))
+        for operand in operands
     )
 
 
@@ -300,8 +305,8 @@ def tolerances(
 
     Raises `ProgramError` for an operation that no bound is known for.
     """
-    found = Intervals(module.clone()).run(function, arguments)
-    return [tolerance(*each) for each in zip(found, expected, strict=True)]
+    intervals = Intervals(module.clone()).run(function, arguments)
+    return [tolerance(*pair) for pair in zip(intervals, expected, strict=True)]
 
 
 def tolerance(interval: Interval, centre: Array) -> Array:

@@ -163,13 +163,17 @@ class _Carried:
         """Of a value, or of those that it is made from outside of dispatches."""
         if value in self._of or isinstance(value.owner, Block):
             return self._of.get(value, NONE)
-        found = [self.of(operand) for operand in value.owner.operands]
-        return max(found, key=lambda each: each.relative, default=NONE)
+        tolerances = [self.of(operand) for operand in value.owner.operands]
+        return max(tolerances, key=lambda tolerance: tolerance.relative, default=NONE)
 
     def through(self, op: DispatchOp) -> Tolerance:
         """Of a dispatch's results, if those of what it reads pass through it."""
         own = tolerance_of(op)
-        held = max((self.of(v) for v in op.operands), key=lambda each: each.relative, default=NONE)
+        held = max(
+            (self.of(v) for v in op.operands),
+            key=lambda tolerance: tolerance.relative,
+            default=NONE,
+        )
         quantized = held.quantized + own.quantized
         plain = sum(t.relative - steps(t.quantized) for t in (held, own))
         found = Tolerance(
@@ -225,12 +229,12 @@ def _beside(
     )
 
 
-def _worst(found: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
+def _worst(computed: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
     """Where the error is the largest part of what it may be."""
     if not truth.size:
         return ()
     with np.errstate(all="ignore"):
-        error = np.abs(found.astype(np.float64) - truth.astype(np.float64))
+        error = np.abs(computed.astype(np.float64) - truth.astype(np.float64))
         weighed = np.where(error == 0, 0.0, error / allowed)
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(weighed)), truth.shape))
 
@@ -254,9 +258,9 @@ def _references(program: Program, target: str) -> _References:
         )
     ctx = context()
     module = parse_text(program.source, manifest.source or "source", ctx)
-    for each in linalg_to_spirv(target):
-        each.apply(ctx, module)
-        if isinstance(each, FormDispatchesPass):
+    for lowering in linalg_to_spirv(target):
+        lowering.apply(ctx, module)
+        if isinstance(lowering, FormDispatchesPass):
             break
     return _References(module, host_function(module, manifest.function))
 
@@ -275,14 +279,14 @@ def _results(machine: Host, function: FuncOp, env: dict[SSAValue, Any]) -> Gener
             results = list(machine.evaluate(op, operands))
         env |= zip(op.results, results, strict=True)
         if isinstance(op, DispatchOp):
-            yield op, operands, [np.asarray(each) for each in results]
+            yield op, operands, [np.asarray(result) for result in results]
 
 
 def _compared(
     number: int,
     layer: Layer,
     name: str,
-    found: Array,
+    computed: Array,
     truth: Array,
     op: DispatchOp,
     read: list[Array],
@@ -292,10 +296,10 @@ def _compared(
     how = "interval"
     if allowed is None:
         how = "estimate"
-        rough = difference(name, found, truth, tolerance_of(op))
+        rough = difference(name, computed, truth, tolerance_of(op))
         allowed = np.full(truth.shape, rough.allowed)
-    comparison = compared(name, found, truth, allowed)
-    place = _worst(found, truth, allowed)
+    comparison = compared(name, computed, truth, allowed)
+    place = _worst(computed, truth, allowed)
     return LayerComparison(
         number,
         layer,
@@ -304,7 +308,7 @@ def _compared(
         comparison.share,
         how,
         place,
-        found[place] if truth.size else None,
+        computed[place] if truth.size else None,
         truth[place] if truth.size else None,
     )
 

@@ -54,13 +54,13 @@ def intermediates(
     """The tensors of these names; those that the file does not compute at its top are left out."""
     onnx: Any = import_module("onnx")
     model, *_ = loaded_for_onnxruntime(path)
-    made = {name for node in model.graph.node for name in node.output}
+    computed = {name for node in model.graph.node for name in node.output}
     given = {value.name for value in model.graph.output}
-    wanted = [name for name in dict.fromkeys(names) if name in made]
+    wanted = [name for name in dict.fromkeys(names) if name in computed]
     if not wanted:
         return {}
     for name in wanted:
         if name not in given:
             model.graph.output.append(onnx.ValueInfoProto(name=name))
-    found = exact_session(model.SerializeToString(), inputs, wanted)
-    return dict(zip(wanted, map(np.asarray, found), strict=True))
+    arrays = exact_session(model.SerializeToString(), inputs, wanted)
+    return dict(zip(wanted, map(np.asarray, arrays), strict=True))

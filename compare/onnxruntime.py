@@ -73,14 +73,14 @@ def tolerance_of(module: Operation) -> Tolerance:
         names = [str(t.element_type) for t in op.result_types if isinstance(t, TensorType)]
         quantized += any(isinstance(inner, math.RoundEvenOp) for inner in op.walk())
         try:
-            found = contraction_of(op)
+            contraction = contraction_of(op)
         except NotAContraction:
             others += 1
             total += FUNCTION_ULPS * max(map(_roundoff, names), default=0.0)
             continue
         contractions += 1
         accumulator = ACCUMULATOR.get(names[0], names[0])
-        total += (found.k + 1) * _roundoff(accumulator) + _roundoff(names[0])
+        total += (contraction.k + 1) * _roundoff(accumulator) + _roundoff(names[0])
     return Tolerance(2 * total + steps(quantized), contractions, others, quantized)
 
 
@@ -125,13 +125,13 @@ def differences(
     return [difference(name, results[name], expected[name], tolerance) for name in results]
 
 
-def difference(name: str, found: Array, truth: Array, tolerance: Tolerance) -> Difference:
+def difference(name: str, computed: Array, truth: Array, tolerance: Tolerance) -> Difference:
     """One result against the expected one."""
-    if found.shape != truth.shape:
+    if computed.shape != truth.shape:
         return Difference(name, float("inf"), 0.0, 0.0)
-    if found.size == 0:
+    if computed.size == 0:
         return Difference(name, 0.0, 0.0, 1.0)
-    a, b = found.astype(np.float64).ravel(), truth.astype(np.float64).ravel()
+    a, b = computed.astype(np.float64).ravel(), truth.astype(np.float64).ravel()
     with np.errstate(invalid="ignore"):
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         error = np.where(same, 0.0, np.abs(a - b))
@@ -174,10 +174,10 @@ def run_onnxruntime(
     loaded, exact, written_out = loaded_for_onnxruntime(path)
     model = path if isinstance(path, bytes) else os.fspath(path)
     given = loaded.SerializeToString() if written_out else model
-    found, seconds = _session(given, inputs, names, exact)
+    arrays, seconds = _session(given, inputs, names, exact)
     how = f"onnxruntime {runtime.__version__}" + (" without optimizations" if exact else "")
     how += ", integer operators written out, as its own saturate here" if written_out else ""
-    results = {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
+    results = {name: np.asarray(array) for name, array in zip(names, arrays, strict=True)}
     return Expected(results, how, seconds)
 
 
@@ -198,13 +198,13 @@ def _session(
     try:
         session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         start = time.perf_counter()
-        found = session.run(list(names), dict(inputs))
+        arrays = session.run(list(names), dict(inputs))
     except Exception as error:
         first = str(error).strip().splitlines()[0]
         raise ProgramError(
             f"onnxruntime refuses the model: {first}", "", "leave the comparison out: --no-compare"
         ) from error
-    return list(found), time.perf_counter() - start
+    return list(arrays), time.perf_counter() - start
 
 
 def loaded_for_onnxruntime(path: str | os.PathLike[str] | bytes) -> tuple[Any, bool, bool]:
@@ -226,9 +226,9 @@ def loaded_for_onnxruntime(path: str | os.PathLike[str] | bytes) -> tuple[Any, b
     if not integer or not _saturates():
         name_nodes(model)
         return model, True, False
-    made = expand_quantized(model)
-    name_nodes(made)
-    return made, True, True
+    written_out = expand_quantized(model)
+    name_nodes(written_out)
+    return written_out, True, True
 
 
 INTEGER_KINDS = frozenset(
@@ -255,5 +255,5 @@ def _saturates() -> bool:
     node = helper.make_node("MatMulInteger", ["a", "b"], ["y"])
     graph = helper.make_graph([node], "probe", values[:2], values[2:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    found, _ = _session(model.SerializeToString(), {"a": a, "b": b}, ["y"], True)
-    return bool((found[0] != a.astype(np.int32) @ b.astype(np.int32)).any())
+    products, _ = _session(model.SerializeToString(), {"a": a, "b": b}, ["y"], True)
+    return bool((products[0] != a.astype(np.int32) @ b.astype(np.int32)).any())

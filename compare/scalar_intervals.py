@@ -76,10 +76,9 @@ def within(low: Array, high: Array, dtype: DType) -> Interval:
     known = low == high
     if not bool(np.all(fits | known)):
         low, high = (
-            np.where(fits | known, each, limit)
-            for each, limit in ((low, info.min), (high, info.max))
+            np.where(fits | known, end, limit) for end, limit in ((low, info.min), (high, info.max))
         )
-    low, high = (np.asarray(each).astype(np.int64) for each in (low, high))
+    low, high = (np.asarray(end).astype(np.int64) for end in (low, high))
     wrapped = low.astype(dtype).astype(np.int64)
     return Interval(
         np.where(low == high, wrapped, low), np.where(low == high, wrapped, high), dtype
@@ -106,8 +105,9 @@ def _is_whole(dtype: DType, *values: Interval) -> bool:
     """Whether sums and products of these points are exact in the type."""
     limit = 2.0 ** ((int(ml_dtypes.finfo(dtype).nmant) + 1) / 2)
     return all(
-        each.is_point and bool(np.all((np.abs(each.low) < limit) & (each.low == np.rint(each.low))))
-        for each in values
+        value.is_point
+        and bool(np.all((np.abs(value.low) < limit) & (value.low == np.rint(value.low))))
+        for value in values
     )
 
 
@@ -129,9 +129,9 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Function:
 
 def _division(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     x, y = operands
-    found = _arithmetic(np.divide)(op, operands, dtype)
+    quotient = _arithmetic(np.divide)(op, operands, dtype)
     # Vulkan: 2.5 ulp; anything where the divisor may be 0.
-    wide = rounded(found.low, found.high, dtype, 2.5)
+    wide = rounded(quotient.low, quotient.high, dtype, 2.5)
     crosses = (y.low <= 0) & (y.high >= 0)
     return Interval(
         np.where(crosses, -np.inf, wide.low), np.where(crosses, np.inf, wide.high), x.dtype
@@ -168,10 +168,10 @@ def _bounded(function: ScalarFunction) -> Function:
 
 def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     (x,) = operands
-    low, high = (np.asarray(each).astype(np.float64) for each in (x.low, x.high))
+    low, high = (np.asarray(end).astype(np.float64) for end in (x.low, x.high))
     if isinstance(op, arith.UIToFPOp) and bool(np.any(x.low < 0)):
         low, high = (
-            np.where(each < 0, each + 2.0 ** (8 * x.dtype.itemsize), each) for each in (low, high)
+            np.where(end < 0, end + 2.0 ** (8 * x.dtype.itemsize), end) for end in (low, high)
         )
         low = np.where(low > high, 0, low)
     narrow = low.astype(dtype).astype(np.float64)
@@ -211,7 +211,7 @@ def _unsigned(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
     (x,) = operands
     beyond = 2 ** (8 * x.dtype.itemsize) if x.dtype.kind != "b" else 2
     crosses = (x.low < 0) & (x.high >= 0)
-    low, high = (np.where(each < 0, each + beyond, each) for each in (x.low, x.high))
+    low, high = (np.where(end < 0, end + beyond, end) for end in (x.low, x.high))
     return Interval(np.where(crosses, 0, low), np.where(crosses, beyond - 1, high), dtype)
 
 
@@ -221,7 +221,7 @@ def _compare(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inter
     predicate = cast(arith.CmpiOp | arith.CmpfOp, op).predicate.value.data
     kind = (_INTEGER if isinstance(op, arith.CmpiOp) else _FLOAT)[predicate]
     if kind.startswith("u") and isinstance(op, arith.CmpiOp):
-        x, y = (_unsigned(op, [each], np.dtype(np.int64)) for each in (x, y))
+        x, y = (_unsigned(op, [operand], np.dtype(np.int64)) for operand in (x, y))
     match kind.lstrip("uso"):
         case "lt":
             always, never = x.high < y.low, x.low >= y.high

@@ -56,7 +56,7 @@ def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[D
     fixed = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}
     met: set[str] = set()
-    found: list[Dispatch] = []
+    dispatches_once: list[Dispatch] = []
     for dispatch in dispatches:
         given = {binding.buffer for binding in dispatch.bindings}
         written = (given & temporary) - met
@@ -64,8 +64,8 @@ def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[D
         if once:
             fixed |= written
         met |= given
-        found.append(replace(dispatch, once=once))
-    return tuple(found)
+        dispatches_once.append(replace(dispatch, once=once))
+    return tuple(dispatches_once)
 
 
 def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, tuple[int, int]]:

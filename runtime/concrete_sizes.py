@@ -27,7 +27,7 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
 
     Raises `ProgramError` for an input that is missing or does not fit, and for two that disagree.
     """
-    found: dict[str, tuple[int, str, int]] = {}
+    known_sizes: dict[str, tuple[int, str, int]] = {}
     for buffer in manifest.inputs:
         array = inputs.get(buffer.name)
         if array is None:
@@ -41,7 +41,7 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
         for dimension, (size, given) in enumerate(zip(buffer.shape, array.shape, strict=True)):
             if not is_name(size):
                 continue
-            known, name, place = found.setdefault(str(size), (given, buffer.name, dimension))
+            known, name, place = known_sizes.setdefault(str(size), (given, buffer.name, dimension))
             if known != given:
                 raise ProgramError(
                     f"{name!r} is {_shown(inputs[name])} but {buffer.name!r} is {_shown(array)}: "
@@ -50,7 +50,7 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
                     f"input {buffer.name!r}",
                     f"give inputs that agree on {size}",
                 )
-    sizes = {name: given for name, (given, _, _) in found.items()}
+    sizes = {name: given for name, (given, _, _) in known_sizes.items()}
     _check_equations(manifest, inputs, sizes)
     return sizes
 
@@ -86,14 +86,14 @@ def fixed(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[
     numbers = [n for n, each in enumerate(dispatches) if math.prod(each.workgroups)]
     kept = tuple(dispatches[n] for n in numbers)
     assigned = assign(buffers, kept)
-    made = replace(
+    concrete = replace(
         manifest,
         buffers=assigned.buffers,
         dispatches=kept,
         memory=assigned.needed or None,
         equal=(),
     )
-    return made, numbers
+    return concrete, numbers
 
 
 def _numbers(given: tuple[Number, ...], sizes: Mapping[str, int], place: str) -> tuple[int, ...]:
@@ -102,20 +102,20 @@ def _numbers(given: tuple[Number, ...], sizes: Mapping[str, int], place: str) ->
 
 def _buffer(buffer: Buffer, sizes: Mapping[str, int]) -> Buffer:
     place = f"buffer {buffer.name!r}"
-    made = replace(buffer, shape=_numbers(buffer.shape, sizes, place))
+    concrete = replace(buffer, shape=_numbers(buffer.shape, sizes, place))
     shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-    if any(size < 0 for size in made.sizes):
+    if any(size < 0 for size in concrete.sizes):
         raise ProgramError(
-            f"{buffer} is {made} at {shown}: a size is negative", place, "give larger inputs"
+            f"{buffer} is {concrete} at {shown}: a size is negative", place, "give larger inputs"
         )
-    if math.prod(made.sizes) > MAX_ELEMENTS:
+    if math.prod(concrete.sizes) > MAX_ELEMENTS:
         raise ProgramError(
-            f"{buffer} has {math.prod(made.sizes)} elements at {shown}: kernels count up to "
+            f"{buffer} has {math.prod(concrete.sizes)} elements at {shown}: kernels count up to "
             f"{MAX_ELEMENTS}",
             place,
             "give smaller inputs, in several runs",
         )
-    return made
+    return concrete
 
 
 def _dispatch(dispatch: Dispatch, sizes: Mapping[str, int]) -> Dispatch:
@@ -123,10 +123,12 @@ def _dispatch(dispatch: Dispatch, sizes: Mapping[str, int]) -> Dispatch:
     x, y, z = _numbers(dispatch.grid, sizes, place)
     push = tuple(
         PushConstant(
-            each.offset,
-            each.type,
-            evaluate(each.value, sizes, place) if isinstance(each.value, str) else each.value,
+            push_constant.offset,
+            push_constant.type,
+            evaluate(push_constant.value, sizes, place)
+            if isinstance(push_constant.value, str)
+            else push_constant.value,
         )
-        for each in dispatch.push_constants
+        for push_constant in dispatch.push_constants
     )
     return replace(dispatch, grid=(max(x, 0), max(y, 0), max(z, 0)), push_constants=push)

@@ -88,16 +88,16 @@ def empty_buffers(program: Program) -> Buffers:
     """Outputs and temporaries, the latter in one piece of memory where the program says where."""
     manifest = program.manifest
     memory = np.zeros(manifest.memory or 0, np.uint8)
-    found: Buffers = {}
+    buffers: Buffers = {}
     for buffer in manifest.buffers:
         if buffer.kind in FILLED:
             continue
         if buffer.offset is None:
-            found[buffer.name] = np.zeros(buffer.sizes, dtype_of(buffer.type))
+            buffers[buffer.name] = np.zeros(buffer.sizes, dtype_of(buffer.type))
             continue
         piece = memory[buffer.offset : buffer.offset + buffer.bytes]
-        found[buffer.name] = piece.view(dtype_of(buffer.type)).reshape(buffer.sizes)
-    return found
+        buffers[buffer.name] = piece.view(dtype_of(buffer.type)).reshape(buffer.sizes)
+    return buffers
 
 
 def _not_here(device: str, checks: Checks | None) -> ProgramError:
@@ -128,13 +128,13 @@ def _kernel(text: str, name: str) -> Kernel:
     from xdsl_spirv.serialization.encode.target import find_module
     from xdsl_spirv.upstream.caching_parser import CachingParser
 
-    found = _kept.get(text)
-    if found is None:
-        found = Kernel(find_module(parse_text(text, name, parser=CachingParser)), Compiled())
+    kernel = _kept.get(text)
+    if kernel is None:
+        kernel = Kernel(find_module(parse_text(text, name, parser=CachingParser)), Compiled())
         while len(_kept) >= KEPT:
             _kept.pop(next(iter(_kept)), None)
-        _kept[text] = found
-    return found
+        _kept[text] = kernel
+    return kernel
 
 
 def _run_interpreter(

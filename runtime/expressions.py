@@ -56,11 +56,11 @@ class _Reader:
         position = 0
         stripped = text.rstrip()
         while position < len(stripped):
-            found = TOKEN.match(stripped, position)
-            if found is None or len(text) > LONGEST:
+            token = TOKEN.match(stripped, position)
+            if token is None or len(text) > LONGEST:
                 raise self._wrong()
-            self.tokens.append(found.group(1))
-            position = found.end()
+            self.tokens.append(token.group(1))
+            position = token.end()
         self.tokens.reverse()
 
     def whole(self) -> int:

@@ -81,12 +81,12 @@ def from_text(text: str, place: str) -> tuple[Layer, ...]:
         data = json.loads(text)
     except ValueError as error:
         raise ProgramError(f"not JSON: {error}", place, "compile the program again") from error
-    found = from_json(Layers, data, place)
-    if (found.schema, found.version) != (SCHEMA, VERSION):
+    records = from_json(Layers, data, place)
+    if (records.schema, records.version) != (SCHEMA, VERSION):
         raise ProgramError(
-            f"expected the schema {SCHEMA!r}, version {VERSION}, found {found.schema!r}, "
-            f"{found.version}",
+            f"expected the schema {SCHEMA!r}, version {VERSION}, found {records.schema!r}, "
+            f"{records.version}",
             place,
             "compile the program again with this version of xdsl-spirv",
         )
-    return found.layers
+    return records.layers

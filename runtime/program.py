@@ -84,12 +84,12 @@ class Buffer:
         converted = as_element_type(array, self.type)
         if converted is not None and self.takes(array.shape):
             return converted
-        found = "x".join([*map(str, array.shape), array.dtype.name])
+        given = "x".join([*map(str, array.shape), array.dtype.name])
         remedy = f"reshape it to {'x'.join(map(str, self.shape))}"
         if self.takes(array.shape):
             remedy = f"convert it with .astype({dtype_of(self.type).name!r})"
         raise ProgramError(
-            f"{self.name!r} should be {self}, found {found}", f"{self.kind} {self.name!r}", remedy
+            f"{self.name!r} should be {self}, found {given}", f"{self.kind} {self.name!r}", remedy
         )
 
     def check(self, place: str) -> None:
@@ -242,7 +242,7 @@ class Manifest:
             raise ProgramError("two buffers have one name", f"{place}.buffers")
         given = {size for b in self.inputs for size in b.shape if is_name(size)}
         for buffer in self.buffers:
-            for size in (name for each in buffer.shape for name in names_in(each)):
+            for size in (name for extent in buffer.shape for name in names_in(extent)):
                 _known(size, given, "size", f"{place}.buffers")
         for i, buffer in enumerate(self.buffers):
             if buffer.offset is not None and buffer.offset + buffer.bytes > (self.memory or 0):
@@ -304,15 +304,15 @@ class Program:
 
         sizes = sizes_of(self.manifest, inputs)
         key = tuple(sorted(sizes.items()))
-        found = self._fixed.pop(key, None)
-        if found is None:
+        program = self._fixed.pop(key, None)
+        if program is None:
             manifest, kept = fixed(self.manifest, sizes)
             layers = tuple(self.layers[n] for n in kept) if self.layers else ()
-            found = Program(manifest, self.code, self.weights, self.source, layers)
+            program = Program(manifest, self.code, self.weights, self.source, layers)
             while len(self._fixed) >= KEPT:
                 del self._fixed[next(iter(self._fixed))]
-        self._fixed[key] = found
-        return found
+        self._fixed[key] = program
+        return program
 
     @property
     def at_sizes(self) -> list[Program]:
@@ -349,11 +349,13 @@ class Program:
         _refuse_strangers(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as made:
-                self._write(Path(made, "new"))
+            with tempfile.TemporaryDirectory(
+                dir=target.parent, prefix=f".{target.name}-"
+            ) as scratch:
+                self._write(Path(scratch, "new"))
                 if target.exists():
-                    os.rename(target, Path(made, "old"))
-                os.rename(Path(made, "new"), target)
+                    os.rename(target, Path(scratch, "old"))
+                os.rename(Path(scratch, "new"), target)
         except OSError as error:
             raise ProgramError(
                 f"cannot write the program: {error.strerror}", str(error.filename or target)
@@ -395,7 +397,7 @@ def _readable(text: str) -> str:
     """Indented JSON with each list of scalars and each record of them on one line."""
     for brackets in ("[]", "{}"):
         flat = re.compile(rf"\{brackets[0]}\n[^{{}}]{{1,100}}?\n\s*\{brackets[1]}")
-        text = flat.sub(lambda found: _joined(found.group()), text)
+        text = flat.sub(lambda block: _joined(block.group()), text)
     return text + "\n"
 
 
@@ -432,10 +434,10 @@ def _load_manifest(path: Path) -> Manifest:
         data = json.loads(_read(path))
     except ValueError as error:
         raise ProgramError(f"not JSON: {error}", str(path), "compile the program again") from error
-    found = (data.get("schema"), data.get("version")) if isinstance(data, Mapping) else None
-    if found not in [(SCHEMA, version) for version in READABLE]:
+    header = (data.get("schema"), data.get("version")) if isinstance(data, Mapping) else None
+    if header not in [(SCHEMA, version) for version in READABLE]:
         raise ProgramError(
-            f"expected the schema {SCHEMA!r}, version {VERSION}, found {found}",
+            f"expected the schema {SCHEMA!r}, version {VERSION}, found {header}",
             str(path),
             "compile the program again with this version of xdsl-spirv",
         )
@@ -463,10 +465,10 @@ def _check_weights(manifest: Manifest, weights: Mapping[str, Array], path: Path)
         if buffer.kind != "weight":
             continue
         array = weights.get(buffer.name)
-        found = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
+        given = "nothing" if array is None else f"{list(array.shape)} of {array.dtype}"
         if array is None or array.shape != buffer.shape or array.dtype != dtype_of(buffer.type):
             raise ProgramError(
-                f"the weight {buffer.name!r} should be {buffer}, found {found}",
+                f"the weight {buffer.name!r} should be {buffer}, found {given}",
                 str(path),
                 "compile the program again",
             )

@@ -76,10 +76,10 @@ def _decode_tuple(kinds: tuple[Any, ...], value: object, place: str) -> tuple[ob
     items = cast(list[object], value)
     if kinds[-1] is not Ellipsis and len(items) != len(kinds):
         raise _wrong(place, f"a list of {len(kinds)}", items)
-    each = [kinds[0]] * len(items) if kinds[-1] is Ellipsis else list(kinds)
+    item_kinds = [kinds[0]] * len(items) if kinds[-1] is Ellipsis else list(kinds)
     return tuple(
         _decode(kind, item, f"{place}[{i}]")
-        for i, (kind, item) in enumerate(zip(each, items, strict=True))
+        for i, (kind, item) in enumerate(zip(item_kinds, items, strict=True))
     )
 
 

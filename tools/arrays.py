@@ -26,28 +26,28 @@ OPEN = "?"
 
 def dims_of(arguments: argparse.Namespace) -> dict[str, int | None]:
     """`--dim NAME=SIZE`, None where the size is `?`; raises `ProgramError` for anything else."""
-    found: dict[str, int | None] = {}
+    dims: dict[str, int | None] = {}
     for text in getattr(arguments, "dims", ()):
         name, _, size = text.rpartition("=")
         if not name or not (size.isdecimal() or size == OPEN):
             raise ProgramError(
                 f"--dim {text} is no dimension", "", f"write --dim NAME=SIZE, or NAME={OPEN}"
             )
-        found[name] = None if size == OPEN else int(size)
-    return found
+        dims[name] = None if size == OPEN else int(size)
+    return dims
 
 
 def constants_of(arguments: argparse.Namespace) -> dict[str, Array]:
     """`--constant NAME=NUMBER` or `NAME=x.npy`; raises `ProgramError` for anything else."""
-    found: dict[str, Array] = {}
+    constants: dict[str, Array] = {}
     for text in getattr(arguments, "constants", ()):
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise ProgramError(
                 f"--constant {text} is no constant", "", "write --constant NAME=NUMBER, or =x.npy"
             )
-        found[name] = read_array(value) if value.endswith(".npy") else _number(text, value)
-    return found
+        constants[name] = read_array(value) if value.endswith(".npy") else _number(text, value)
+    return constants
 
 
 def _number(text: str, value: str) -> Array:

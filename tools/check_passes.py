@@ -49,6 +49,8 @@ def _save(path: str, finding: Finding) -> None:
     from xdsl_spirv.tools.output import write
 
     archive = io.BytesIO()
-    named = {each.name: a for each, a in zip(finding.arguments, finding.inputs, strict=True)}
+    named = {
+        argument.name: a for argument, a in zip(finding.arguments, finding.inputs, strict=True)
+    }
     np.savez(archive, allow_pickle=False, **named)
     write(path, archive.getvalue())

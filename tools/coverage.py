@@ -38,14 +38,16 @@ def refused_layers(
     """
     ctx = context()
     passes = list(linalg_to_spirv(target))
-    cut = next(i for i, each in enumerate(passes) if isinstance(each, FormDispatchesPass)) + 1
+    cut = (
+        next(i for i, lowering in enumerate(passes) if isinstance(lowering, FormDispatchesPass)) + 1
+    )
     try:
         prepare(module, function, weights, ctx, target)
-        for each in passes[:cut]:
-            each.apply(ctx, module)
+        for lowering in passes[:cut]:
+            lowering.apply(ctx, module)
     except REFUSALS:
         return {}
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for op in host_function(module, function).body.block.ops:
         reason = None
         if isinstance(op, DispatchOp):
@@ -56,15 +58,15 @@ def refused_layers(
             labels = labels_of(op) or (op.name,)
             blamed = [label for label in labels if f'loc("{label}")' in reason]
             for label in blamed or labels:
-                found.setdefault(label, reason)
-    return found
+                reasons.setdefault(label, reason)
+    return reasons
 
 
 def _refusal(dispatch: DispatchOp, passes: list[ModulePass], ctx: Context) -> str | None:
     alone = _alone(dispatch)
     try:
-        for each in passes:
-            each.apply(ctx, alone)
+        for lowering in passes:
+            lowering.apply(ctx, alone)
     except REFUSALS as error:
         return str(error).splitlines()[0]
     return None

@@ -94,11 +94,11 @@ def report(arguments: argparse.Namespace, options: Options) -> int:
     """Print the findings; the exit status."""
     if options.checks is None:
         return 0
-    found = options.checks.report
-    print(found)
+    findings = options.checks.report
+    print(findings)
     if arguments.check_json:
-        write(arguments.check_json, (found.to_json() + "\n").encode())
-    return 1 if found.findings else 0
+        write(arguments.check_json, (findings.to_json() + "\n").encode())
+    return 1 if findings.findings else 0
 
 
 def _allowed(text: str) -> Allowed:

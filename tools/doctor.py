@@ -66,12 +66,13 @@ def _environment() -> None:
         if os.environ.get(name):
             print(f"         {name}={os.environ[name]}")
     named = [name for name in DRIVER_VARIABLES if os.environ.get(name)]
-    found = sorted(str(p) for folder in MANIFESTS for p in Path(folder).glob("*.json"))
+    manifests = sorted(str(p) for folder in MANIFESTS for p in Path(folder).glob("*.json"))
     if not named:
-        print(f"         driver manifests: {', '.join(found) or 'none in ' + ', '.join(MANIFESTS)}")
+        listed = ", ".join(manifests) or "none in " + ", ".join(MANIFESTS)
+        print(f"         driver manifests: {listed}")
     for name in named:
-        found += [path for path in os.environ[name].split(os.pathsep) if path]
-    for path in dict.fromkeys(found):
+        manifests += [path for path in os.environ[name].split(os.pathsep) if path]
+    for path in dict.fromkeys(manifests):
         wrong = _wrong_with(Path(path))
         if wrong:
             print(f"WARNING  the driver manifest {path} {wrong}")

@@ -33,13 +33,13 @@ SUFFIXES = {".json": "json", ".html": "html", ".htm": "html"}
 def explain(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv explain`."""
     chosen = format_of(arguments)
-    found = explanation(arguments)
-    shown = rendered(found, chosen)
+    explained = explanation(arguments)
+    shown = rendered(explained, chosen)
     if arguments.output is None:
         print(shown, end="")
     else:
         write(arguments.output, shown.encode())
-    return 0 if found.supported else 1
+    return 0 if explained.supported else 1
 
 
 def format_of(arguments: argparse.Namespace) -> str:
@@ -48,15 +48,15 @@ def format_of(arguments: argparse.Namespace) -> str:
     return arguments.format or by_name
 
 
-def rendered(found: Explanation, format: str) -> str:
+def rendered(explanation: Explanation, format: str) -> str:
     """An explanation as text, JSON or a page."""
     if format == "json":
-        return json.dumps(to_json(found), indent=1) + "\n"
+        return json.dumps(to_json(explanation), indent=1) + "\n"
     if format == "html":
         from xdsl_spirv.tools.explain_html import page_of
 
-        return page_of(found)
-    return text_of(found)
+        return page_of(explanation)
+    return text_of(explanation)
 
 
 def explanation(arguments: argparse.Namespace) -> Explanation:
@@ -150,10 +150,12 @@ def _refused_nodes(
     return refused_nodes(path, dims_of(arguments), given_shapes(arguments))
 
 
-def _measured(found: Explanation, program: Program, arguments: argparse.Namespace) -> Explanation:
+def _measured(
+    explanation: Explanation, program: Program, arguments: argparse.Namespace
+) -> Explanation:
     """With the time of each dispatch on a device, if one is asked for."""
     if arguments.device is None:
-        return found
+        return explanation
     from xdsl_spirv.tools.arrays import read_inputs
     from xdsl_spirv.tools.running import times_of
 
@@ -161,13 +163,13 @@ def _measured(found: Explanation, program: Program, arguments: argparse.Namespac
         arguments.random = 0
     inputs = read_inputs(arguments, program.manifest.inputs)
     seconds, where = times_of(program, inputs, arguments)
-    return with_times(found, seconds, where)
+    return with_times(explanation, seconds, where)
 
 
-def with_times(found: Explanation, seconds: Sequence[float], where: str) -> Explanation:
+def with_times(explanation: Explanation, seconds: Sequence[float], where: str) -> Explanation:
     """The explanation with what each dispatch took."""
     layers = tuple(
-        replace(each, measured_seconds=time)
-        for each, time in zip(found.layers, seconds, strict=True)
+        replace(entry, measured_seconds=time)
+        for entry, time in zip(explanation.layers, seconds, strict=True)
     )
-    return replace(found, layers=layers, device=where)
+    return replace(explanation, layers=layers, device=where)

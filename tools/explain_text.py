@@ -21,92 +21,95 @@ WITHOUT_KERNEL = {
 """What is said of the nodes of a status."""
 
 
-def text_of(found: Explanation) -> str:
+def text_of(explanation: Explanation) -> str:
     """The whole explanation."""
-    parts = [_head(found), _nodes(found)]
-    if found.layers:
-        parts += [_table(found), _reasons(found)]
+    parts = [_head(explanation), _nodes(explanation)]
+    if explanation.layers:
+        parts += [_table(explanation), _reasons(explanation)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _head(found: Explanation) -> str:
-    lines = [f"{found.model} for {found.target} ({found.provenance})"]
-    lines += [f"NOT SUPPORTED: {reason}" for reason in found.refusals]
-    if found.layers:
-        paths = ", ".join(f"{count} {path}" for path, count in found.paths.most_common())
+def _head(explanation: Explanation) -> str:
+    lines = [f"{explanation.model} for {explanation.target} ({explanation.provenance})"]
+    lines += [f"NOT SUPPORTED: {reason}" for reason in explanation.refusals]
+    if explanation.layers:
+        paths = ", ".join(f"{count} {path}" for path, count in explanation.paths.most_common())
         lines.append(
-            f"{len(found.layers)} dispatches of {found.kernels} kernels "
-            f"({found.binary_bytes:,} bytes of SPIR-V): {paths}"
+            f"{len(explanation.layers)} dispatches of {explanation.kernels} kernels "
+            f"({explanation.binary_bytes:,} bytes of SPIR-V): {paths}"
         )
         lines.append(
-            f"memory: weights {size(found.weight_bytes)}, temporaries "
-            f"{size(found.memory_bytes)} at the peak instead of {size(found.temporary_bytes)}"
+            f"memory: weights {size(explanation.weight_bytes)}, temporaries "
+            f"{size(explanation.memory_bytes)} at the peak "
+            f"instead of {size(explanation.temporary_bytes)}"
         )
-        lines.append(totals(found))
+        lines.append(totals(explanation))
     return "\n".join(lines)
 
 
-def totals(found: Explanation) -> str:
+def totals(explanation: Explanation) -> str:
     """The sums over all layers."""
-    operations = [each.layer.operations for each in found.layers]
+    operations = [entry.layer.operations for entry in explanation.layers]
     known = sum(number or 0 for number in operations)
     text = f"work: {known / 1e9:.4g} GFLOP"
-    lines = [each.roofline_seconds for each in found.layers if not each.once]
+    lines = [entry.roofline_seconds for entry in explanation.layers if not entry.once]
     if all(line is None for line in lines):
-        text += f"; no roofline: {found.target}'s file holds no measured rates"
+        text += f"; no roofline: {explanation.target}'s file holds no measured rates"
     else:
         text += f"; roofline {duration(sum(line or 0 for line in lines))}"
-    measured = [e.measured_seconds for e in found.layers if e.measured_seconds is not None]
+    measured = [e.measured_seconds for e in explanation.layers if e.measured_seconds is not None]
     if measured:
-        text += f"; measured {duration(sum(measured))} on {found.device}"
+        text += f"; measured {duration(sum(measured))} on {explanation.device}"
     return text
 
 
-def _nodes(found: Explanation) -> str:
-    if not found.nodes:
+def _nodes(explanation: Explanation) -> str:
+    if not explanation.nodes:
         return ""
-    counts = Counter(node.status for node in found.nodes)
+    counts = Counter(node.status for node in explanation.nodes)
     said = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    lines = [f"{len(found.nodes)} nodes: {said}"]
-    for node in found.nodes:
+    lines = [f"{len(explanation.nodes)} nodes: {said}"]
+    for node in explanation.nodes:
         if node.status == "not supported":
             lines.append(f"  {node.node} ({node.operator}): {node.reason}")
     for status, said in WITHOUT_KERNEL.items():
-        counted = Counter(node.operator for node in found.nodes if node.status == status)
-        if counted and found.layers:
+        counted = Counter(node.operator for node in explanation.nodes if node.status == status)
+        if counted and explanation.layers:
             listed = ", ".join(f"{count} {name}" for name, count in counted.most_common())
             lines.append(f"  {said}: {listed}")
     return "\n".join(lines)
 
 
-def _table(found: Explanation) -> str:
-    measured = any(each.measured_seconds is not None for each in found.layers)
+def _table(explanation: Explanation) -> str:
+    measured = any(entry.measured_seconds is not None for entry in explanation.layers)
     head = ["#", "path", "tile", "workgroups", "MFLOP", "moved", "roofline", "by"]
     rows = [head + ["measured"] * measured + ["kernel", "nodes"]]
-    for each in found.layers:
-        layer = each.layer
+    for entry in explanation.layers:
+        layer = entry.layer
         rows.append(
             [
-                f"{each.dispatch}{'*' if each.once else ''}",
+                f"{entry.dispatch}{'*' if entry.once else ''}",
                 layer.path,
                 tile_of(layer.schedule),
-                "x".join(map(str, each.grid)),
+                "x".join(map(str, entry.grid)),
                 "?" if layer.operations is None else f"{layer.operations / 1e6:.3g}",
                 size(layer.bytes),
-                duration(each.roofline_seconds),
-                each.limit,
-                *([duration(each.measured_seconds)] if measured else []),
-                each.kernel,
-                shortened(nodes_text(each)),
+                duration(entry.roofline_seconds),
+                entry.limit,
+                *([duration(entry.measured_seconds)] if measured else []),
+                entry.kernel,
+                shortened(nodes_text(entry)),
             ]
         )
-    note = "\n* computed from weights alone, once" if any(e.once for e in found.layers) else ""
+    note = (
+        "\n* computed from weights alone, once" if any(e.once for e in explanation.layers) else ""
+    )
     return columns(rows) + note
 
 
-def nodes_text(each: ExplainedLayer) -> str:
+def nodes_text(entry: ExplainedLayer) -> str:
     """A layer's nodes with their operators, where they are known."""
-    layer = each.layer
+    layer = entry.layer
     operators = layer.operators or ("",) * len(layer.nodes)
     pairs = zip(layer.nodes, operators, strict=True)
     return " + ".join(
@@ -133,14 +136,14 @@ def tile_of(schedule: str) -> str:
     return f"by {reduce[1]}" if reduce else ""
 
 
-def _reasons(found: Explanation) -> str:
+def _reasons(explanation: Explanation) -> str:
     """Every reason once, with the layers' numbers."""
     refused: dict[tuple[str, str], list[int]] = {}
     taken: dict[tuple[str, str], list[int]] = {}
-    for each in found.layers:
-        for considered in each.layer.considered:
+    for entry in explanation.layers:
+        for considered in entry.layer.considered:
             group = taken if considered.taken else refused
-            group.setdefault((considered.path, considered.reason), []).append(each.dispatch)
+            group.setdefault((considered.path, considered.reason), []).append(entry.dispatch)
     lines = ["why no faster path:"]
     lines += _lines(refused)
     lines.append("why this path:")
@@ -160,18 +163,18 @@ def ranges(numbers: Sequence[int]) -> str:
     >>> ranges([0, 1, 2, 5, 7, 8])
     '0-2, 5, 7, 8'
     """
-    found: list[str] = []
+    parts: list[str] = []
     start = previous = numbers[0]
     for number in [*numbers[1:], -1]:
         if number == previous + 1:
             previous = number
             continue
         if previous - start > 1:
-            found.append(f"{start}-{previous}")
+            parts.append(f"{start}-{previous}")
         else:
-            found += [str(n) for n in range(start, previous + 1)]
+            parts += [str(n) for n in range(start, previous + 1)]
         start = previous = number
-    return ", ".join(found)
+    return ", ".join(parts)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:

@@ -94,7 +94,7 @@ class Explanation:
     @property
     def paths(self) -> Counter[str]:
         """Dispatches by path."""
-        return Counter(each.layer.path for each in self.layers)
+        return Counter(entry.layer.path for entry in self.layers)
 
 
 def explanation_of(
@@ -174,7 +174,7 @@ def coverage(
     for node in original:
         for value in node.inputs if node.name in computing else ():
             readers.setdefault(value, []).append(node.name)
-    found: dict[str, Covered] = {}
+    covered: dict[str, Covered] = {}
     for node in reversed(original):
         dispatches = tuple(computed.get(node.name, ()))
         status: Status = "kernel"
@@ -185,23 +185,23 @@ def coverage(
             absorbing = {makers[value] for value in node.outputs if value in makers}
             dispatches = tuple(sorted({n for name in absorbing for n in computed.get(name, ())}))
             users = [reader for value in node.outputs for reader in readers.get(value, ())]
-            if not absorbing and len(users) == 1 and users[0] in found:
-                dispatches = found[users[0]].dispatches
+            if not absorbing and len(users) == 1 and users[0] in covered:
+                dispatches = covered[users[0]].dispatches
         elif not dispatches:
             status = "folded"
-        found[node.name] = Covered(node.name, node.op_type, status, dispatches)
-    return tuple(found[node.name] for node in original)
+        covered[node.name] = Covered(node.name, node.op_type, status, dispatches)
+    return tuple(covered[node.name] for node in original)
 
 
 def _computing(nodes: Sequence[Node], inputs: Collection[str]) -> set[str]:
     """The nodes whose results depend on the numbers in the inputs."""
     data = set(inputs)
-    found: set[str] = set()
+    names: set[str] = set()
     for node in nodes:
         if node.op_type not in OF_SHAPES and not data.isdisjoint(node.inputs):
             data.update(node.outputs)
-            found.add(node.name)
-    return found
+            names.add(node.name)
+    return names
 
 
 def refused(

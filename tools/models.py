@@ -166,12 +166,12 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
 
 def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
     """The shapes of the arrays of `--input`: they fix open dimensions."""
-    found: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for text in arguments.inputs:
         name, equals, path = text.partition("=")
         if equals:
-            found[name] = read_array(path).shape
-    return found
+            shapes[name] = read_array(path).shape
+    return shapes
 
 
 def results_of(
@@ -199,7 +199,7 @@ def compare(
         return 0
     expected = run_onnxruntime(path, inputs, list(results))
     print(f"compared with {expected.how} ({expected.seconds:.3f} s), tolerance {tolerance}")
-    found = differences(results, expected.results, tolerance)
-    for each in found:
-        print(each)
-    return 0 if all(each.passed for each in found) else 1
+    differing = differences(results, expected.results, tolerance)
+    for difference in differing:
+        print(difference)
+    return 0 if all(difference.passed for difference in differing) else 1

@@ -104,8 +104,8 @@ def opt(arguments: argparse.Namespace) -> int:
 
 def _unfolded(passes: Iterable[ModulePass]) -> Iterable[ModulePass]:
     """The passes, and in the place of the whole lowering its own."""
-    for each in passes:
-        if isinstance(each, LinalgToSPIRVPass):
-            yield from linalg_to_spirv(each.target)
+    for given in passes:
+        if isinstance(given, LinalgToSPIRVPass):
+            yield from linalg_to_spirv(given.target)
         else:
-            yield each
+            yield given

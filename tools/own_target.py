@@ -36,8 +36,8 @@ def own_target(arguments: argparse.Namespace) -> str:
         offered = list_devices().best_first()
     except VulkanError:
         return DEFAULT_TARGET
-    found = next((d for d in offered if number is None or d.index == number), None)
-    return DEFAULT_TARGET if found is None else target_for(found)
+    device = next((d for d in offered if number is None or d.index == number), None)
+    return DEFAULT_TARGET if device is None else target_for(device)
 
 
 def target_for(info: DeviceInfo) -> str:

@@ -57,14 +57,14 @@ def _field_docs(cls: type[ModulePass]) -> dict[str, str]:
     """The docstring behind each field of a class."""
     (tree,) = ast.parse(dedent(inspect.getsource(cls))).body
     assert isinstance(tree, ast.ClassDef)
-    found: dict[str, str] = {}
+    docs: dict[str, str] = {}
     for field, after in zip(tree.body, tree.body[1:], strict=False):
         match field, after:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
-                found[name] = text
+                docs[name] = text
             case _:
                 pass
-    return found
+    return docs

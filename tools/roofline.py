@@ -45,7 +45,7 @@ def rate_of(layer: Layer, target: Target) -> float | None:
     a, _, result = layer.types.replace(" -> ", " x ").rpartition(" x ")
     a = a.partition(" x ")[0]
     if layer.path in (COOPERATIVE_MATRIX, ATTENTION):
-        rates = [each.rates.get(f"{a} -> {result}") for each in target.schedules]
+        rates = [schedule.rates.get(f"{a} -> {result}") for schedule in target.schedules]
         return max((rate for rate in rates if rate), default=None)
     if layer.path == DOT:
         return target.rates.get("dot")

@@ -79,8 +79,8 @@ class SPIRVRun(Target):
     def _run_host(
         self, module: ModuleOp, hosts: Sequence[FuncOp], options: Options
     ) -> dict[str, Any]:
-        found = [op for op in hosts if op.sym_name.data == self.function]
-        types = list(found[0].function_type.inputs) if found else []
+        functions = [op for op in hosts if op.sym_name.data == self.function]
+        types = list(functions[0].function_type.inputs) if functions else []
         inputs = self._inputs([_kind(type) for type in types])
         results = interpret(module, inputs, self.function, options=options)
         return {f"result{number}": result for number, result in enumerate(results)}
@@ -93,8 +93,8 @@ class SPIRVRun(Target):
         if len(grid) != 3 or min(grid) < 1:
             raise InterpreterError(f"{self.grid} is no grid", "spirv-run", "write grid=4x1x1")
         subject = KernelSubject.of(module, options, grid, self.length)
-        made = self._inputs([(each.dtype, each.shape) for each in subject.inputs])
-        return subject.run(module, made)
+        contents = self._inputs([(input.dtype, input.shape) for input in subject.inputs])
+        return subject.run(module, contents)
 
     def _inputs(self, kinds: Sequence[Kind]) -> list[Any]:
         if self.inputs is not None:

@@ -51,9 +51,9 @@ def execute(
     if chosen is None and (checks is not None or arguments.time or arguments.statistics):
         chosen = INTERPRETER if checks is not None else "vulkan"
     if chosen is None:
-        found = _on_the_best(program, inputs, arguments)
-        if found is not None:
-            return found
+        results = _on_the_best(program, inputs, arguments)
+        if results is not None:
+            return results
     name = chosen or INTERPRETER
     if name.partition(":")[0] != "vulkan" or checks is not None:
         return run(program, inputs, name, checks)

@@ -56,7 +56,7 @@ def file_of(number: int, stage: Stage) -> str:
 
 def units_of(module: ModuleOp) -> dict[str, str]:
     """The text of every function, kernel and `spirv.module`, and the rest of the module."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     rest: list[str] = []
 
     def visit(op: Operation) -> None:
@@ -65,16 +65,16 @@ def units_of(module: ModuleOp) -> dict[str, str]:
             if inner.name in NESTED and inner.regions:
                 visit(inner)
             elif isinstance(symbol, StringAttr):
-                name = next(n for n in _candidates(symbol.data) if n not in found)
-                found[name] = _text(inner)
+                name = next(n for n in _candidates(symbol.data) if n not in texts)
+                texts[name] = _text(inner)
             else:
                 rest.append(_text(inner))
 
     visit(module)
     if rest:
-        found["(other operations)"] = "".join(rest)
+        texts["(other operations)"] = "".join(rest)
     attributes = "".join(f"//   {name} = {value}\n" for name, value in module.attributes.items())
-    return found | (
+    return texts | (
         {"(module attributes)": "// of the module:\n" + attributes} if attributes else {}
     )
 
@@ -128,8 +128,8 @@ def _write(trace: Trace, target: Path) -> None:
     """The folder whole or not at all, in the place of an older trace."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as made:
-            new = Path(made, "new")
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
+            new = Path(scratch, "new")
             new.mkdir()
             _write_files(trace, new)
             if target.exists():

@@ -110,8 +110,8 @@ def _lines(text: str | None) -> list[str]:
     return [] if text is None else LONG_CONSTANT.sub(_elided, text).splitlines()
 
 
-def _elided(found: re.Match[str]) -> str:
-    return f"dense<... {len(found[0])} characters ...>"
+def _elided(literal: re.Match[str]) -> str:
+    return f"dense<... {len(literal[0])} characters ...>"
 
 
 def _whole(lines: Sequence[str], tag: str) -> str:

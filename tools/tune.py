@@ -103,13 +103,13 @@ def _source(arguments: argparse.Namespace) -> str:
             raise ProgramError(
                 f"cannot read the input: {error}", arguments.input, "give an .mlir file"
             ) from error
-    found = SHAPE.fullmatch(arguments.contraction.replace(" ", ""))
-    if found is None or not {found[4], found[5] or found[4], found[6]} <= set(TYPES):
+    shape = SHAPE.fullmatch(arguments.contraction.replace(" ", ""))
+    if shape is None or not {shape[4], shape[5] or shape[4], shape[6]} <= set(TYPES):
         raise ProgramError(
             f"--contraction {arguments.contraction} is no contraction",
             f"types: {', '.join(TYPES)}",
             "write MxNxK:type->result, as in 4096x4096x4096:f16->f32",
         )
-    m, n, k, a, b, c = found.groups()
+    m, n, k, a, b, c = shape.groups()
     zero = "0.0" if "f" in c else "0"
     return SOURCE.format(m=m, n=n, k=k, a=a, b=b or a, c=c, zero=zero)

@@ -48,9 +48,9 @@ def edges(dtype: DType, finite: bool = False) -> Array:
     values = [0.0, -0.0, 1.0, -1.0, 1.0 + float(info.eps), tiny, -tiny, smallest, smallest - tiny]
     if not finite:
         values += [float(info.max), float(info.min), np.inf, -np.inf, np.nan]
-    made = np.array(values).astype(dtype)
+    values_of_type = np.array(values).astype(dtype)
     # Types without infinities made NaN of them; one NaN is enough, so nothing is lost.
-    return made
+    return values_of_type
 
 
 def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
@@ -60,59 +60,59 @@ def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
         kind = _FIRST[number]
     else:
         kind = _uniform if number % 2 else _sprinkled
-    return [kind(generator, each).astype(each.dtype).reshape(each.shape) for each in inputs]
+    return [kind(generator, like).astype(like.dtype).reshape(like.shape) for like in inputs]
 
 
 Kind = Callable[[np.random.Generator, Input], Array]
 
 
-def _zeros(generator: np.random.Generator, each: Input) -> Array:
-    return np.zeros(each.shape)
+def _zeros(generator: np.random.Generator, like: Input) -> Array:
+    return np.zeros(like.shape)
 
 
-def _ones(generator: np.random.Generator, each: Input) -> Array:
-    return np.ones(each.shape)
+def _ones(generator: np.random.Generator, like: Input) -> Array:
+    return np.ones(like.shape)
 
 
-def _small(generator: np.random.Generator, each: Input) -> Array:
+def _small(generator: np.random.Generator, like: Input) -> Array:
     """Integers whose sums are exact in every type and every order."""
-    low = 0 if each.dtype.kind in "ub" else -2
-    return generator.integers(low, 2 if each.dtype.kind == "b" else 3, each.shape)
+    low = 0 if like.dtype.kind in "ub" else -2
+    return generator.integers(low, 2 if like.dtype.kind == "b" else 3, like.shape)
 
 
-def _uniform(generator: np.random.Generator, each: Input) -> Array:
+def _uniform(generator: np.random.Generator, like: Input) -> Array:
     """Floats from -1 to 1, integers of all values."""
-    if is_float(each.dtype):
-        return generator.uniform(-1, 1, each.shape)
-    if each.dtype.kind == "b":
-        return generator.integers(0, 2, each.shape)
-    info = np.iinfo(each.dtype)
-    return generator.integers(info.min, info.max, each.shape, each.dtype, endpoint=True)
+    if is_float(like.dtype):
+        return generator.uniform(-1, 1, like.shape)
+    if like.dtype.kind == "b":
+        return generator.integers(0, 2, like.shape)
+    info = np.iinfo(like.dtype)
+    return generator.integers(info.min, info.max, like.shape, like.dtype, endpoint=True)
 
 
-def _sprinkled(generator: np.random.Generator, each: Input) -> Array:
+def _sprinkled(generator: np.random.Generator, like: Input) -> Array:
     """Random values, an eighth of which are edge values that no product overflows with."""
-    plain = _uniform(generator, each).astype(each.dtype)
-    chosen = generator.random(each.shape) < 0.125
-    return np.where(chosen, generator.choice(edges(each.dtype, finite=True), each.shape), plain)
+    plain = _uniform(generator, like).astype(like.dtype)
+    chosen = generator.random(like.shape) < 0.125
+    return np.where(chosen, generator.choice(edges(like.dtype, finite=True), like.shape), plain)
 
 
-def _special(generator: np.random.Generator, each: Input) -> Array:
+def _special(generator: np.random.Generator, like: Input) -> Array:
     """Small integers, and a few values of every edge."""
-    plain = _small(generator, each).astype(each.dtype)
-    chosen = generator.random(each.shape) < 0.02
-    return np.where(chosen, generator.choice(edges(each.dtype), each.shape), plain)
+    plain = _small(generator, like).astype(like.dtype)
+    chosen = generator.random(like.shape) < 0.02
+    return np.where(chosen, generator.choice(edges(like.dtype), like.shape), plain)
 
 
-def _extreme(generator: np.random.Generator, each: Input) -> Array:
+def _extreme(generator: np.random.Generator, like: Input) -> Array:
     """Integers at the ends of their range, where additions wrap; large floats."""
-    if is_float(each.dtype):
-        largest = float(ml_dtypes.finfo(each.dtype).max) ** 0.5 / 64
-        return generator.choice([-largest, largest], each.shape)
-    if each.dtype.kind == "b":
-        return np.ones(each.shape)
-    info = np.iinfo(each.dtype)
-    return generator.choice(np.array([info.max, info.min], each.dtype), each.shape)
+    if is_float(like.dtype):
+        largest = float(ml_dtypes.finfo(like.dtype).max) ** 0.5 / 64
+        return generator.choice([-largest, largest], like.shape)
+    if like.dtype.kind == "b":
+        return np.ones(like.shape)
+    info = np.iinfo(like.dtype)
+    return generator.choice(np.array([info.max, info.min], like.dtype), like.shape)
 
 
 _FIRST: list[Kind] = [_ones, _small, _uniform, _extreme, _special, _zeros]

@@ -52,11 +52,11 @@ class Legal:
     ) -> Wrong:
         """The element of a result, for the report."""
         name, number = where
-        found, centre = results[name], self.centre[name]
+        computed, centre = results[name], self.centre[name]
         return Wrong(
             name,
             tuple(map(int, np.unravel_index(number, centre.shape))),
-            found.reshape(-1)[number].item(),
+            computed.reshape(-1)[number].item(),
             before[name].reshape(-1)[number].item(),
             centre.reshape(-1)[number].item(),
             float(self.allowed[name].reshape(-1)[number]),
@@ -68,10 +68,10 @@ def _shares(result: Array, centre: Array, allowed: Array) -> Array:
         return np.full(centre.shape or (1,), np.inf)
     if not is_float(centre.dtype) and not allowed.any():
         return np.where(result == centre, 0.0, np.inf)
-    found, truth = result.astype(F64), centre.astype(F64)
-    same = (found == truth) | (np.isnan(found) & np.isnan(truth)) | np.isposinf(allowed)
+    computed, truth = result.astype(F64), centre.astype(F64)
+    same = (computed == truth) | (np.isnan(computed) & np.isnan(truth)) | np.isposinf(allowed)
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = np.abs(found - truth) / allowed
+        shares = np.abs(computed - truth) / allowed
     return np.where(same, 0.0, np.where(np.isnan(shares), np.inf, shares))
 
 
@@ -96,8 +96,8 @@ class Judge:
         floats = [name for name, result in centre.items() if is_float(result.dtype)]
         allowed = {name: np.zeros(result.shape) for name, result in centre.items()}
         if self.intervals is not None and isinstance(self.subject, HostSubject):
-            found = self.intervals.run(self.subject.function, values)
-            pairs = zip(centre, found, strict=True)
+            intervals = self.intervals.run(self.subject.function, values)
+            pairs = zip(centre, intervals, strict=True)
             return Legal(centre, {name: tolerance(x, centre[name]) for name, x in pairs})
         if not self.contractions or not floats:
             return Legal(centre, allowed)
@@ -119,10 +119,10 @@ class Judge:
         return allowed
 
 
-def _bound(found: Sequence[Contraction]) -> Bound:
-    if not found:
+def _bound(contractions: Sequence[Contraction]) -> Bound:
+    if not contractions:
         return EXACT
-    return chained([contraction_bound(c.k, c.types[2]) for c in found])
+    return chained([contraction_bound(c.k, c.types[2]) for c in contractions])
 
 
 def _bounded(module: ModuleOp) -> list[Contraction]:

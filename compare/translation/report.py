@@ -59,8 +59,8 @@ class Finding:
         if not self.inputs:
             return lines[0]
         lines.append(f"  the smallest inputs found ({self.runs} runs):")
-        for each, array in zip(self.arguments, self.inputs, strict=True):
-            lines.append(f"    {each} = {_shown(array)}")
+        for argument, array in zip(self.arguments, self.inputs, strict=True):
+            lines.append(f"    {argument} = {_shown(array)}")
         return "\n".join(lines)
 
 

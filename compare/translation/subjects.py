@@ -84,15 +84,15 @@ class HostSubject:
         outputs: list[int] = []
         names = names_of(function)
         sizes: dict[str, int] = {}
-        for found in names.of.values():
-            sizes.setdefault(str(found), FIRST_SIZE + 2 * len(sizes))
+        for size_name in names.of.values():
+            sizes.setdefault(str(size_name), FIRST_SIZE + 2 * len(sizes))
         for i, argument in enumerate(function.body.block.args):
-            made = _argument(argument_name(argument, i), argument.type)
-            if DYNAMIC_INDEX in made.shape:
+            input = _argument(argument_name(argument, i), argument.type)
+            if DYNAMIC_INDEX in input.shape:
                 shape = (written(size, names.name) for size in extents(argument))
-                known = tuple(evaluate(size, sizes, made.name) for size in shape)
-                made = replace(made, shape=known)
-            inputs.append(made)
+                known = tuple(evaluate(size, sizes, input.name) for size in shape)
+                input = replace(input, shape=known)
+            inputs.append(input)
             if isinstance(argument.type, MemRefType):
                 outputs.append(i)
         return cls(function.sym_name.data, tuple(inputs), options, tuple(outputs))
@@ -131,23 +131,23 @@ class KernelSubject:
 
     @classmethod
     def of(cls, module: ModuleOp, options: Options, grid: Grid, length: int) -> KernelSubject:
-        found: dict[tuple[int, int], Input] = {}
+        buffers: dict[tuple[int, int], Input] = {}
         for kernel in _kernels(module):
             for op in kernel.body.block.ops:
                 if isinstance(op, GlobalVariableOp) and op.type.storage_class.data in (
                     StorageClass.StorageBuffer,
                     StorageClass.Uniform,
                 ):
-                    place, each = _buffer(op, length)
-                    if place not in found or found[place].shape < each.shape:
-                        found[place] = each
+                    place, buffer = _buffer(op, length)
+                    if place not in buffers or buffers[place].shape < buffer.shape:
+                        buffers[place] = buffer
         if not any(_entries(kernel) for kernel in _kernels(module)):
             raise ProgramError(
                 "the module has neither a host function nor a spirv.module with an entry point",
                 "",
                 "there is nothing to run",
             )
-        return cls(tuple(found.values()), tuple(found), options, grid)
+        return cls(tuple(buffers.values()), tuple(buffers), options, grid)
 
     def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:
         copies = [value.copy() for value in values]
@@ -155,7 +155,7 @@ class KernelSubject:
         for kernel in _kernels(module):
             for entry in _entries(kernel):
                 dispatch(kernel, entry, self.grid, buffers, options=self.options)
-        return {each.name: copy for each, copy in zip(self.inputs, copies, strict=True)}
+        return {buffer.name: copy for buffer, copy in zip(self.inputs, copies, strict=True)}
 
 
 def _kernels(module: ModuleOp) -> list[SPIRVModuleOp]:

@@ -50,10 +50,12 @@ class Case:
 
 def expanded(passes: Sequence[ModulePass]) -> list[ModulePass]:
     """The passes, with those of `linalg-to-spirv` one by one."""
-    found: list[ModulePass] = []
-    for each in passes:
-        found += linalg_to_spirv(each.target) if isinstance(each, LinalgToSPIRVPass) else [each]
-    return found
+    single_passes: list[ModulePass] = []
+    for given in passes:
+        single_passes += (
+            linalg_to_spirv(given.target) if isinstance(given, LinalgToSPIRVPass) else [given]
+        )
+    return single_passes
 
 
 def check_passes(
@@ -87,17 +89,17 @@ def check_passes(
     judge = Judge(module, subject)
     report = Report()
     cases = _cases(judge, subject, inputs, seed, report)
-    for each in passes:
+    for current in passes:
         before = module.clone()
-        each.apply(ctx, module)
+        current.apply(ctx, module)
         finding = _broken(before, module)
         if finding is None and not is_same(before, module):
             finding = _changed(subject, judge, before, module, cases, shrinking_runs)
         if finding is not None:
-            report.finding = replace(finding, stage=str(each.pipeline_pass_spec()))
+            report.finding = replace(finding, stage=str(current.pipeline_pass_spec()))
             return report
         worst = max((case.legal.worst(case.results)[0] for case in cases), default=0.0)
-        report.shares[str(each.pipeline_pass_spec())] = worst
+        report.shares[str(current.pipeline_pass_spec())] = worst
     return report
 
 

@@ -84,9 +84,9 @@ LARGEST = 2**31 - 1
 
 def feature_names(info: DeviceInfo) -> list[str]:
     """The device's features by a target file's names, sorted."""
-    found = [name for name, grants in NAMES.items() if set(grants) & info.offer.features]
-    found += [name for name, op in OPERATIONS.items() if op in info.subgroup_operations]
-    return sorted(found)
+    names = [name for name, grants in NAMES.items() if set(grants) & info.offer.features]
+    names += [name for name, op in OPERATIONS.items() if op in info.subgroup_operations]
+    return sorted(names)
 
 
 def summary(info: DeviceInfo) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def schedules(
     """Tiles for a device that nobody has tuned: those that its shapes and subgroups divide."""
     shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
     least = min(m for m, _ in shapes), min(n for _, n in shapes)
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for tile in TILES:
         m, n = tile[0] // least[0], tile[1] // least[1]
         if tile[0] % least[0] or tile[1] % least[1]:
@@ -200,8 +200,8 @@ def schedules(
         if tile[0] * tile[1] < 32 * 64:
             grid = (1, min(2, n)) if n >= m else (min(2, m), 1)
         if grid[0] * grid[1] * subgroup_size <= invocations:
-            found.append({"tile": list(tile), "subgroups": list(grid), "k_bytes": 64})
-    return found
+            entries.append({"tile": list(tile), "subgroups": list(grid), "k_bytes": 64})
+    return entries
 
 
 def text_of(target: dict[str, Any]) -> str:

@@ -65,17 +65,17 @@ def rank(info: DeviceInfo) -> tuple[int, int]:
 
 def choose(instance: Instance, number: int | None) -> PhysicalDevice:
     """Device `number` of the loader, or the best one."""
-    found = sorted(instance.devices, key=lambda device: rank(device.info))
+    devices = sorted(instance.devices, key=lambda device: rank(device.info))
     shown = ", ".join(f"vulkan:{d.info.index} {d.info.name}" for d in instance.devices)
-    if not found:
+    if not devices:
         raise NoVulkanError(
             "the Vulkan loader offers no device",
             instance.loader.path,
             "run `xdsl-spirv doctor`",
         )
     if number is None:
-        return found[0]
-    for device in found:
+        return devices[0]
+    for device in devices:
         if device.info.index == number:
             return device
     raise VulkanError(
@@ -108,10 +108,10 @@ class VulkanDevice(Executor[LoadedWork]):
     @property
     def live(self) -> dict[str, int]:
         """The number of objects of each kind beside those that the device keeps for itself."""
-        found: Counter[str] = Counter()
+        objects: Counter[str] = Counter()
         for device in self.logical:
-            found.update(device.live)
-        return {kind: count for kind, count in found.items() if count}
+            objects.update(device.live)
+        return {kind: count for kind, count in objects.items() if count}
 
     def lacks(self, work: Work) -> list[str]:
         """What this device lacks for some work, in words; empty if it runs here."""
@@ -119,24 +119,24 @@ class VulkanDevice(Executor[LoadedWork]):
 
     def _lacks(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
         info = self.info
-        found = lacks(info, needs.values())
+        lacking = lacks(info, needs.values())
         size = work.subgroup_size
         least, most = info.subgroup_size_range
         if size is not None and not (
             size == info.subgroup_size or (info.subgroup_size_control and least <= size <= most)
         ):
             has = str(least) if least == most else f"{least} to {most}"
-            found.append(f"subgroups of {size} invocations (it has {has})")
+            lacking.append(f"subgroups of {size} invocations (it has {has})")
         for step in work.steps:
             if any(n > most for n, most in zip(step.grid, info.max_grid, strict=True)):
                 limit = "x".join(map(str, info.max_grid))
                 grid = "x".join(map(str, step.grid))
-                found.append(f"a grid of {grid} workgroups (it takes {limit})")
+                lacking.append(f"a grid of {grid} workgroups (it takes {limit})")
             if len(step.push) > info.push_constant_bytes:
-                found.append(
+                lacking.append(
                     f"{len(step.push)} bytes of push constants (it has {info.push_constant_bytes})"
                 )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(lacking))
 
     def load(self, work: Work, statistics: bool = False) -> LoadedWork:
         """
@@ -185,28 +185,28 @@ class VulkanDevice(Executor[LoadedWork]):
             capabilities |= need.capabilities
             extensions |= need.extensions
         uses = {use for need in needs for use in need.uses}
-        found = self.info.offer.enable(capabilities, extensions, uses)
+        enabling = self.info.offer.enable(capabilities, extensions, uses)
         for feature in (*WELCOME, *([STATISTICS] if statistics else [])):
-            self.info.offer.want(feature, found)
+            self.info.offer.want(feature, enabling)
         listed = self.info.matrices
         if any(matrix not in listed for need in needs for matrix in need.matrices):
-            self.info.offer.want(FLEXIBLE, found)
-        for feature in list(found.features):
+            self.info.offer.want(FLEXIBLE, enabling)
+        for feature in list(enabling.features):
             # Its scalar layout is a feature of its own.
             if feature.member == "workgroupMemoryExplicitLayout":
                 more = "workgroupMemoryExplicitLayoutScalarBlockLayout"
-                self.info.offer.want(Feature(feature.structure, more), found)
+                self.info.offer.want(Feature(feature.structure, more), enabling)
         if "VK_KHR_portability_subset" in self.info.offer.extensions:
-            found.extensions.add("VK_KHR_portability_subset")
-        return found
+            enabling.extensions.add("VK_KHR_portability_subset")
+        return enabling
 
     def _logical(self, enabling: Enabling) -> LogicalDevice:
         for device in self.logical:
             if device.usable and device.covers(enabling):
                 return device
-        made = LogicalDevice(self.instance, self.physical, enabling)
-        self.logical.append(made)
-        return made
+        logical = LogicalDevice(self.instance, self.physical, enabling)
+        self.logical.append(logical)
+        return logical
 
     @staticmethod
     def _subgroups(

@@ -70,12 +70,12 @@ def is_there(names: Iterable[str], version: tuple[int, int], extensions: Collect
 
 def available(version: tuple[int, int], extensions: Collection[str]) -> list[str]:
     """The structures of features that a device of a version and with extensions knows."""
-    found: list[str] = []
+    names: list[str] = []
     for name, known in tables()["structures"].items():
         sources = [*known["extensions"], *([known["version"]] if known["version"] else [])]
         if name == BASE or is_there(sources, version, extensions):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 class Chain:
@@ -135,39 +135,39 @@ class Offer:
 
         `uses`: what else they do that a feature must be on for.
         """
-        found = Enabling()
-        for each in sorted(uses):
-            if not any(self.want(feature, found) for feature in each.features):
-                names = " or ".join(map(str, each.features))
-                found.missing.append(f"{each.what} ({names})")
+        enabling = Enabling()
+        for use in sorted(uses):
+            if not any(self.want(feature, enabling) for feature in use.features):
+                names = " or ".join(map(str, use.features))
+                enabling.missing.append(f"{use.what} ({names})")
         for kind, names in (("capabilities", capabilities), ("extensions", spirv_extensions)):
             table = tables()[kind]
             for name in sorted(names):
-                if name in table and not any(self._grant(row, found) for row in table[name]):
-                    found.missing.append(f"{name} ({_wanted(table[name])})")
-        return found
+                if name in table and not any(self._grant(row, enabling) for row in table[name]):
+                    enabling.missing.append(f"{name} ({_wanted(table[name])})")
+        return enabling
 
-    def want(self, feature: Feature, found: Enabling) -> bool:
+    def want(self, feature: Feature, enabling: Enabling) -> bool:
         """Enable a feature if the device has it."""
         if feature not in self.features:
             return False
         known = tables()["structures"][feature.structure]
-        found.features.add(feature)
+        enabling.features.add(feature)
         promoted = known["version"] and self.version >= version_in(known["version"])
         if not promoted:
-            found.extensions |= set(known["extensions"]) & self.extensions
+            enabling.extensions |= set(known["extensions"]) & self.extensions
         return True
 
-    def _grant(self, row: Mapping[str, Any], found: Enabling) -> bool:
+    def _grant(self, row: Mapping[str, Any], enabling: Enabling) -> bool:
         if "feature" in row:
-            return self.want(Feature(*row["feature"]), found)
+            return self.want(Feature(*row["feature"]), enabling)
         if "property" in row:
             _, member, bit = row["property"]
             return bool(self.properties.get(member, 0) & _bit(bit))
         if "version" in row:
             return self.version >= version_in(row["version"])
         if row["extension"] in self.extensions:
-            found.extensions.add(row["extension"])
+            enabling.extensions.add(row["extension"])
             return True
         return False
 

@@ -73,9 +73,9 @@ class Instance:
                 self._messenger = self.commands.made(
                     "vkCreateDebugUtilsMessengerEXT", self.handle, pointer(listen), None
                 )
-            found = self.commands.all("vkEnumeratePhysicalDevices", c.c_void_p, self.handle)
+            handles = self.commands.all("vkEnumeratePhysicalDevices", c.c_void_p, self.handle)
             devices = (
-                PhysicalDevice.of(self.commands, n, handle) for n, handle in enumerate(found)
+                PhysicalDevice.of(self.commands, n, handle) for n, handle in enumerate(handles)
             )
             self.devices = [device for device in devices if device is not None]
         except BaseException:
@@ -131,8 +131,8 @@ class Instance:
 
     def layers(self) -> list[str]:
         """The layers that the loader finds."""
-        found = self.loader.commands.all("vkEnumerateInstanceLayerProperties", LayerProperties)
-        return [layer.layerName.decode() for layer in found]
+        layers = self.loader.commands.all("vkEnumerateInstanceLayerProperties", LayerProperties)
+        return [layer.layerName.decode() for layer in layers]
 
     def _listen(self) -> DebugUtilsMessengerCreateInfoEXT:
         """

@@ -88,8 +88,8 @@ def pointer(value: c.Structure | c.Array[Any] | c._SimpleCData[Any] | None) -> i
 
 def array(kind: Any, values: Any) -> Any:
     """A C array of the values."""
-    found = list(values)
-    return (kind * len(found))(*found)
+    items = list(values)
+    return (kind * len(items))(*items)
 
 
 def array_of(kind: Any, length: int, values: Iterable[Any] = ()) -> Any:

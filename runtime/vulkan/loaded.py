@@ -176,20 +176,20 @@ class LoadedWork:
             *(commands, before[0], after[0], 0, 1, pointer(barrier), 0, None, 0, None),
         )
 
-    def _record_steps(self, commands: int, each: Callable[[int], None] | None = None) -> None:
+    def _record_steps(self, commands: int, after_step: Callable[[int], None] | None = None) -> None:
         """
         All steps but those that have run for good.
 
-        `each` records something behind every one, of all of them, and a barrier is there then.
+        `after_step` records something behind every step, also those done once; a barrier follows.
         """
         for index, step in enumerate(self.work.steps):
-            if step.once and each is None:
+            if step.once and after_step is None:
                 continue
-            if index and (each or self.order[index]):
+            if index and (after_step or self.order[index]):
                 self._barrier(commands, COMPUTED, COMPUTING)
             self._record(commands, step, self.steps[index], self.sets[index])
-            if each is not None:
-                each(index)
+            if after_step is not None:
+                after_step(index)
 
     def _record(self, commands: int, step: Step, pipeline: Pipeline, sets: list[int]) -> None:
         call = self.device.call
@@ -368,12 +368,12 @@ class LoadedWork:
         while time.perf_counter() < end:
             self.repeat(timeout)
         commands = self._recorded("timed", self._record_timed)
-        found: list[list[float]] = []
+        rounds: list[list[float]] = []
         for _ in range(count):
             self.device.submit([commands], timeout)
-            found.append(self._differences(queue.timestamp_bits))
+            rounds.append(self._differences(queue.timestamp_bits))
         return [
-            Time(step.kernel, step.entry_point, tuple(run[i] for run in found))
+            Time(step.kernel, step.entry_point, tuple(run[i] for run in rounds))
             for i, step in enumerate(self.work.steps)
         ]
 
@@ -444,15 +444,15 @@ def barriers(work: Work, overlapping: Callable[[str], list[str]]) -> list[bool]:
     written = {buffer.name for buffer in work.named("output", "temporary")}
     shared = {name: set(overlapping(name)) for name in written}
     since: set[str] = set()
-    found: list[bool] = []
+    needed: list[bool] = []
     for step in work.steps:
         mine: set[str] = set()
         for name in step.buffers:
             mine |= shared.get(name, set())
-        found.append(not mine.isdisjoint(since))
-        since = set() if found[-1] else since
+        needed.append(not mine.isdisjoint(since))
+        since = set() if needed[-1] else since
         since |= mine
-    return found
+    return needed
 
 
 def _checked(work: Work, name: str, data: Bytes) -> memoryview:

@@ -55,9 +55,9 @@ def candidates() -> list[str]:
     named = os.environ.get(LIBRARY_VARIABLE)
     if named:
         return [named]
-    found = ctypes.util.find_library("vulkan")
+    library = ctypes.util.find_library("vulkan")
     names = LIBRARIES.get(sys.platform, LIBRARIES["linux"])
-    return [*names, *([found] if found and found not in names else [])]
+    return [*names, *([library] if library and library not in names else [])]
 
 
 def open_library() -> c.CDLL:
@@ -127,12 +127,12 @@ class Commands:
             self(name, *arguments, layout.pointer(count), None)
             chained = issubclass(kind, layout.Chained)
             fresh = (kind() for _ in range(count.value)) if chained else ()
-            found = layout.array_of(kind, count.value, fresh)
+            entries = layout.array_of(kind, count.value, fresh)
             if not count.value:
                 return []
-            result = self(name, *arguments, layout.pointer(count), layout.pointer(found))
+            result = self(name, *arguments, layout.pointer(count), layout.pointer(entries))
             if result != Result.INCOMPLETE:
-                return list(found)[: count.value]
+                return list(entries)[: count.value]
         raise VulkanError(f"{name} does not settle on a number", "", "try again")
 
 

@@ -136,11 +136,11 @@ class LogicalDevice:
     def command_buffer(self) -> int:
         """A command buffer that is being recorded."""
         create = CommandBufferAllocateInfo(commandPool=self.pool, commandBufferCount=1)
-        found = self.call.made(
+        handle = self.call.made(
             "vkAllocateCommandBuffers", self.handle, pointer(create), dispatchable=True
         )
         self.objects["CommandBuffer"] += 1
-        return found
+        return handle
 
     def begin(self, commands: int, once: bool = False) -> None:
         flags = CommandBufferUsage.ONE_TIME_SUBMIT if once else 0
@@ -148,11 +148,11 @@ class LogicalDevice:
         self.call("vkBeginCommandBuffer", commands, pointer(begin))
 
     def free_command_buffers(self, commands: Iterable[int]) -> None:
-        found = [handle for handle in commands if handle]
-        if found and not self.abandoned:
-            handles = array(c.c_void_p, found)
-            self.call("vkFreeCommandBuffers", self.handle, self.pool, len(found), pointer(handles))
-            self.objects["CommandBuffer"] -= len(found)
+        live = [handle for handle in commands if handle]
+        if live and not self.abandoned:
+            handles = array(c.c_void_p, live)
+            self.call("vkFreeCommandBuffers", self.handle, self.pool, len(live), pointer(handles))
+            self.objects["CommandBuffer"] -= len(live)
 
     @property
     def live(self) -> dict[str, int]:

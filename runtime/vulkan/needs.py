@@ -293,10 +293,10 @@ def _text(words: Sequence[int]) -> tuple[str, int]:
 
 def lacks(info: DeviceInfo, needs: Iterable[Needs]) -> list[str]:
     """What a device lacks for modules, in words; empty if they run on it."""
-    found: dict[str, None] = {}
+    lacking: dict[str, None] = {}
     for need in needs:
-        found |= dict.fromkeys(_lacks(info, need))
-    return list(found)
+        lacking |= dict.fromkeys(_lacks(info, need))
+    return list(lacking)
 
 
 def _lacks(info: DeviceInfo, need: Needs) -> Iterable[str]:

@@ -266,27 +266,27 @@ class _Reader:
         return head.properties
 
     def _driver(self, number: int) -> tuple[str, str]:
-        found: PhysicalDeviceDriverProperties | None = self.parts.get(
+        driver: PhysicalDeviceDriverProperties | None = self.parts.get(
             PhysicalDeviceDriverProperties
         )
-        if found is None:
+        if driver is None:
             return "unknown driver", str(number)
-        name = text_of(found.driverName)
+        name = text_of(driver.driverName)
         if not name:
-            known = found.driverID in set(DriverId)
-            name = DriverId(found.driverID).name.lower() if known else "unknown driver"
-        return name, text_of(found.driverInfo) or str(number)
+            known = driver.driverID in set(DriverId)
+            name = DriverId(driver.driverID).name.lower() if known else "unknown driver"
+        return name, text_of(driver.driverInfo) or str(number)
 
     def _float_controls(self) -> Mapping[str, int]:
-        found = self.parts.get(PhysicalDeviceFloatControlsProperties)
-        if found is None:
+        controls = self.parts.get(PhysicalDeviceFloatControlsProperties)
+        if controls is None:
             return {}
-        names = [name for name, *_ in type(found)._fields_ if name.startswith("shader")]
-        return {name: getattr(found, name) for name in names}
+        names = [name for name, *_ in type(controls)._fields_ if name.startswith("shader")]
+        return {name: getattr(controls, name) for name in names}
 
     def _sizes(self, only: int) -> tuple[int, int]:
-        found = self.parts.get(PhysicalDeviceSubgroupSizeControlProperties)
-        return (found.minSubgroupSize, found.maxSubgroupSize) if found else (only, only)
+        control = self.parts.get(PhysicalDeviceSubgroupSizeControlProperties)
+        return (control.minSubgroupSize, control.maxSubgroupSize) if control else (only, only)
 
     def _size_control(self, offer: features.Offer) -> bool:
         structures = ("VkPhysicalDeviceVulkan13Features",)
@@ -303,30 +303,30 @@ class _Reader:
 
     def _compute_units(self) -> int | None:
         parts = self.parts
-        if found := parts.get(PhysicalDeviceShaderSMBuiltinsPropertiesNV):
-            return found.shaderSMCount
-        if found := parts.get(PhysicalDeviceShaderCorePropertiesAMD):
-            arrays = found.shaderEngineCount * found.shaderArraysPerEngineCount
-            return arrays * found.computeUnitsPerShaderArray
-        if found := parts.get(PhysicalDeviceShaderCoreBuiltinsPropertiesARM):
-            return found.shaderCoreCount
+        if properties := parts.get(PhysicalDeviceShaderSMBuiltinsPropertiesNV):
+            return properties.shaderSMCount
+        if properties := parts.get(PhysicalDeviceShaderCorePropertiesAMD):
+            arrays = properties.shaderEngineCount * properties.shaderArraysPerEngineCount
+            return arrays * properties.computeUnitsPerShaderArray
+        if properties := parts.get(PhysicalDeviceShaderCoreBuiltinsPropertiesARM):
+            return properties.shaderCoreCount
         return None
 
     def _accelerated_dot(self) -> tuple[str, ...]:
-        found = self.parts.get(PhysicalDeviceShaderIntegerDotProductProperties)
-        if found is None:
+        properties = self.parts.get(PhysicalDeviceShaderIntegerDotProductProperties)
+        if properties is None:
             return ()
         return tuple(
             name.removeprefix("integerDotProduct").removesuffix("Accelerated")
-            for name, *_ in type(found)._fields_
-            if name.startswith("integerDotProduct") and getattr(found, name)
+            for name, *_ in type(properties)._fields_
+            if name.startswith("integerDotProduct") and getattr(properties, name)
         )
 
     def _matrices(self, extensions: frozenset[str]) -> tuple[CooperativeMatrixProperty, ...]:
         name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
         if "VK_KHR_cooperative_matrix" not in extensions or not self.call.has(name):
             return ()
-        found: list[CooperativeMatrixPropertiesKHR] = self.call.all(
+        properties: list[CooperativeMatrixPropertiesKHR] = self.call.all(
             name, CooperativeMatrixPropertiesKHR, self.handle
         )
         return tuple(
@@ -336,7 +336,7 @@ class _Reader:
                 saturating=bool(p.saturatingAccumulation),
                 scope=scope(p.scope),
             )
-            for p in found
+            for p in properties
         )
 
     def _flexible_matrices(
@@ -345,7 +345,7 @@ class _Reader:
         name = "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV"
         if "VK_NV_cooperative_matrix2" not in offer.extensions or not self.call.has(name):
             return ()
-        found: list[CooperativeMatrixFlexibleDimensionsPropertiesNV] = self.call.all(
+        properties: list[CooperativeMatrixFlexibleDimensionsPropertiesNV] = self.call.all(
             name, CooperativeMatrixFlexibleDimensionsPropertiesNV, self.handle
         )
         return tuple(
@@ -358,7 +358,7 @@ class _Reader:
                 ),
                 p.workgroupInvocations,
             )
-            for p in found
+            for p in properties
         )
 
 

@@ -82,12 +82,12 @@ class Pipelines:
         """
         keys = [(s.kernel, s.entry_point, s.constants, _interface(s), len(s.push)) for s in steps]
         wanted = {key: step for key, step in zip(keys, steps, strict=True) if key not in self._made}
-        made: list[tuple[object, Step, int, Pipeline]] = []
+        missing: list[tuple[object, Step, int, Pipeline]] = []
         for key, step in wanted.items():
-            sets = tuple(self._set_layout(found) for found in _interface(step))
+            sets = tuple(self._set_layout(descriptors) for descriptors in _interface(step))
             layout = self._layout(sets, len(step.push))
             module = self._module(step.kernel, kernels[step.kernel])
-            made.append((key, step, module, Pipeline(0, layout, sets)))
+            missing.append((key, step, module, Pipeline(0, layout, sets)))
 
         def compile(row: tuple[object, Step, int, Pipeline]) -> None:
             key, step, module, pipeline = row
@@ -96,10 +96,10 @@ class Pipelines:
 
         try:
             with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-                list(pool.map(compile, made))
+                list(pool.map(compile, missing))
         finally:
             # What was made is there for `close` even where another one failed.
-            self.device.objects["Pipeline"] += sum(key in self._made for key, *_ in made)
+            self.device.objects["Pipeline"] += sum(key in self._made for key, *_ in missing)
         return [self._made[key] for key in keys]
 
     def _module(self, name: str, spirv: bytes) -> int:
@@ -111,7 +111,7 @@ class Pipelines:
 
     def _set_layout(self, bindings: tuple[int, ...]) -> int:
         if bindings not in self._sets:
-            each = [
+            records = [
                 DescriptorSetLayoutBinding(
                     binding=binding,
                     descriptorType=DescriptorType.STORAGE_BUFFER,
@@ -120,8 +120,10 @@ class Pipelines:
                 )
                 for binding in bindings
             ]
-            found = array(DescriptorSetLayoutBinding, each)
-            create = DescriptorSetLayoutCreateInfo(bindingCount=len(each), pBindings=pointer(found))
+            found = array(DescriptorSetLayoutBinding, records)
+            create = DescriptorSetLayoutCreateInfo(
+                bindingCount=len(records), pBindings=pointer(found)
+            )
             self._sets[bindings] = self.device.made("DescriptorSetLayout", create)
         return self._sets[bindings]
 
@@ -194,7 +196,7 @@ class Pipelines:
             return []
         device = self.device
         info = PipelineInfoKHR(pipeline=pipeline.handle)
-        found: list[dict[str, int | float | bool]] = []
+        tables: list[dict[str, int | float | bool]] = []
         programs = device.call.all(
             "vkGetPipelineExecutablePropertiesKHR",
             *(PipelineExecutablePropertiesKHR, device.handle, pointer(info)),
@@ -205,8 +207,8 @@ class Pipelines:
                 "vkGetPipelineExecutableStatisticsKHR",
                 *(PipelineExecutableStatisticKHR, device.handle, pointer(which)),
             )
-            found.append({row.name.decode("utf-8", "replace"): _value(row) for row in rows})
-        return found
+            tables.append({row.name.decode("utf-8", "replace"): _value(row) for row in rows})
+        return tables
 
     def close(self) -> None:
         for kind, handles in (

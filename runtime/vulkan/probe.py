@@ -75,10 +75,10 @@ def work(steps: int = 1, groups: int = 1) -> Work:
 
 def probe() -> tuple[Work, dict[str, bytes]]:
     """One dispatch from an input to an output, and the input's value."""
-    found = work()
+    scaling = work()
     buffers = (WorkBuffer("x", 4 * GROUP, "input"), WorkBuffer("y", 4 * GROUP, "output"))
     data = struct.pack(f"<{GROUP}I", *range(GROUP))
-    return Work(buffers, found.kernels, found.steps), {"x": data}
+    return Work(buffers, scaling.kernels, scaling.steps), {"x": data}
 
 
 def expected() -> dict[str, bytearray]:

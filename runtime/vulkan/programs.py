@@ -57,12 +57,12 @@ def _constants(dispatch: Dispatch, kernel: Kernel) -> tuple[tuple[int, bytes], .
     from xdsl_spirv.runtime.elements import dtype_of
 
     types = {constant.id: constant.type for constant in kernel.spec_constants}
-    found: list[tuple[int, bytes]] = []
+    constants: list[tuple[int, bytes]] = []
     for constant in dispatch.spec_constants:
         type = types.get(constant.id, "i32")
         dtype = np.dtype("uint32") if type == "i1" else dtype_of(type)
-        found.append((constant.id, np.array(constant.value).astype(dtype).tobytes()))
-    return tuple(found)
+        constants.append((constant.id, np.array(constant.value).astype(dtype).tobytes()))
+    return tuple(constants)
 
 
 def bytes_of(array: Array) -> bytes:
@@ -113,13 +113,13 @@ class Executor(ABC, Generic[L]):
 
     def ready(self, program: Program) -> L:
         """The program, loaded; the one that was not used for longest makes room."""
-        found = self._ready.pop(id(program), None)
-        if found is None:
+        entry = self._ready.pop(id(program), None)
+        if entry is None:
             while len(self._ready) >= KEPT:
                 self.drop(next(iter(self._ready.values()))[0])
-            found = (program, self._load(program))
-        self._ready[id(program)] = found
-        return found[1]
+            entry = (program, self._load(program))
+        self._ready[id(program)] = entry
+        return entry[1]
 
     def _load(self, program: Program) -> L:
         work = work_of(program)
@@ -134,10 +134,10 @@ class Executor(ABC, Generic[L]):
 
     def drop(self, program: Program) -> None:
         """Take back what is kept of a program."""
-        for each in (program, *program.at_sizes):
-            found = self._ready.pop(id(each), None)
-            if found is not None:
-                self.unload(found[1])
+        for version in (program, *program.at_sizes):
+            entry = self._ready.pop(id(version), None)
+            if entry is not None:
+                self.unload(entry[1])
 
     def forget(self, loaded: L) -> None:
         """Someone else takes a program's work back."""

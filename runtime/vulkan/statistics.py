@@ -55,25 +55,25 @@ class Resources:
 def resources_of(table: Mapping[str, int | float | bool]) -> Resources:
     """A program's statistics; of several that mean the same the largest counts."""
     small = {name.strip().lower(): int(value) % OF_32_BITS for name, value in table.items()}
-    found = {
-        name: max((small[each] for each in known if each in small), default=None)
+    figures = {
+        name: max((small[key] for key in known if key in small), default=None)
         for name, known in NAMES.items()
     }
-    return Resources(**found)
+    return Resources(**figures)
 
 
 def heaviest(tables: Iterable[Mapping[str, int | float | bool]]) -> Resources:
     """The most that any of several programs takes, and the fewest subgroups side by side."""
-    each = [resources_of(table) for table in tables]
-    found: dict[str, int | None] = {}
+    resources = [resources_of(table) for table in tables]
+    figures: dict[str, int | None] = {}
     for name in (field.name for field in fields(Resources)):
-        values = [value for one in each if (value := getattr(one, name)) is not None]
+        values = [value for one in resources if (value := getattr(one, name)) is not None]
         choose = min if name == "subgroups" else max
-        found[name] = choose(values) if values else None
-    return Resources(**found)
+        figures[name] = choose(values) if values else None
+    return Resources(**figures)
 
 
-def problem(found: Resources, least: Resources, room: int) -> str:
+def problem(used: Resources, least: Resources, room: int) -> str:
     """
     Why a kernel is not worth timing, by what it takes; empty if nothing is known against it.
 
@@ -81,13 +81,13 @@ def problem(found: Resources, least: Resources, room: int) -> str:
     more Workgroup memory and leaves as much room for others is timed. `room` is how many bytes of
     Workgroup memory a workgroup may hold so that enough of them share a compute unit.
     """
-    if (found.spilled or 0) > (least.spilled or 0):
-        registers = f" beside its {found.registers} registers" if found.registers else ""
-        return f"spills {found.spilled}{registers}"
-    held = found.workgroup_bytes or 0
+    if (used.spilled or 0) > (least.spilled or 0):
+        registers = f" beside its {used.registers} registers" if used.registers else ""
+        return f"spills {used.spilled}{registers}"
+    held = used.workgroup_bytes or 0
     if held > max(room, least.workgroup_bytes or 0):
         return f"holds {held} bytes of Workgroup memory, and {room} leave room for another"
-    if found.subgroups is not None and least.subgroups is not None:
-        if 2 * found.subgroups < least.subgroups:
-            return f"leaves room for {found.subgroups} subgroups, not {least.subgroups}"
+    if used.subgroups is not None and least.subgroups is not None:
+        if 2 * used.subgroups < least.subgroups:
+            return f"leaves room for {used.subgroups} subgroups, not {least.subgroups}"
     return ""

@@ -65,7 +65,7 @@ class Finder:
     def look(self, words: list[int]) -> None:
         finder = self._finders.get(words[0] & 0xFFFF)
         if finder is not None:
-            self.found.update(made for made in finder(self, words) if made is not None)
+            self.found.update(use for use in finder(self, words) if use is not None)
 
     def is_number(self, type: int) -> bool:
         words = self.types.get(type, [0])
@@ -115,15 +115,15 @@ class Finder:
 @cache
 def _finders() -> dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]]:
     """What looks at an instruction, by its opcode."""
-    found: dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]] = {}
+    finders: dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]] = {}
     for name in grammar().instruction_names:
         if name.startswith("OpGroup"):
-            found[_opcode(name)] = Finder.group
+            finders[_opcode(name)] = Finder.group
         elif name.startswith("OpAtomic") and not name.startswith("OpAtomicFlag"):
-            found[_opcode(name)] = Finder.atomic
-    found[_opcode("OpReadClockKHR")] = Finder.clock
-    found[_opcode("OpVariable")] = Finder.variable
-    return found
+            finders[_opcode(name)] = Finder.atomic
+    finders[_opcode("OpReadClockKHR")] = Finder.clock
+    finders[_opcode("OpVariable")] = Finder.variable
+    return finders
 
 
 @cache

@@ -74,11 +74,11 @@ class Work:
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
         """The first and the last step that use each temporary; all for what is computed once."""
-        found: dict[str, tuple[int, int]] = {}
+        spans: dict[str, tuple[int, int]] = {}
         temporary = {buffer.name for buffer in self.named("temporary")}
         for index, step in enumerate(self.steps):
             for name in step.buffers:
                 if name in temporary:
-                    found[name] = (found.get(name, (index, index))[0], index)
+                    spans[name] = (spans.get(name, (index, index))[0], index)
         kept = {name for step in self.steps if step.once for name in step.buffers} & temporary
-        return found | dict.fromkeys(kept, (0, len(self.steps)))
+        return spans | dict.fromkeys(kept, (0, len(self.steps)))

@@ -236,9 +236,9 @@ def open_isolated(
 
 def rebuilt(kind: str, cause: str, place: str, remedy: str) -> ProgramError:
     """An error of the other process."""
-    found = getattr(errors, kind, None)
-    if isinstance(found, type) and issubclass(found, VulkanError):
-        return found(cause, place, remedy)
+    kind_of_error = getattr(errors, kind, None)
+    if isinstance(kind_of_error, type) and issubclass(kind_of_error, VulkanError):
+        return kind_of_error(cause, place, remedy)
     return ProgramError(cause, place, remedy)
 
 

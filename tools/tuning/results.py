@@ -78,7 +78,7 @@ def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
     if best.again is None or best.microseconds is None or tried[0].microseconds is None:
         return False
     times = ((tried[0].microseconds, best.microseconds), (tried[0].latest, best.again))
-    return all(default > (1 + margin) * found for default, found in times)
+    return all(default > (1 + margin) * tuned for default, tuned in times)
 
 
 def read_results(path: Path) -> list[Outcome]:
@@ -87,13 +87,13 @@ def read_results(path: Path) -> list[Outcome]:
         lines = path.read_text().splitlines()
     except OSError:
         return []
-    found: list[Outcome] = []
+    results: list[Outcome] = []
     for line in lines:
         try:
-            found.append(Outcome(**json.loads(line)))
+            results.append(Outcome(**json.loads(line)))
         except (ValueError, TypeError):
             continue
-    return found
+    return results
 
 
 def append(path: Path, outcome: Outcome) -> None:

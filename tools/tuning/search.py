@@ -117,21 +117,21 @@ class Search:
 
     def run(self) -> dict[str, list[Outcome]]:
         """The outcomes of every contraction's candidates, by its key; the default comes first."""
-        found: dict[str, list[Outcome]] = {}
+        outcomes: dict[str, list[Outcome]] = {}
         try:
             for contraction in contractions_of(self.text, self.target_name):
                 key = key_of(contraction)
                 if choose_window(contraction, self.target) is not None:
                     self.say(f"{key}: computed window by window, nothing to tune")
-                elif key not in found:
+                elif key not in outcomes:
                     self.say(key)
-                    found[key] = self._searched(key, contraction)
+                    outcomes[key] = self._searched(key, contraction)
         finally:
             if self.opener is None:
                 self.opened.close()
             if self.compiler is None:
                 self.compiling.close()
-        return found
+        return outcomes
 
     def _searched(self, key: str, contraction: Contraction) -> list[Outcome]:
         end = None if self.seconds is None else time.monotonic() + self.seconds
@@ -160,8 +160,8 @@ class Search:
         """Neighbours of the best that are new, or else the next that is likely."""
         right = sorted((o for o in tried.values() if o.right), key=lambda o: o.latest)
         near = chain.from_iterable(
-            neighbours(contraction, self.target, parse_schedule(each.schedule))
-            for each in right[:FOLLOWED]
+            neighbours(contraction, self.target, parse_schedule(outcome.schedule))
+            for outcome in right[:FOLLOWED]
         )
         more = (candidates(contraction, self.target, self.most) for _ in range(1))
         new = (s for s in chain(near, chain.from_iterable(more)) if str(s) not in tried)
@@ -174,7 +174,7 @@ class Search:
         return self.done.get((key, str(schedule), self.opened.device.info.name))
 
     def _unknown(self, key: str, schedules: Sequence[ContractionAttr]) -> list[ContractionAttr]:
-        return [each for each in schedules if self._known(key, each) is None]
+        return [schedule for schedule in schedules if self._known(key, schedule) is None]
 
     def _tried(
         self,
@@ -210,20 +210,20 @@ class Search:
         default: Outcome | None,
         best: Outcome | None,
     ) -> Outcome:
-        made = Outcome(key, str(schedule), self.opened.device.info.name, "ok")
+        outcome = Outcome(key, str(schedule), self.opened.device.info.name, "ok")
         if isinstance(program, ProgramError):
-            return replace(made, status="refused", cause=program.cause)
+            return replace(outcome, status="refused", cause=program.cause)
 
         def measured() -> dict[str, Any]:
             return self._measured(program, schedule, default, best)
 
         try:
-            return Outcome(**{**asdict(made), **self._guarded(measured)})
+            return Outcome(**{**asdict(outcome), **self._guarded(measured)})
         except MisfitError as error:
             if default is None:
                 # What the device has not got for one candidate it has for none.
                 raise
-            return replace(made, status="refused", cause=error.cause)
+            return replace(outcome, status="refused", cause=error.cause)
 
     def _guarded(self, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What a measurement finds, or what becomes of the device in it."""
@@ -295,18 +295,18 @@ class Search:
         """The outcomes, the best of them and the default measured once more, in turn."""
         default, *others = tried.values()
         best = sorted((o for o in others if o.right), key=lambda o: o.latest)[:FINALISTS]
-        finalists = [each for each in (default, *best) if each.right]
-        if len(finalists) < 2 or all(each.again is not None for each in finalists):
+        finalists = [finalist for finalist in (default, *best) if finalist.right]
+        if len(finalists) < 2 or all(finalist.again is not None for finalist in finalists):
             return list(tried.values())
         self.say(f"  the best {len(finalists)} again")
-        schedules = [parse_schedule(each.schedule) for each in finalists]
+        schedules = [parse_schedule(finalist.schedule) for finalist in finalists]
         programs = [program for _, program in self.compiling.each(self._source(key), schedules)]
-        found = self._guarded(lambda: self._in_turn(finalists, programs))
-        for each in finalists:
-            if each.schedule in found:
-                again = replace(each, again=found[each.schedule])
+        times = self._guarded(lambda: self._in_turn(finalists, programs))
+        for finalist in finalists:
+            if finalist.schedule in times:
+                again = replace(finalist, again=times[finalist.schedule])
                 append(self.results, again)
-                tried[each.schedule] = again
+                tried[finalist.schedule] = again
         return list(tried.values())
 
     def _in_turn(
@@ -317,10 +317,10 @@ class Search:
         loaded: dict[str, RemoteWork] = {}
         times: dict[str, list[float]] = {}
         try:
-            for each, program in zip(finalists, programs, strict=True):
+            for finalist, program in zip(finalists, programs, strict=True):
                 if isinstance(program, Program):
-                    loaded[each.schedule] = device.load(work_of(program))
-                    loaded[each.schedule].run(self._given_to(program), self.timeout)
+                    loaded[finalist.schedule] = device.load(work_of(program))
+                    loaded[finalist.schedule].run(self._given_to(program), self.timeout)
             for _ in range(FINAL_ROUNDS):
                 for schedule, work in loaded.items():
                     took = work.time(self.runs, self.timeout, WARM_UP_SECONDS)
@@ -329,7 +329,7 @@ class Search:
             if device.worker.alive:
                 for work in loaded.values():
                     device.unload(work)
-        return {schedule: median(each) for schedule, each in times.items()}
+        return {schedule: median(finalist) for schedule, finalist in times.items()}
 
     def _given_to(self, program: Program) -> dict[str, bytes]:
         self.inputs = self.inputs or random_inputs(program)
@@ -376,19 +376,19 @@ def contractions_of(text: str, target: str) -> list[Contraction]:
     """Every contraction of a module, as `assign-schedule` meets it."""
     ctx = context()
     module: ModuleOp = parse_text(text, ctx=ctx)
-    for each in (
+    for lowering in (
         QuantizedContractionsPass(target=target),
         LinalgToContractionPass(),
         FormDispatchesPass(),
     ):
-        each.apply(ctx, module)
-    found: list[Contraction] = []
+        lowering.apply(ctx, module)
+    contractions: list[Contraction] = []
     for op in module.walk():
         if isinstance(op, LinalgStructuredOperation):
             try:
-                found.append(contraction_of(op))
+                contractions.append(contraction_of(op))
             except NotAContraction:
                 continue
-    if not found:
+    if not contractions:
         raise ProgramError("the module has no contraction to tune", "", "give it a linalg.matmul")
-    return found
+    return contractions
