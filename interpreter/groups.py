@@ -43,6 +43,10 @@ class Group:
         """How many invocations a group has room for."""
         return wave.subgroups * wave.lanes if self.workgroup else wave.lanes
 
+    def invocations(self, wave: Wave) -> int:
+        """How many invocations a full group has."""
+        return wave.geometry.invocations if self.workgroup else wave.lanes
+
     def ids(self, wave: Wave) -> Array:
         """(1, 1, members): each member's number."""
         return np.arange(self.members(wave), dtype=np.int64).reshape(1, 1, -1)

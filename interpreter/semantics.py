@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from xdsl.ir import Operation
@@ -56,53 +57,17 @@ class Semantics:
 TABLE: dict[type[Operation], Semantics] = {}
 """Every operation that executes in a kernel. `load()` fills it."""
 
-_FAMILIES = (
-    "kernel.arith",
-    "kernel.math",
-    "kernel.vector",
-    "kernel.memref",
-    "kernel.gpu",
-    "kernel.control_flow",
-    "spirv.arithmetic",
-    "spirv.logic",
-    "spirv.bit",
-    "spirv.conversion",
-    "spirv.composite",
-    "spirv.constants",
-    "spirv.memory",
-    "spirv.control_flow",
-    "spirv.group",
-    "spirv.rotate",
-    "spirv.atomic",
-    "spirv.barrier",
-    "spirv.glsl",
-    "spirv.dot_product",
-    "spirv.cooperative_matrix",
-    "spirv.cooperative_matrix_2",
-    "spirv.replicated",
-    "spirv.hints",
-    "spirv.printing",
-    "spirv.subgroup",
-    "spirv.kernel",
-    "spirv.opencl",
-    "spirv.pointer",
-    "spirv.tensor",
-    "spirv.cooperative_vector",
-    "spirv.vendor",
-    "spirv.tensor_arm",
-    "host.linalg",
-    "host.attention",
-    "host.packing",
-    "host.tensors",
-    "host.launches",
-)
+PACKAGES = ("kernel", "spirv", "host")
+"""The folders of this package whose modules say what operations mean."""
 
 
 @cache
 def load() -> None:
-    """Import every family's semantics, which fills TABLE."""
-    for family in _FAMILIES:
-        import_module(f"xdsl_spirv.interpreter.{family}")
+    """Import every module of these folders, which fills TABLE."""
+    for folder in PACKAGES:
+        package = import_module(f"xdsl_spirv.interpreter.{folder}")
+        for module in iter_modules(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
 
 
 def _register(kind: Kind, ops: Iterable[type[Operation]], stage: Stage) -> None:

@@ -49,12 +49,30 @@ def scope_attribute(scope: Scope | ScopeAttr) -> ScopeAttr:
     return ScopeAttr(scope) if isinstance(scope, Scope) else scope
 
 
-class GroupNonUniformOperation(SPIRVOp, ABC):
+class GroupInstruction(SPIRVOp, ABC):
+    """
+    Reads other invocations of its group.
+
+    What the interpreter checks when it is executed is said here: the class attributes are rules.
+    """
+
+    UNIFORM: ClassVar[tuple[str, str] | None] = None
+    """The rule by which the second operand is the same in all of the group, and what it is."""
+
+    CLUSTER: ClassVar[str] = "GROUP-02"
+    """The rule that a cluster's size keeps."""
+
+    INACTIVE: ClassVar[str | None] = None
+    """The rule against reading an inactive invocation; without one its value is undefined."""
+
+    traits = traits_def(NoMemoryEffect())
+
+
+class GroupNonUniformOperation(GroupInstruction, ABC):
     """Has an execution scope, which is Workgroup or Subgroup; Vulkan takes Subgroup only."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"execution": "execution_scope"}
     execution_scope = prop_def(ScopeAttr)
-    traits = traits_def(NoMemoryEffect())
 
     def check_scope(self) -> None:
         """SPIR-V: Execution is a Scope, Workgroup or Subgroup."""
@@ -269,39 +287,41 @@ class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
             )
 
 
+def _second(name: str) -> Mapping[str, str]:
+    """The fields of an exchange whose second operand the grammar calls `name`."""
+    return {"execution": "execution_scope", name: "which"}
+
+
 class GroupExchange(GroupNonUniformOperation, ABC):
     """
     Another invocation's value: `spirv.X <Subgroup> %value, %which : value type, which type`.
 
-    The second operand's name is the instruction's own, so both stand in its class, in order.
+    `FIELDS` has the second operand's name in the grammar.
     """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
+    value = operand_def(T)
+    which = operand_def()
     result = result_def(T)
+    assembly_format = (
+        "$execution_scope $value `,` $which attr-dict `:` type($value) `,` type($which)"
+    )
 
-    WHICH: ClassVar[str]
-
-    def check_which(self) -> None:
-        """The second operand is an integer scalar of Signedness 0."""
-        type_ = self.operands[1].type
-        if not is_integer(type_) or rules.is_signed(type_):
-            raise VerifyException(
-                f"{self.name}: the {self.WHICH} is an unsigned integer, not {type_}"
-            )
+    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, which: Value):
+        super().__init__(
+            operands=[value, which],
+            properties={"execution_scope": scope_attribute(execution_scope)},
+            result_types=[SSAValue.get(value).type],
+        )
 
     def verify_(self) -> None:
         self.check_scope()
-        self.check_which()
-        rules.bf_09_no_group_operation(self.operands[0].type)
-
-
-def _exchange(op: GroupExchange, scope: Scope | ScopeAttr, value: Value, which: Value) -> None:
-    SPIRVOp.__init__(
-        op,
-        operands=[value, which],
-        properties={"execution_scope": scope_attribute(scope)},
-        result_types=[SSAValue.get(value).type],
-    )
+        if not is_integer(self.which.type) or rules.is_signed(self.which.type):
+            (name,) = (name for name, field in self.FIELDS.items() if field == "which")
+            raise VerifyException(
+                f"{self.name}: the {name} is an unsigned integer, not {self.which.type}"
+            )
+        rules.bf_09_no_group_operation(self.value.type)
 
 
 @irdl_op_definition
@@ -309,16 +329,8 @@ class GroupNonUniformBroadcastOp(GroupExchange):
     """The value of one invocation, the same for all."""
 
     name = "spirv.GroupNonUniformBroadcast"
-    WHICH: ClassVar[str] = "invocation_id"
-    value = operand_def(GroupExchange.T)
-    invocation_id = operand_def()
-    assembly_format = (
-        "$execution_scope $value `,` $invocation_id attr-dict "
-        "`:` type($value) `,` type($invocation_id)"
-    )
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, invocation_id: Value):
-        _exchange(self, execution_scope, value, invocation_id)
+    FIELDS: ClassVar[Mapping[str, str]] = _second("invocation_id")
+    UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
 
 
 @irdl_op_definition
@@ -326,16 +338,7 @@ class GroupNonUniformShuffleOp(GroupExchange):
     """The value of any invocation."""
 
     name = "spirv.GroupNonUniformShuffle"
-    WHICH: ClassVar[str] = "invocation_id"
-    value = operand_def(GroupExchange.T)
-    invocation_id = operand_def()
-    assembly_format = (
-        "$execution_scope $value `,` $invocation_id attr-dict "
-        "`:` type($value) `,` type($invocation_id)"
-    )
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, invocation_id: Value):
-        _exchange(self, execution_scope, value, invocation_id)
+    FIELDS: ClassVar[Mapping[str, str]] = _second("invocation_id")
 
 
 @irdl_op_definition
@@ -343,13 +346,7 @@ class GroupNonUniformShuffleXorOp(GroupExchange):
     """The value of the invocation whose id differs by a mask."""
 
     name = "spirv.GroupNonUniformShuffleXor"
-    WHICH: ClassVar[str] = "mask"
-    value = operand_def(GroupExchange.T)
-    mask = operand_def()
-    assembly_format = "$execution_scope $value `,` $mask attr-dict `:` type($value) `,` type($mask)"
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, mask: Value):
-        _exchange(self, execution_scope, value, mask)
+    FIELDS: ClassVar[Mapping[str, str]] = _second("mask")
 
 
 @irdl_op_definition
@@ -357,15 +354,7 @@ class GroupNonUniformShuffleUpOp(GroupExchange):
     """The value of the invocation `delta` below."""
 
     name = "spirv.GroupNonUniformShuffleUp"
-    WHICH: ClassVar[str] = "delta"
-    value = operand_def(GroupExchange.T)
-    delta = operand_def()
-    assembly_format = (
-        "$execution_scope $value `,` $delta attr-dict `:` type($value) `,` type($delta)"
-    )
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, delta: Value):
-        _exchange(self, execution_scope, value, delta)
+    FIELDS: ClassVar[Mapping[str, str]] = _second("delta")
 
 
 @irdl_op_definition
@@ -373,15 +362,7 @@ class GroupNonUniformShuffleDownOp(GroupExchange):
     """The value of the invocation `delta` above."""
 
     name = "spirv.GroupNonUniformShuffleDown"
-    WHICH: ClassVar[str] = "delta"
-    value = operand_def(GroupExchange.T)
-    delta = operand_def()
-    assembly_format = (
-        "$execution_scope $value `,` $delta attr-dict `:` type($value) `,` type($delta)"
-    )
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, delta: Value):
-        _exchange(self, execution_scope, value, delta)
+    FIELDS: ClassVar[Mapping[str, str]] = _second("delta")
 
 
 @irdl_op_definition
@@ -389,15 +370,8 @@ class GroupNonUniformQuadBroadcastOp(GroupExchange):
     """The value of one invocation of the quad."""
 
     name = "spirv.GroupNonUniformQuadBroadcast"
-    WHICH: ClassVar[str] = "index"
-    value = operand_def(GroupExchange.T)
-    index = operand_def()
-    assembly_format = (
-        "$execution_scope $value `,` $index attr-dict `:` type($value) `,` type($index)"
-    )
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, index: Value):
-        _exchange(self, execution_scope, value, index)
+    FIELDS: ClassVar[Mapping[str, str]] = _second("index")
+    UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
 
 
 @irdl_op_definition
@@ -405,15 +379,8 @@ class GroupNonUniformQuadSwapOp(GroupExchange):
     """The value of the quad's horizontal, vertical or diagonal neighbour."""
 
     name = "spirv.GroupNonUniformQuadSwap"
-    WHICH: ClassVar[str] = "direction"
-    value = operand_def(GroupExchange.T)
-    direction = operand_def()
-    assembly_format = (
-        "$execution_scope $value $direction attr-dict `:` type($value) `,` type($direction)"
-    )
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, direction: Value):
-        _exchange(self, execution_scope, value, direction)
+    FIELDS: ClassVar[Mapping[str, str]] = _second("direction")
+    assembly_format = "$execution_scope $value $which attr-dict `:` type($value) `,` type($which)"
 
 
 @irdl_op_definition

@@ -1,13 +1,11 @@
 """
 SPV_KHR_subgroup_rotate: one instruction, in MLIR's syntax.
 
-The rotation reads other invocations, so it has no effect on memory but is not speculatable: moved
-under a condition it would read lanes that the condition turned off.
+Its scope, its effects and its place among the group operations are `group.py`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -15,20 +13,17 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
-    prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import NoMemoryEffect
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation, scope_attribute
 
 
 @irdl_op_definition
-class GroupNonUniformRotateKHROp(SPIRVOp):
+class GroupNonUniformRotateKHROp(GroupNonUniformOperation):
     """
     The value of the invocation `delta` further on, around the group or the cluster.
 
@@ -36,16 +31,14 @@ class GroupNonUniformRotateKHROp(SPIRVOp):
     """
 
     name = "spirv.GroupNonUniformRotateKHR"
-    INSTRUCTION: ClassVar[str | None] = "OpGroupNonUniformRotateKHR"
-    FIELDS: ClassVar[Mapping[str, str]] = {"execution": "execution_scope"}
+    UNIFORM: ClassVar[tuple[str, str] | None] = "ROT-08", "Delta"
+    CLUSTER: ClassVar[str] = "ROT-08"
+    INACTIVE: ClassVar[str | None] = "ROT-08"
 
-    execution_scope = prop_def(ScopeAttr)
     value = operand_def()
     delta = operand_def()
     cluster_size = opt_operand_def()
     result = result_def()
-
-    traits = traits_def(NoMemoryEffect())
 
     assembly_format = (
         "$execution_scope $value `,` $delta (`,` `cluster_size` `(` $cluster_size^ `)`)? attr-dict "
@@ -60,11 +53,9 @@ class GroupNonUniformRotateKHROp(SPIRVOp):
         cluster_size: SSAValue | Operation | None = None,
         result_type: Attribute | None = None,
     ):
-        if isinstance(execution_scope, Scope):
-            execution_scope = ScopeAttr(execution_scope)
         super().__init__(
             operands=[value, delta, cluster_size],
-            properties={"execution_scope": execution_scope},
+            properties={"execution_scope": scope_attribute(execution_scope)},
             result_types=[result_type or SSAValue.get(value).type],
         )
 

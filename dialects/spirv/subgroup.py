@@ -22,14 +22,11 @@ from xdsl.irdl import (
     operand_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr, ScopeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     Predicate,
     Value,
@@ -41,6 +38,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.dialects.spirv.group import (
     BALLOT,
+    GroupInstruction,
     GroupNonUniformOperation,
     GroupVote,
     check_ballot,
@@ -270,12 +268,11 @@ class GroupLogicalXorOp(LogicalReduction):
     name = "spirv.KHR.GroupLogicalXor"
 
 
-class SubgroupVote(SPIRVOp, ABC):
+class SubgroupVote(GroupInstruction, ABC):
     """A Boolean of the subgroup's or the quad's Booleans: `spirv.X %p : i1`."""
 
     predicate = operand_def(i1)
     result = result_def(i1)
-    traits = traits_def(NoMemoryEffect())
     assembly_format = "$predicate attr-dict `:` type($result)"
 
     def __init__(self, predicate: Value):
@@ -318,13 +315,12 @@ class GroupNonUniformQuadAnyOp(SubgroupVote):
 
 
 @irdl_op_definition
-class SubgroupBallotOp(SPIRVOp):
+class SubgroupBallotOp(GroupInstruction):
     """A bit for each invocation's Boolean: `spirv.KHR.SubgroupBallot %p : vector<4xi32>`."""
 
     name = "spirv.KHR.SubgroupBallot"
     predicate = operand_def(i1)
     result = result_def(VectorType)
-    traits = traits_def(NoMemoryEffect())
     assembly_format = "$predicate attr-dict `:` type($result)"
 
     def __init__(self, predicate: Value):
@@ -334,12 +330,11 @@ class SubgroupBallotOp(SPIRVOp):
         check_ballot(self, self.result.type)
 
 
-class SubgroupRead(SPIRVOp, ABC):
+class SubgroupRead(GroupInstruction, ABC):
     """One invocation's value, the same for all."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     result = result_def(T)
-    traits = traits_def(NoMemoryEffect())
 
     def check_value(self) -> None:
         """A scalar or vector of numbers, not bfloat16."""
@@ -383,7 +378,7 @@ class SubgroupReadInvocationOp(SubgroupRead):
 
 
 @irdl_op_definition
-class GroupNonUniformPartitionOp(SPIRVOp):
+class GroupNonUniformPartitionOp(GroupInstruction):
     """
     The ballot of the invocations with the same value (SPV_NV_shader_subgroup_partitioned).
 
@@ -393,7 +388,6 @@ class GroupNonUniformPartitionOp(SPIRVOp):
     name = "spirv.NV.GroupNonUniformPartition"
     value = operand_def()
     result = result_def(VectorType)
-    traits = traits_def(NoMemoryEffect())
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: Value):

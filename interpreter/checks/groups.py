@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.dialects.spirv import group as ops
-from xdsl_spirv.dialects.spirv import rotate as rotates
-from xdsl_spirv.dialects.spirv import subgroup
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.scopes import uniform
@@ -26,9 +24,8 @@ from xdsl_spirv.interpreter.checks.shadow import (
 from xdsl_spirv.interpreter.groups import Group, group_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import TABLE, Function
-from xdsl_spirv.interpreter.spirv.group import SOURCES, group_for
+from xdsl_spirv.interpreter.spirv.group import SOURCES, group_for, sources
 from xdsl_spirv.interpreter.wave import Wave
-from xdsl_spirv.upstream.declarations import operations_of
 
 
 def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
@@ -54,22 +51,10 @@ def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked
     return call
 
 
-for _op in (
-    ops.GroupNonUniformAllOp,
-    ops.GroupNonUniformAnyOp,
-    ops.GroupNonUniformAllEqualOp,
-    ops.GroupNonUniformBallotOp,
-    ops.GroupNonUniformInverseBallotOp,
-    ops.GroupNonUniformBallotBitExtractOp,
-    ops.GroupNonUniformBallotBitCountOp,
-    ops.GroupNonUniformBallotFindLSBOp,
-    ops.GroupNonUniformBallotFindMSBOp,
-    ops.GroupNonUniformBroadcastFirstOp,
-    *(op for op in operations_of([subgroup]) if op not in SOURCES),
-):
-    checked(_op)(_in_group)
+GROUP = [op for op in TABLE if issubclass(op, ops.GroupInstruction)]
+ARITHMETIC = [op for op in GROUP if issubclass(op, ops.GroupArithmetic)]
 
-ARITHMETIC = [op for op in TABLE if issubclass(op, ops.GroupArithmetic)]
+checked(*(op for op in GROUP if op.get_irdl_definition().operands))(_in_group)
 
 
 @checked(*ARITHMETIC)
@@ -81,24 +66,21 @@ def arithmetic(op: Any, compiler: CheckedCompiler, function: Function) -> Checke
     checker, group = compiler.checker, group_of(op.execution_scope.data)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        values = [values[0], check_cluster(checker, op, "GROUP-02", values[1], group, wave)]
+        values = [values[0], check_cluster(checker, op, values[1], group, wave)]
         return inner(wave, values, shadows)
 
     return call
 
 
-def check_cluster(
-    checker: Any, op: Any, rule: str, cluster: Array, group: Group, wave: Wave
-) -> Array:
+def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, wave: Wave) -> Array:
     """A cluster size that exists: the given one, or the group's where that is wrong."""
-    members = wave.geometry.invocations if group.workgroup else wave.lanes
-    size = int(cluster.flat[0])
+    members, size = group.invocations(wave), int(cluster.flat[0])
     if 1 <= size <= members and size & (size - 1) == 0:
         return cluster
     if checker.checks.rules:
         checker.find(
             "rules",
-            rule,
+            op.CLUSTER,
             op,
             f"a cluster of {size} in a group of {members} invocations: it must be a power of two "
             "and at most that",
@@ -121,87 +103,63 @@ def read_from(source: Array, active: Array) -> tuple[Array, Array]:
 
 @checked(*SOURCES)
 def exchange(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Reading an inactive or missing invocation gives an undefined value."""
+    """
+    An exchange breaks a rule or gives an undefined value where it reads an invocation that is
+    inactive or missing: the instruction's class says which.
+    """
     checker, group = compiler.checker, group_for(op)
     form = shadow_form(compiler.unit.form(op.result.type))
     which_form = compiler.unit.form(op.operands[1].type)
-    source = SOURCES[type(op)]
+    uniform_rule, name = op.UNIFORM or ("", "the other operand")
+    forbidden = op.INACTIVE is not None
     message = "the value of an inactive or missing invocation"
-    number = checker.origin(op, "UNDEF-08", message)
-    agreed = isinstance(op, ops.GroupNonUniformBroadcastOp | ops.GroupNonUniformQuadBroadcastOp)
+    number = 0 if forbidden else checker.origin(op, "UNDEF-08", message)
     scope = Scope.Workgroup if group.workgroup else Scope.Subgroup
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        value, which = values
-        if agreed and checker.checks.rules:
-            uniform(checker, op, "GROUP-01", "the invocation's number", which, scope)
-        result = function(wave, value, which)
+        value, which, *cluster = values
+        cluster = [check_cluster(checker, op, size, group, wave) for size in cluster]
+        if uniform_rule and checker.checks.rules:
+            uniform(checker, op, uniform_rule, name, which, scope)
+        if forbidden and checker.checks.rules and wave.mask is not None:
+            wrong = misread(wave, which, cluster)
+            if wrong.any():
+                _report_inactive(checker, op, wave, group.spread(wrong, wave), {name: which})
+        result = function(wave, value, which, *cluster)
         parts: list[Any] = []
         if shadows[0] is not None:
-            parts.append(function(wave, whole(shadows[0], form), which))
-        if shadows[1] is not None:
+            parts.append(function(wave, whole(shadows[0], form), which, *cluster))
+        if shadows[1] is not None and forbidden:
+            checker.find_undefined(op, name, by_lane(shadows[1], which_form), wave.mask)
+        elif shadows[1] is not None:
             parts.append(spread(by_lane(shadows[1], which_form), form))
-        if checker.checks.undefined:
-            row = group.row(which, wave) if which.shape[2] > 1 or group.workgroup else which
-            active = group.active(wave)
-            lanes = source(group.ids(wave), row.astype(np.int64))
-            outside, inactive = read_from(lanes, active)
-            wrong = (outside | inactive) & active
+        if not forbidden and checker.checks.undefined:
+            wrong = misread(wave, which, cluster)
             if wrong.any():
                 lanes = group.spread(wrong, wave)
                 checker.example(number, lanes, {"the other operand": which})
                 parts.append(spread(np.where(lanes, np.uint8(number), np.uint8(0)), form))
         return result, normal(largest(parts)) if parts else None
 
-    return call
-
-
-@checked(rotates.GroupNonUniformRotateKHROp)
-def rotate(
-    op: rotates.GroupNonUniformRotateKHROp, compiler: CheckedCompiler, function: Function
-) -> Checked:
-    """ROT-08."""
-    checker, group = compiler.checker, group_of(op.execution_scope.data)
-    form = shadow_form(compiler.unit.form(op.result.type))
-    delta_form = compiler.unit.form(op.operands[1].type)
-    scope = op.execution_scope.data
-
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        if len(values) > 2:
-            values = [*values]
-            values[2] = check_cluster(checker, op, "ROT-08", values[2], group, wave)
-        if checker.checks.rules:
-            uniform(checker, op, "ROT-08", "Delta", values[1], scope)
-            _check_sources(wave, values)
-        result = function(wave, *values)
-        parts: list[Any] = []
-        if shadows[0] is not None:
-            parts.append(function(wave, whole(shadows[0], form), *values[1:]))
-        if shadows[1] is not None:
-            checker.find_undefined(op, "Delta", by_lane(shadows[1], delta_form), wave.mask)
-        return result, normal(largest(parts)) if parts else None
-
-    def _check_sources(wave: Wave, values: list[Any]) -> None:
-        if wave.mask is None:
-            return
-        members = wave.geometry.invocations if group.workgroup else wave.lanes
-        around = np.int64((int(values[2].flat[0]) if len(values) > 2 else members) - 1)
-        local = group.ids(wave)
-        amount = group.row(values[1], wave).astype(np.int64)
+    def misread(wave: Wave, which: Array, cluster: list[Array]) -> Array:
         active = group.active(wave)
-        outside, inactive = read_from(((local + amount) & around) + (local & ~around), active)
-        wrong = (outside | inactive) & active
-        if wrong.any():
-            here = np.broadcast_to(wave.active(), wave.shape)
-            checker.find(
-                "rules",
-                "ROT-08",
-                op,
-                f"{op.name} reads an inactive invocation",
-                where=group.spread(wrong, wave),
-                values={"Delta": values[1]},
-                notes=lambda: checker.who_parted(here, ~here),
-                remedy="let all invocations of the group (or the cluster) execute it together",
-            )
+        outside, inactive = read_from(sources(op, wave, which, cluster), active)
+        return (outside | inactive) & active
 
     return call
+
+
+def _report_inactive(
+    checker: Any, op: Any, wave: Wave, where: Array, values: dict[str, Array]
+) -> None:
+    here = np.broadcast_to(wave.active(), wave.shape)
+    checker.find(
+        "rules",
+        op.INACTIVE,
+        op,
+        f"{op.name} reads an inactive invocation",
+        where=where,
+        values=values,
+        notes=lambda: checker.who_parted(here, ~here),
+        remedy="let all invocations of the group (or the cluster) execute it together",
+    )

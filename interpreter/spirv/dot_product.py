@@ -46,13 +46,6 @@ def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
     return np.add(low[..., 0], low[..., 1]).view(np.int32)
 
 
-def _sum_dtype(component: DType, count: int, result: DType) -> DType:
-    """
-    The narrowest integer that holds the low bits of the sum: 32 bits where the result has them.
-    """
-    return numbers.I32 if result.itemsize <= 4 else numbers.I64
-
-
 @value(ops.SDotOp, ops.UDotOp, ops.SUDotOp)
 def dot(op: ops.DotOperation, unit: Unit) -> Function:
     """The low bits of the exact sum of products."""
@@ -68,7 +61,8 @@ def _dot(op: ops.IntegerDotOperation, unit: Unit) -> Function:
         form.shape in ((), (4,)) for form in forms
     ):
         return _bytes(forms[0], forms[1], first_sign, second_sign, dtype)
-    wide = _sum_dtype(forms[0].dtype, 0, dtype)
+    # The low bits of the sum are right in any integer that has as many.
+    wide = numbers.I32 if dtype.itemsize <= 4 else numbers.I64
 
     def call(vector_1: Array, vector_2: Array) -> Array:
         pairs = zip(

@@ -7,7 +7,7 @@ Reading an inactive or missing lane, undefined in SPIR-V, gives that lane's stal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv import group as ops
 from xdsl_spirv.dialects.spirv import subgroup
 from xdsl_spirv.dialects.spirv.enums import GroupOperation
+from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.groups import Group, group_of, take_members
 from xdsl_spirv.interpreter.memory import first_active
@@ -173,33 +174,53 @@ def ballot_highest(op: ops.GroupNonUniformBallotFindMSBOp, unit: Unit) -> Functi
     return call
 
 
-Source = Callable[[Array, Array], Array]
-"""Which member a member reads: from its number and its second operand."""
+Source = Callable[..., Array]
+"""Which member a member reads: from its number, its second operand and its cluster's size."""
+
+
+def _turned(member: Array, delta: Array, cluster: int) -> Array:
+    """ROT-07 as it is written."""
+    around = np.int64(cluster - 1)
+    return ((member + delta) & around) + (member & ~around)
+
 
 SOURCES: dict[type[Operation], Source] = {
-    ops.GroupNonUniformBroadcastOp: lambda member, chosen: chosen,
-    ops.GroupNonUniformShuffleOp: lambda member, chosen: chosen,
-    ops.GroupNonUniformShuffleXorOp: lambda member, mask: member ^ mask,
-    ops.GroupNonUniformShuffleUpOp: lambda member, delta: member - delta,
-    ops.GroupNonUniformShuffleDownOp: lambda member, delta: member + delta,
-    ops.GroupNonUniformQuadBroadcastOp: lambda member, index: (member & ~3) + index,
-    subgroup.SubgroupReadInvocationOp: lambda member, chosen: chosen,
-    ops.GroupNonUniformQuadSwapOp: lambda member, direction: member ^ (direction + 1),
+    ops.GroupNonUniformBroadcastOp: lambda member, chosen, _: chosen,
+    ops.GroupNonUniformShuffleOp: lambda member, chosen, _: chosen,
+    ops.GroupNonUniformShuffleXorOp: lambda member, mask, _: member ^ mask,
+    ops.GroupNonUniformShuffleUpOp: lambda member, delta, _: member - delta,
+    ops.GroupNonUniformShuffleDownOp: lambda member, delta, _: member + delta,
+    ops.GroupNonUniformQuadBroadcastOp: lambda member, index, _: (member & ~3) + index,
+    ops.GroupNonUniformQuadSwapOp: lambda member, direction, _: member ^ (direction + 1),
+    subgroup.SubgroupReadInvocationOp: lambda member, chosen, _: chosen,
+    GroupNonUniformRotateKHROp: _turned,
 }
 
 
-@action(*SOURCES)
-def exchange(op: ops.GroupExchange, unit: Unit) -> Function:
-    """Another invocation's value."""
-    group, source = group_for(op), SOURCES[type(op)]
+def sources(op: Operation, wave: Wave, which: Array, cluster: Sequence[Array]) -> Array:
+    """(w, groups, members): the number of the member that each one reads."""
+    group = group_for(op)
+    size = int(cluster[0].flat[0]) if cluster else group.invocations(wave)
+    row = group.row(which, wave) if which.shape[2] > 1 or group.workgroup else which
+    return SOURCES[type(op)](group.ids(wave), row.astype(np.int64), size)
 
-    def call(wave: Wave, value: Array, which: Array) -> Array:
+
+@action(*SOURCES)
+def exchange(op: ops.GroupInstruction, unit: Unit) -> Function:
+    """Another invocation's value."""
+    group = group_for(op)
+
+    def call(wave: Wave, value: Array, which: Array, *cluster: Array) -> Array:
+        if cluster and cluster[0].flat[0] > group.invocations(wave):
+            raise InterpreterError(
+                f"{op.CLUSTER}: the cluster size {cluster[0].flat[0]} is larger than the group of "
+                f"{group.invocations(wave)}",
+                op,
+            )
         if value.shape[1] == 1 and value.shape[2] == 1:
             return value
-        row = group.row(value, wave)
-        which = group.row(which, wave) if which.shape[2] > 1 or group.workgroup else which
-        found = take_members(row, source(group.ids(wave), which.astype(np.int64)))
-        return group.spread(found, wave)
+        read = take_members(group.row(value, wave), sources(op, wave, which, cluster))
+        return group.spread(read, wave)
 
     return call
 

@@ -41,12 +41,10 @@ from xdsl_spirv.passes.loops.stores import store_elements
 from xdsl_spirv.passes.loops.tiles import Tiles
 from xdsl_spirv.passes.loops.vectors import use_vectors
 from xdsl_spirv.passes.refusal import refuse
+from xdsl_spirv.passes.schedule.loops_schedule import EXCHANGES
 from xdsl_spirv.targets import Target
 
 PASS = "loops-to-invocations"
-
-EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
-"""Features by which the invocations of a subgroup reduce."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from xdsl_spirv.serialization.validation.registry import (
     instruction_rule,
     module_rule,
 )
+from xdsl_spirv.serialization.validation.synchronization import GROUP_FLOATS, GROUP_VALUES
 from xdsl_spirv.serialization.validation.types import Type, enumerant
 
 if TYPE_CHECKING:
@@ -411,15 +412,12 @@ def _matrix_arithmetic(m: Module, i: Instruction, types: list[Type | None]) -> P
     yield from asked(lambda: rules.cm_26_arithmetic(lifted, floating=floating))
 
 
-GROUPS = (
-    "GroupNonUniformBroadcast GroupNonUniformBroadcastFirst GroupNonUniformShuffle "
-    "GroupNonUniformShuffleXor GroupNonUniformShuffleUp GroupNonUniformShuffleDown "
-    "GroupNonUniformQuadBroadcast GroupNonUniformQuadSwap GroupNonUniformFAdd GroupNonUniformFMul "
-    "GroupNonUniformFMin GroupNonUniformFMax GroupNonUniformAllEqual GroupFAdd GroupFMin GroupFMax"
+@instruction_rule(
+    "EXT-BF-GROUP",
+    "docs/rules.md",
+    "Rule BF-09.",
+    f"{GROUP_VALUES} {GROUP_FLOATS} GroupNonUniformAllEqual",
 )
-
-
-@instruction_rule("EXT-BF-GROUP", "docs/rules.md", "Rule BF-09.", GROUPS)
 def group_operations(m: Module, i: Instruction) -> Problems:
     value = i.get("value") if "value" in i.shape.places else 0
     if not value:

@@ -47,9 +47,6 @@ GROUP_BALLOTS = (
     "GroupNonUniformBallot GroupNonUniformInverseBallot GroupNonUniformBallotBitExtract "
     "GroupNonUniformBallotBitCount GroupNonUniformBallotFindLSB GroupNonUniformBallotFindMSB"
 )
-GROUPS = " ".join(
-    (GROUP_VALUES, GROUP_INTEGERS, GROUP_FLOATS, GROUP_BOOLEANS, GROUP_VOTES, GROUP_BALLOTS)
-)
 BARRIERS = "ControlBarrier MemoryBarrier"
 
 
@@ -101,7 +98,7 @@ def scope_type(m: Module, i: Instruction) -> Problems:
     "SCO-02",
     "3.27",
     "In Vulkan an execution scope is Workgroup or Subgroup, a memory scope none but its own.",
-    f"{ATOMICS} {GROUPS} {BARRIERS} GroupNonUniformRotateKHR",
+    f"{SCOPED} {GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}",
     vulkan=True,
 )
 def vulkan_scopes(m: Module, i: Instruction) -> Problems:
