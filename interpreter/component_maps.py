@@ -8,7 +8,7 @@ columns and others by rows. NVIDIA's (32 invocations) gives four invocations a l
 (a row of A or of the accumulator, a column of B; an accumulator's components stand in pairs), eight
 lines to the subgroup, and repeats that along the lines, then across them.
 
-AMD's and Intel's are data, component_maps.json, with its sources: bits of a component's row and
+Those of other devices are data in `targets/`, with their sources: bits of a component's row and
 column by bits of the invocation's number and of the component's. On RDNA 3 several invocations hold
 each component of A and B, so that there are more than rows * columns of them; of what they insert
 the first invocation's counts, which is also the one that stores it.
@@ -16,18 +16,16 @@ the first invocation's counts, which is also the one that stores it.
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from pathlib import Path
-from typing import Any, get_args
 
 import numpy as np
 
+from xdsl_spirv import targets
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.options import Mapping
+from xdsl_spirv.interpreter.options import RULES, Mapping
 
 NVIDIA_LANES = 32
 USES = {
@@ -35,14 +33,6 @@ USES = {
     CooperativeMatrixUse.MatrixBKHR: "B",
     CooperativeMatrixUse.MatrixAccumulatorKHR: "Acc",
 }
-MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
-
-
-@cache
-def described() -> dict[str, list[dict[str, Any]]]:
-    """The maps that are data, by name: how fragments of each use, size and width lie."""
-    text = Path(__file__).with_suffix(".json").read_text()
-    return {each["name"]: each["fragments"] for each in json.loads(text)["maps"]}
 
 
 @cache
@@ -51,21 +41,18 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
     (lanes, components) of the components that each invocation holds, counted row by row; None where
     the mapping is no data or says nothing about such matrices.
     """
-    shape, bits = (form.rows, form.columns), form.dtype.itemsize * 8
-    for each in described().get(mapping, ()):
-        if (
-            form.scope == Scope.Subgroup
-            and (each["rows"], each["columns"]) == shape
-            and each["use"] == USES[form.use]
-            and bits in each["component_bits"]
-            and each["lanes"] == lanes
-        ):
-            lane, component = (_spread(each[name], form.columns) for name in ("lane", "component"))
-            return lane[:, None] + component
+    if mapping in RULES or form.scope != Scope.Subgroup:
+        return None
+    shape, bits = (form.rows, form.columns, USES[form.use], lanes), form.dtype.itemsize * 8
+    for known in targets.load(mapping).component_map:
+        if (known.rows, known.columns, known.use, known.lanes) == shape:
+            if bits in known.component_bits:
+                lane = _spread(known.lane, form.columns)
+                return lane[:, None] + _spread(known.component, form.columns)
     return None
 
 
-def _spread(names: list[str], columns: int) -> Array:
+def _spread(names: tuple[str, ...], columns: int) -> Array:
     """What each number adds to a position, by the row's or column's bit that its bits are."""
     found = np.zeros(1 << len(names), np.int64)
     for number, name in enumerate(names):
@@ -76,7 +63,7 @@ def _spread(names: list[str], columns: int) -> Array:
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
     """Whether a mapping says anything about matrices of a form."""
-    if mapping in described():
+    if mapping not in RULES:
         return fragment(mapping, form, lanes) is not None
     if mapping != "nvidia":
         return True

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from xdsl_spirv import targets
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.errors import InterpreterError
 
@@ -19,23 +20,23 @@ if TYPE_CHECKING:
 Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
 """How binary32 becomes bfloat16 (BF-07)."""
 
-Mapping: TypeAlias = Literal[
-    "row-major",
-    "column-major",
-    "opaque",
-    "lavapipe",
-    "nvidia",
-    "amd-rdna3",
-    "amd-rdna4",
-    "intel-xe2",
-]
+Mapping: TypeAlias = str
 """
 Which invocation holds which component of a cooperative matrix (CM-18).
 
 `row-major` and `column-major` deal the components out to the lanes in turn, in that order; `opaque`
 deals them out in a fixed pseudo-random order, which no sensible program can depend on. `lavapipe`
-and `nvidia` are those drivers', the others those devices' (component_maps.py).
+and `nvidia` are what those drivers were measured to do (component_maps.py). Any other is a target
+whose file has a `component_map`.
 """
+
+RULES: tuple[Mapping, ...] = ("row-major", "column-major", "opaque", "lavapipe", "nvidia")
+"""The mappings that are code."""
+
+
+def mappings() -> tuple[Mapping, ...]:
+    """Every mapping that has a name: those that are code, then those of targets."""
+    return *RULES, *(name for name in targets.names() if targets.load(name).component_map)
 
 
 Accumulation: TypeAlias = Literal["binary32", "halves", "exact", "magnitudes"]
@@ -46,6 +47,13 @@ How a floating cooperative MulAdd sums (CM-25).
 half, then the second, each sum rounded to the accumulators' type; `exact`: in binary64, rounded
 once. `magnitudes` is |A| |B| + |C|, what intervals are derived from, and no result.
 """
+
+
+def _has_map(name_or_path: str) -> bool:
+    try:
+        return bool(targets.load(name_or_path).component_map)
+    except targets.TargetError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,12 @@ class Options:
                 f"a subgroup of {size} invocations does not exist",
                 "Options.subgroup_size",
                 "use a power of two from 1 to 128",
+            )
+        if self.component_mapping not in RULES and not _has_map(self.component_mapping):
+            raise InterpreterError(
+                f"there is no component mapping {self.component_mapping!r}",
+                "Options.component_mapping",
+                f"choose one of {', '.join(mappings())}, or a target file with a component_map",
             )
         if self.schedule is not None and (self.checks is not None or self.debug is not None):
             raise InterpreterError(

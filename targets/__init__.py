@@ -95,6 +95,25 @@ class Residency:
 
 
 @dataclass(frozen=True)
+class Fragment:
+    """
+    Which component of a matrix an invocation of `lanes` holds, for components of so many bits.
+
+    Each bit of the invocation's number in the subgroup (`lane`, the lowest first) and of the
+    component's number is a bit of the row (`r0`, `r1`, ...) or the column (`c0`, ...); `-` says
+    that the invocations which differ in it hold the same.
+    """
+
+    use: str
+    rows: int
+    columns: int
+    component_bits: tuple[int, ...]
+    lanes: int
+    lane: tuple[str, ...]
+    component: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Target:
     """
     One device. Sizes are in bytes, counts in invocations or workgroups.
@@ -136,6 +155,8 @@ class Target:
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
+    component_map: tuple[Fragment, ...]
+    """Where the components of cooperative matrices lie (CM-18); empty where it is not known."""
 
     def properties_for(self, types: tuple[str, str, str]) -> list[CooperativeMatrixProperty]:
         """The non-saturating lines whose A, B and result (= C) types are these, best first."""
@@ -219,10 +240,12 @@ class _Fields:
             raise TargetError(f"{self._name(key)} is {value}, not at least 1")
         return value
 
-    def positives(self, key: str, length: int) -> tuple[int, ...]:
+    def positives(self, key: str, length: int | None = None) -> tuple[int, ...]:
         values: list[Any] = self._take(key, list)
-        if len(values) != length or any(type(v) is not int or v < 1 for v in values):
-            raise TargetError(f"{self._name(key)} is {values}, not {length} positive integers")
+        right = length in (None, len(values))
+        if not right or any(type(v) is not int or v < 1 for v in values):
+            count = f"{length} " if length else ""
+            raise TargetError(f"{self._name(key)} is {values}, not {count}positive integers")
         return tuple(values)
 
     def numbers(self, key: str) -> dict[str, float]:
@@ -256,6 +279,24 @@ def _property(fields: _Fields) -> CooperativeMatrixProperty:
         result=fields.element_type("result"),
         saturating=fields.flag("saturating"),
         scope=fields.text("scope"),
+    )
+
+
+def _fragment(fields: _Fields) -> Fragment:
+    rows, columns = fields.positive("rows"), fields.positive("columns")
+    bits = {"-", *(f"{axis}{bit}" for axis in "rc" for bit in range((rows | columns).bit_length()))}
+    for key in ("lane", "component"):
+        unknown = set(fields.texts(key)) - bits
+        if unknown:
+            raise TargetError(f"{fields.where}.{key} has {min(unknown)!r}, no bit of a position")
+    return Fragment(
+        use=fields.text("use"),
+        rows=rows,
+        columns=columns,
+        component_bits=fields.positives("component_bits"),
+        lanes=fields.positive("lanes"),
+        lane=tuple(fields.texts("lane")),
+        component=tuple(fields.texts("component")),
     )
 
 
@@ -328,4 +369,9 @@ def _target(fields: _Fields) -> Target:
         ),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),
+        component_map=(
+            tuple(map(_fragment, fields.fields("component_map").objects("fragments")))
+            if "component_map" in fields.data
+            else ()
+        ),
     )

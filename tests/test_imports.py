@@ -19,7 +19,7 @@ ROOMS = {
     "targets": set[str](),
     "dialects": {"upstream"},
     "serialization": {"dialects", "upstream"},
-    "interpreter": {"dialects", "upstream"},
+    "interpreter": {"dialects", "targets", "upstream"},
     "passes": {"dialects", "targets", "upstream"},
     "frontends": {"dialects", "upstream"},
     "runtime": {"dialects", "interpreter", "serialization", "targets", "upstream"},

@@ -33,12 +33,12 @@ from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, UntypedPointerType
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import CheckError, Finding
-from xdsl_spirv.interpreter.component_maps import MAPPINGS, applies, count
+from xdsl_spirv.interpreter.component_maps import applies, count
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memories import Place, copy_buffers
 from xdsl_spirv.interpreter.numbers import BFLOAT16, Array, is_float, scalar_dtype
-from xdsl_spirv.interpreter.options import Accumulation, Options
+from xdsl_spirv.interpreter.options import Accumulation, Options, mappings
 from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
 from xdsl_spirv.interpreter.source.source_map import name_of_buffer
 from xdsl_spirv.interpreter.unit import Unit
@@ -301,7 +301,7 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
     asks = any(isinstance(op, matrices.CooperativeMatrixLengthOp) for op in operations)
     forms = {_form(r.type) for op in operations for r in op.results if _matrix(r.type)}
     found: list[ComponentMapping] = ["row-major", "column-major", "opaque"]
-    for mapping in MAPPINGS:
+    for mapping in mappings():
         if mapping in (*found, "lavapipe") or None in forms:
             continue
         known = [form for form in forms if form is not None and applies(mapping, form, lanes)]

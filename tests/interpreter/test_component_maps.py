@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv import targets
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
-from xdsl_spirv.interpreter import InterpreterError
-from xdsl_spirv.interpreter.component_maps import applies, count, described, positions
+from xdsl_spirv.interpreter import InterpreterError, Options
+from xdsl_spirv.interpreter.component_maps import applies, count, positions
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.targets import Fragment, load
 from xdsl_spirv.testing.differential.machine import machine
 
 MEASURED = json.loads((Path(__file__).parent / "data" / "component_maps.json").read_text())
@@ -51,38 +53,34 @@ def test_every_component_is_held_once(mapping: Any) -> None:
     assert sorted(found.reshape(-1).tolist()) == list(range(512))
 
 
-DOCUMENTED = [(name, each) for name, fragments in described().items() for each in fragments]
+DOCUMENTED = [(name, each) for name in targets.names() for each in load(name).component_map]
 WIDTHS = {8: np.int8, 16: np.float16, 32: np.float32}
 
 
-def held(mapping: Any, each: dict[str, Any], bits: int) -> np.ndarray[Any, Any]:
+def held(mapping: Any, each: Fragment, bits: int) -> np.ndarray[Any, Any]:
     """(lanes, components, 2): row and column of each component."""
     form = CooperativeMatrix(
-        np.dtype(WIDTHS[bits]), each["rows"], each["columns"], Scope.Subgroup, USES[each["use"]]
+        np.dtype(WIDTHS[bits]), each.rows, each.columns, Scope.Subgroup, USES[each.use]
     )
-    lanes = each["lanes"]
+    lanes = each.lanes
     components = count(mapping, form, lanes)
     found = positions(mapping, form, lanes, np.arange(lanes)[:, None], np.arange(components))
-    return np.stack(np.divmod(found, each["columns"]), axis=-1)
+    return np.stack(np.divmod(found, each.columns), axis=-1)
 
 
 @pytest.mark.parametrize(
     ("name", "each"),
     DOCUMENTED,
-    ids=lambda v: (
-        f"{v['use']}-{v['rows']}x{v['columns']}-{v['lanes']}" if isinstance(v, dict) else v
-    ),
+    ids=lambda v: f"{v.use}-{v.rows}x{v.columns}-{v.lanes}" if isinstance(v, Fragment) else v,
 )
-def test_documented_maps_hold_every_component_equally_often(
-    name: str, each: dict[str, Any]
-) -> None:
+def test_documented_maps_hold_every_component_equally_often(name: str, each: Fragment) -> None:
     """Once, or on RDNA 3 once in every 16 invocations for A and B."""
-    replicated = name == "amd-rdna3" and each["use"] != "Acc"
-    times = each["lanes"] // 16 if replicated else 1
-    for bits in each["component_bits"]:
+    replicated = name == "amd-rdna3" and each.use != "Acc"
+    times = each.lanes // 16 if replicated else 1
+    for bits in each.component_bits:
         places = held(name, each, bits).reshape(-1, 2)
         found, counts = np.unique(places, axis=0, return_counts=True)
-        assert len(found) == each["rows"] * each["columns"]
+        assert len(found) == each.rows * each.columns
         assert (counts == times).all()
         if replicated:
             again = held(name, each, bits).reshape(-1, 16, 16, 2)
@@ -94,8 +92,8 @@ def one(name: str, use: str, bits: int, lanes: int, columns: int = 16) -> np.nda
     (each,) = [
         each
         for mapping, each in DOCUMENTED
-        if (mapping, each["use"], each["lanes"], each["columns"]) == (name, use, lanes, columns)
-        and bits in each["component_bits"]
+        if (mapping, each.use, each.lanes, each.columns) == (name, use, lanes, columns)
+        and bits in each.component_bits
     ]
     return held(name, each, bits)
 
@@ -151,7 +149,7 @@ def test_xe2_as_mesa_loads_it() -> None:
 
 def test_listed_shapes_are_known() -> None:
     """Every matrix that a target's file lists has a map."""
-    for name in described():
+    for name in {name for name, _ in DOCUMENTED}:
         target = machine(name)
         kinds = {"A": target.shapes("A"), "B": target.shapes("B"), "Acc": target.shapes("Acc")}
         for use, components in kinds.items():
@@ -166,3 +164,9 @@ def test_what_was_not_measured_is_refused() -> None:
     form = CooperativeMatrix(np.dtype(np.float16), 12, 16, Scope.Subgroup)
     with pytest.raises(InterpreterError, match="not known for 12x16"):
         positions("nvidia", form, 32, np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+def test_an_unknown_mapping_is_refused_by_name():
+    with pytest.raises(InterpreterError, match="no component mapping 'nvidia-ada'") as refused:
+        Options(component_mapping="nvidia-ada")
+    assert "amd-rdna3" in str(refused.value)
