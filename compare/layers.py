@@ -176,15 +176,15 @@ class _Carried:
         )
         quantized = held.quantized + own.quantized
         plain = sum(t.relative - steps(t.quantized) for t in (held, own))
-        found = Tolerance(
+        carried = Tolerance(
             plain + steps(quantized),
             held.contractions + own.contractions,
             held.others + own.others,
             quantized,
         )
         for result in op.outputs:
-            self._of[result] = found
-        return found
+            self._of[result] = carried
+        return carried
 
     def known(self, result: SSAValue) -> None:
         """A result is onnxruntime's own from here on."""

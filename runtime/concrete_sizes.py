@@ -83,7 +83,11 @@ def fixed(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[
     """
     buffers = [_buffer(buffer, sizes) for buffer in manifest.buffers]
     dispatches = [_dispatch(dispatch, sizes) for dispatch in manifest.dispatches]
-    numbers = [n for n, each in enumerate(dispatches) if math.prod(each.workgroups)]
+    numbers = [
+        n
+        for n, concrete_dispatch in enumerate(dispatches)
+        if math.prod(concrete_dispatch.workgroups)
+    ]
     kept = tuple(dispatches[n] for n in numbers)
     assigned = assign(buffers, kept)
     concrete = replace(

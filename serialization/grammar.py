@@ -185,17 +185,17 @@ class Kind:
         """By name, alias or value (so also by a member of `enums`); KeyError if there is none."""
         name = key if isinstance(key, str) else self._by_value[key]
         name = self._by_alias.get(name, name)
-        made = self._made.get(name)
-        if made is None:
+        enumerant = self._made.get(name)
+        if enumerant is None:
             row = self._rows[name]
-            made = self._made[name] = Enumerant(
+            enumerant = self._made[name] = Enumerant(
                 name=name,
                 value=row["n"],
                 parameters=_operands(row.get("p", [])),
                 aliases=tuple(row.get("a", ())),
                 **_requirements(row),
             )
-        return made
+        return enumerant
 
     def __contains__(self, key: str | int) -> bool:
         if isinstance(key, int):
@@ -292,16 +292,16 @@ class Grammar:
     def instruction(self, name: str, instruction_set: str | None = None) -> Instruction:
         """By name or alias, of the core or of an extended set; KeyError if there is none."""
         key = (instruction_set, name)
-        made = self._made.get(key)
-        if made is None:
+        entry = self._made.get(key)
+        if entry is None:
             rows = (
                 self._instructions
                 if instruction_set is None
                 else self._extended_rows(instruction_set)
             )
             proper = self._aliases.get(name, name) if instruction_set is None else name
-            made = self._made[key] = _instruction(proper, rows[proper])
-        return made
+            entry = self._made[key] = _instruction(proper, rows[proper])
+        return entry
 
     def __contains__(self, name: str) -> bool:
         return name in self._instructions or name in self._aliases
@@ -313,20 +313,20 @@ class Grammar:
 
     def kind(self, name: str) -> Kind:
         """An operand kind, one of an extended set by `set/kind`; KeyError if there is none."""
-        made = self._made_kinds.get(name)
-        if made is None:
+        entry = self._made_kinds.get(name)
+        if entry is None:
             rows = self._further["kinds"] if "/" in name else self._kinds
-            made = self._made_kinds[name] = Kind(name, rows[name])
-        return made
+            entry = self._made_kinds[name] = Kind(name, rows[name])
+        return entry
 
     def implied(self, capability: str) -> frozenset[str]:
         """Every capability that declaring this one declares too, itself left out."""
-        found = self._implied.get(capability)
-        if found is None:
+        closure = self._implied.get(capability)
+        if closure is None:
             direct = self.kind("Capability")[capability].capabilities
-            found = frozenset(direct).union(*(self.implied(c) for c in direct))
-            self._implied[capability] = found
-        return found
+            closure = frozenset(direct).union(*(self.implied(c) for c in direct))
+            self._implied[capability] = closure
+        return closure
 
 
 @cache

@@ -65,26 +65,26 @@ class AttentionWorkload:
         keys = self.shape(self.n, self.d)
         if self.transposed:
             keys = (self.batch, self.heads, self.d, self.n)
-        found: dict[str, tuple[tuple[int, ...], str]] = {
+        shapes: dict[str, tuple[tuple[int, ...], str]] = {
             "q": (self.shape(self.m, self.d), self.type),
             "k": (keys, self.type),
             "v": (self.shape(self.n, self.e), self.type),
         }
         if self.mask == "keys":
-            found["mask"] = (self.batch, 1, 1, self.n), self.softmax
+            shapes["mask"] = (self.batch, 1, 1, self.n), self.softmax
         elif self.mask == "scores":
-            found["mask"] = (self.batch, 1, self.m, self.n), self.softmax
-        return found
+            shapes["mask"] = (self.batch, 1, self.m, self.n), self.softmax
+        return shapes
 
     def inputs(self, rng: Generator) -> dict[str, Array]:
         """Numbers of a normal distribution; a mask leaves out about a third, and adds to others."""
-        found: dict[str, Array] = {}
+        inputs: dict[str, Array] = {}
         for name, (shape, type) in self.shapes().items():
             values = rng.standard_normal(shape)
             if name == "mask":
                 values = np.where(rng.random(shape) < 0.35, -np.inf, values)
-            found[name] = values.astype(DTYPES[type])
-        return found
+            inputs[name] = values.astype(DTYPES[type])
+        return inputs
 
     def text(self) -> str:
         """The module: contraction, scale, mask, softmax, contraction."""
@@ -126,7 +126,7 @@ class _Writer:
             fill = f"linalg.fill ins(%{result}_c : {element}) outs(%{result}_e : {type})"
             add(f"%{result}_i = {fill} -> {type}")
             outs = f"%{result}_i"
-        maps = ", ".join([*(each for _, _, each in inputs), map])
+        maps = ", ".join([*(input_map for _, _, input_map in inputs), map])
         words = {"p": '"parallel"', "r": '"reduction"'}
         iterators = ", ".join(words[kind] for kind in kinds)
         ins = f"{', '.join(f'%{n}' for n, _, _ in inputs)} : {', '.join(t for _, t, _ in inputs)}"
@@ -145,7 +145,7 @@ class _Writer:
 def _text(w: AttentionWorkload) -> str:
     out = _Writer(w.batch, w.heads)
     shapes = w.shapes()
-    types = {name: _tensor(*each) for name, each in shapes.items()}
+    types = {name: _tensor(*shape) for name, shape in shapes.items()}
     loops = ["b", "h", "m", "n", "d"]
     matrix = _tensor((w.batch, w.heads, w.m, w.n), "f32")
     soft = _tensor((w.batch, w.heads, w.m, w.n), w.softmax)

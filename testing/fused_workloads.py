@@ -116,7 +116,7 @@ class FusedWorkload:
         result = tensor(self.shape, self.type)
         head, rest = base.split("-> ", 1)
         _, body = rest.split(" {", 1)
-        arguments = "".join(f", %{n}: {tensor(*each)}" for n, each in self.operands.items())
+        arguments = "".join(f", %{n}: {tensor(*operand)}" for n, operand in self.operands.items())
         head = head.rstrip()[:-1] + arguments + ")"
         body = body[: body.rindex("  return")]
         types, values = [result], [self.value]
@@ -133,16 +133,16 @@ class FusedWorkload:
 
         from xdsl_spirv.runtime.elements import dtype_of
 
-        made = self.base.inputs(generator)
+        arrays = self.base.inputs(generator)
         for name, (shape, type) in self.operands.items():
             dtype = dtype_of(type)
             if dtype.kind == "i":
-                made[name] = generator.integers(-3, 4, shape).astype(dtype)
+                arrays[name] = generator.integers(-3, 4, shape).astype(dtype)
             elif name.startswith("scale"):
-                made[name] = np.asarray(2.0 ** generator.integers(-9, -4, shape)).astype(dtype)
+                arrays[name] = np.asarray(2.0 ** generator.integers(-9, -4, shape)).astype(dtype)
             else:
-                made[name] = np.asarray(generator.integers(-2, 3, shape)).astype(dtype)
-        return made
+                arrays[name] = np.asarray(generator.integers(-2, 3, shape)).astype(dtype)
+        return arrays
 
     def __str__(self) -> str:
         return f"{self.base}; {', '.join(self.steps)}"
@@ -172,7 +172,7 @@ class FusedWorkload:
         maps.append(self._map(tuple(rank)))
         arguments.append(f"%o: {type}")
         kind = "f" if "f" in self.type else "i"
-        lines = [each.replace(": T", f": {self.type}").replace("I ", f"{kind} ") for each in body]
+        lines = [line.replace(": T", f": {self.type}").replace("I ", f"{kind} ") for line in body]
         iterators = ", ".join('"parallel"' for _ in rank)
         inner = "\n    ".join([*lines, f"linalg.yield %v : {type}"])
         traits = f"indexing_maps = [{', '.join(maps)}], iterator_types = [{iterators}]"
@@ -195,44 +195,44 @@ class FusedWorkload:
         return name
 
 
-def _row(made: FusedWorkload) -> tuple[int, ...]:
-    return (made.shape[made.axis],) if made.shape else ()
+def _row(workload: FusedWorkload) -> tuple[int, ...]:
+    return (workload.shape[workload.axis],) if workload.shape else ()
 
 
-def _bias(made: FusedWorkload, generator: Generator) -> None:
-    name = made.operand("bias", _row(made), made.type)
-    made.add("bias", ["%v = arith.addI %x, %y : T"], made.type, name)
+def _bias(workload: FusedWorkload, generator: Generator) -> None:
+    name = workload.operand("bias", _row(workload), workload.type)
+    workload.add("bias", ["%v = arith.addI %x, %y : T"], workload.type, name)
 
 
-def _scale(made: FusedWorkload, generator: Generator) -> None:
-    name = made.operand("factor", _row(made), made.type)
-    made.add("scale", ["%v = arith.mulI %x, %y : T"], made.type, name)
+def _scale(workload: FusedWorkload, generator: Generator) -> None:
+    name = workload.operand("factor", _row(workload), workload.type)
+    workload.add("scale", ["%v = arith.mulI %x, %y : T"], workload.type, name)
 
 
-def _residual(made: FusedWorkload, generator: Generator) -> None:
-    name = made.operand("residual", made.shape, made.type)
-    made.add("residual", ["%v = arith.addI %x, %y : T"], made.type, name)
+def _residual(workload: FusedWorkload, generator: Generator) -> None:
+    name = workload.operand("residual", workload.shape, workload.type)
+    workload.add("residual", ["%v = arith.addI %x, %y : T"], workload.type, name)
 
 
-def _activation(made: FusedWorkload, generator: Generator) -> None:
-    if "f" not in made.type:
-        made.add("square", SQUARE, made.type)
+def _activation(workload: FusedWorkload, generator: Generator) -> None:
+    if "f" not in workload.type:
+        workload.add("square", SQUARE, workload.type)
         return
     name = str(generator.choice(list(ACTIVATIONS)))
-    made.add(name, ACTIVATIONS[name], made.type)
+    workload.add(name, ACTIVATIONS[name], workload.type)
 
 
-def _conversion(made: FusedWorkload, generator: Generator) -> None:
-    match made.type:
+def _conversion(workload: FusedWorkload, generator: Generator) -> None:
+    match workload.type:
         case "f32":
-            made.add("to f16", ["%v = arith.truncf %x : f32 to f16"], "f16")
+            workload.add("to f16", ["%v = arith.truncf %x : f32 to f16"], "f16")
         case "f16":
-            made.add("to f32", ["%v = arith.extf %x : f16 to f32"], "f32")
+            workload.add("to f32", ["%v = arith.extf %x : f16 to f32"], "f32")
         case "i32" if generator.random() < 0.5:
-            name = made.operand("scale", _row(made), "f32")
-            made.add("requantize", REQUANTIZE, "i8", name)
+            name = workload.operand("scale", _row(workload), "f32")
+            workload.add("requantize", REQUANTIZE, "i8", name)
         case "i32":
-            made.add("to f32", ["%v = arith.sitofp %x : i32 to f32"], "f32")
+            workload.add("to f32", ["%v = arith.sitofp %x : i32 to f32"], "f32")
         case _:
             pass
 
@@ -254,13 +254,13 @@ def fused_workload(seed: int, largest: int = 48) -> FusedWorkload:
     base = workload(seed, largest=largest)
     generator = np.random.default_rng([seed, 1])
     signed = base.types.split(" -> ")[-1]
-    made = FusedWorkload(base, base.shape(base.out), signed.replace("s", "i").replace("u", "i"))
+    fused = FusedWorkload(base, base.shape(base.out), signed.replace("s", "i").replace("u", "i"))
     for _ in range(int(generator.integers(1, 5))):
-        if made.type == "i8":
+        if fused.type == "i8":
             break
-        STEPS[int(generator.integers(len(STEPS)))](made, generator)
-        if made.extra is None and generator.random() < 0.15:
-            made.extra = (made.value, made.type)
-    if made.extra is not None and made.extra[0] == made.value:
-        made.extra = None
-    return made
+        STEPS[int(generator.integers(len(STEPS)))](fused, generator)
+        if fused.extra is None and generator.random() < 0.15:
+            fused.extra = (fused.value, fused.type)
+    if fused.extra is not None and fused.extra[0] == fused.value:
+        fused.extra = None
+    return fused

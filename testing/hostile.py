@@ -174,11 +174,11 @@ def constants_in_constants(size: int) -> Rows:
     head += [of("OpConstantComposite", 10, 11, FOUR, FOUR, FOUR, FOUR)]
 
     def body(k: int) -> Rows:
-        of_type, made = 20 + 2 * k, 21 + 2 * k
-        element, value = (of_type - 2, made - 2) if k else (10, 11)
+        of_type, constant = 20 + 2 * k, 21 + 2 * k
+        element, value = (of_type - 2, constant - 2) if k else (10, 11)
         return [
             of("OpTypeArray", of_type, element, FOUR),
-            of("OpConstantComposite", of_type, made, value, value, value, value),
+            of("OpConstantComposite", of_type, constant, value, value, value, value),
         ]
 
     return fill(size, head, body)

@@ -159,13 +159,13 @@ def check_dialect(data: bytes) -> str:
 def check_validation(data: bytes) -> str:
     """The validator: `refused`, `findings` or `clean`; raises what it must not raise."""
     try:
-        found = validate(data, "vulkan1.3")
+        findings = validate(data, "vulkan1.3")
     except SPIRVDecodeError:
         return "refused"
-    for finding in found:
+    for finding in findings:
         if not str(finding):
             raise AssertionError("a finding says nothing")
-    return "findings" if found else "clean"
+    return "findings" if findings else "clean"
 
 
 def check(data: bytes) -> str:
@@ -199,14 +199,14 @@ def check(data: bytes) -> str:
 
 
 def _readable(module: RawModule) -> list[bool]:
-    found: list[bool] = []
+    readable: list[bool] = []
     for instruction in module:
         try:
             _ = instruction.operands
-            found.append(True)
+            readable.append(True)
         except SPIRVDecodeError as error:
             start, end = instruction.offset, instruction.offset + len(instruction.words)
             if error.index != instruction.index or not start <= error.word <= end:
                 raise AssertionError(f"an error in another place: {error}") from error
-            found.append(False)
-    return found
+            readable.append(False)
+    return readable

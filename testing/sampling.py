@@ -219,8 +219,8 @@ def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
             continue
         for value, parameters in enum_table(outer).parameters.items():
             if any(spec.kind == kind for spec in parameters):
-                found = carriers(outer)
-                return None if found is None else (found[0], {**found[1], outer: value})
+                nested = carriers(outer)
+                return None if nested is None else (nested[0], {**nested[1], outer: value})
     return None
 
 

@@ -39,8 +39,8 @@ def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
 def _pick(rng: random.Random, rows: Rows, *names: str) -> int | None:
     """The place of a random instruction of these names."""
     wanted = {opcode_of(n) for n in names}
-    found = [k for k, row in enumerate(rows) if row[0] & 0xFFFF in wanted]
-    return rng.choice(found) if found else None
+    candidates = [k for k, row in enumerate(rows) if row[0] & 0xFFFF in wanted]
+    return rng.choice(candidates) if candidates else None
 
 
 def _operands(module: RawModule, at: int) -> list[tuple[str, int, int]]:
@@ -153,14 +153,14 @@ def moved(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 def another_enumerant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """A storage class, a decoration, a mode, ... is another one with as many parameters."""
     at = rng.randrange(len(rows))
-    found = [
+    candidates = [
         (kind, word, value)
         for kind, word, value in _operands(module, at)
         if grammar().kind(kind).category in (Category.VALUE, Category.BITS)
     ]
-    if not found:
+    if not candidates:
         return False
-    kind, word, value = rng.choice(found)
+    kind, word, value = rng.choice(candidates)
     table = enum_table(kind)
     count = len(table.parameters.get(value, ()))
     others = [v for v in table.names if len(table.parameters.get(v, ())) == count]
@@ -173,10 +173,10 @@ def another_enumerant(rng: random.Random, rows: Rows, module: RawModule) -> bool
 def another_number(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """A literal is another number."""
     at = rng.randrange(len(rows))
-    found = [word for kind, word, _ in _operands(module, at) if kind.startswith("Literal")]
-    if not found:
+    candidates = [word for kind, word, _ in _operands(module, at) if kind.startswith("Literal")]
+    if not candidates:
         return False
-    word = rng.choice(found)
+    word = rng.choice(candidates)
     if word < len(rows[at]):
         rows[at][word] = rng.choice(
             (0, 1, 2, 3, 4, 7, 8, 12, 16, 32, 64, rows[at][word] + 1 & 0xFFFFFFFF)

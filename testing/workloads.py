@@ -97,7 +97,9 @@ class Workload:
     def a_shape(self) -> tuple[int, ...]:
         """A without the zeros around it."""
         whole = self.shape(self.a)
-        extra, low, high = (each or (0,) * len(whole) for each in (self.extra, self.low, self.high))
+        extra, low, high = (
+            amounts or (0,) * len(whole) for amounts in (self.extra, self.low, self.high)
+        )
         return tuple(w + e - x - y for w, e, x, y in zip(whole, extra, low, high, strict=True))
 
     @property
@@ -166,7 +168,7 @@ class Workload:
         if not self.low:
             return ""
         zero = "0.0" if "f" in element else "0"
-        low, high = (", ".join(map(str, each)) for each in (self.low, self.high))
+        low, high = (", ".join(map(str, amounts)) for amounts in (self.low, self.high))
         indices = ", ".join(f"%i{n}: index" for n in range(len(self.low)))
         return f"""
   %border = arith.constant {zero} : {element}
@@ -198,7 +200,7 @@ class Workload:
                 return generator.integers(-2, 3, shape).astype(dtype)
             return np.asarray(generator.uniform(-1, 1, shape)).astype(dtype)
 
-        return {name: values(*each) for name, each in shapes.items()}
+        return {name: values(*shape_and_type) for name, shape_and_type in shapes.items()}
 
     def __str__(self) -> str:
         sizes = " ".join(f"{loop}={size}" for loop, size in self.loops.items())
@@ -293,14 +295,14 @@ def convolution(generator: Generator, largest: int) -> Workload:
         b = (*group, "f", *kernel, "c") if generator.random() < 0.5 else (*group, *kernel, "c", "f")
     else:
         a, out, b = (*group, "c", *windows), (*group, "f", *outer), (*group, "f", "c", *kernel)
-    made = Workload(f"convolution {style}", loops, ("n", *a), b, ("n", *out))
-    return _padded(generator, made)
+    workload = Workload(f"convolution {style}", loops, ("n", *a), b, ("n", *out))
+    return _padded(generator, workload)
 
 
-def _padded(generator: Generator, made: Workload) -> Workload:
+def _padded(generator: Generator, plain: Workload) -> Workload:
     """Zeros around the windows' dimensions, as far as A keeps an element, and elements beyond."""
-    low, high, extra = ([0] * len(made.a) for _ in range(3))
-    for axis, (index, size) in enumerate(zip(made.a, made.shape(made.a), strict=True)):
+    low, high, extra = ([0] * len(plain.a) for _ in range(3))
+    for axis, (index, size) in enumerate(zip(plain.a, plain.shape(plain.a), strict=True)):
         if isinstance(index, str):
             continue
         low[axis], high[axis] = (int(generator.integers(0, 3)) for _ in range(2))
@@ -310,12 +312,12 @@ def _padded(generator: Generator, made: Workload) -> Workload:
     if generator.random() < 0.4:
         low, high = [], []
     return Workload(
-        made.name,
-        made.loops,
-        made.a,
-        made.b,
-        made.out,
-        made.types,
+        plain.name,
+        plain.loops,
+        plain.a,
+        plain.b,
+        plain.out,
+        plain.types,
         tuple(low),
         tuple(high),
         extra=tuple(extra),
@@ -340,9 +342,9 @@ def workload(seed: int, types: tuple[str, ...] = tuple(TYPES), largest: int = 10
 
     generator = np.random.default_rng(seed)
     form = FORMS[int(generator.integers(len(FORMS)))]
-    made = form(generator, largest)
+    drawn = form(generator, largest)
     return replace(
-        made,
+        drawn,
         types=str(generator.choice(list(types))),
         accumulate=bool(generator.random() < 0.3),
     )

@@ -147,7 +147,7 @@ class Annotations:
 
         `operand` gives the attribute of an id that a decoration takes.
         """
-        found: dict[str, Attribute] = {}
+        attributes: dict[str, Attribute] = {}
         lists: dict[str, list[Attribute]] = {}
         for note in self.notes.get(id, ()):
             if note.decoration in but:
@@ -157,12 +157,12 @@ class Annotations:
             values = [self._parameter(p, operand) for p in note.parameters]
             lists.setdefault(field, []).append(ArrayAttr(values))
             if len(lists[field]) > 1:
-                found[field] = ArrayAttr(lists[field])
+                attributes[field] = ArrayAttr(lists[field])
             elif not values:
-                found[field] = UnitAttr()
+                attributes[field] = UnitAttr()
             else:
-                found[field] = values[0] if len(values) == 1 else ArrayAttr(values)
-        return found
+                attributes[field] = values[0] if len(values) == 1 else ArrayAttr(values)
+        return attributes
 
     def _parameter(self, parameter: RawOperand, operand: Callable[[int], Attribute]) -> Attribute:
         value, kind = parameter.value, parameter.kind

@@ -111,9 +111,9 @@ def _read_flow(index: ModuleIndex, block: BlockRows) -> None:
 
 
 def _check_targets(index: ModuleIndex, blocks: dict[int, BlockRows]) -> None:
-    for found in blocks.values():
-        flow = found.flow
-        index.at = found.terminator
+    for block in blocks.values():
+        flow = block.flow
+        index.at = block.terminator
         for target in (*flow.successors, flow.merge, flow.continue_target):
             if target is not None and target not in blocks:
                 raise index.error(f"%{target} is no block of the function")

@@ -72,28 +72,28 @@ def dominators(blocks: Mapping[int, BasicBlock], entry: int) -> dict[int, int]:
     for label in order:
         for target in _edges(blocks[label]):
             incoming[target].append(label)
-    found = {entry: entry}
+    dominators = {entry: entry}
     changed = True
     while changed:
         changed = False
         for label in reversed(order[:-1]):
             best: int | None = None
             for source in incoming[label]:
-                if source not in found:
+                if source not in dominators:
                     continue
-                best = source if best is None else _meet(best, source, found, number)
-            if best is not None and found.get(label) != best:
-                found[label] = best
+                best = source if best is None else _meet(best, source, dominators, number)
+            if best is not None and dominators.get(label) != best:
+                dominators[label] = best
                 changed = True
-    return found
+    return dominators
 
 
-def _meet(a: int, b: int, found: Mapping[int, int], number: Mapping[int, int]) -> int:
+def _meet(a: int, b: int, dominators: Mapping[int, int], number: Mapping[int, int]) -> int:
     while a != b:
         while number[a] < number[b]:
-            a = found[a]
+            a = dominators[a]
         while number[b] < number[a]:
-            b = found[b]
+            b = dominators[b]
     return a
 
 
@@ -193,14 +193,14 @@ class _Finder:
         depth = 1 if around is None else around.depth + 1
         if depth > MAX_NESTING:
             return False
-        made = Construct(label, block.merge, block.continue_target, around, depth)
-        result.of_header[label] = made
+        construct = Construct(label, block.merge, block.continue_target, around, depth)
+        result.of_header[label] = construct
         if block.continue_target is not None:
             if block.continue_target not in (label, block.merge) and (
                 self.idom.get(block.continue_target) is None
             ):
                 return False
-            result.region[label] = made
+            result.region[label] = construct
         return True
 
     def _branches(self, block: BasicBlock) -> bool:

@@ -227,9 +227,9 @@ class FunctionDecoder:
         return label, None
 
     def _selection(self, construct: Construct, block: Block) -> list[SSAValue]:
-        found = self.blocks[construct.header]
-        words = self.rows[found.merge or 0]
-        self.index.at = found.merge or 0
+        head = self.blocks[construct.header]
+        words = self.rows[head.merge or 0]
+        self.index.at = head.merge or 0
         control = SelectionControl(self.index.word(words, 2))
         op = SelectionOp(Region(), self._phi_types(construct.merge), control)
         header, merge = Block(), self._merge_block(construct)
@@ -250,8 +250,8 @@ class FunctionDecoder:
     ) -> list[SSAValue]:
         header, target = construct.header, construct.continue_target
         assert target is not None
-        found = self.blocks[header]
-        row = found.merge or 0
+        rows = self.blocks[header]
+        row = rows.merge or 0
         words, self.index.at = self.rows[row], row
         control = LoopControl(self.index.word(words, 3))
         op = LoopOp(Region(), self._phi_types(construct.merge), control)
@@ -275,7 +275,7 @@ class FunctionDecoder:
         self.values.enter(op)
         self._bind(header, first.args, first)
         if target == header:
-            self.instructions.read_all(found.body, first)
+            self.instructions.read_all(rows.body, first)
             first.add_op(BranchOp(back))
             self._terminate(header, back)
         else:
@@ -293,9 +293,9 @@ class FunctionDecoder:
         return sorted((*inside, target), key=self._order.__getitem__)
 
     def _merge_block(self, construct: Construct) -> Block:
-        made = Block(arg_types=self._phi_types(construct.merge))
-        self._merges[construct.merge] = made
-        return made
+        block = Block(arg_types=self._phi_types(construct.merge))
+        self._merges[construct.merge] = block
+        return block
 
     def _phi_types(self, label: int) -> list[Attribute]:
         return [self.type(self.index.word(self.rows[r], 1)) for r in self.blocks[label].phis]
@@ -362,33 +362,33 @@ class FunctionDecoder:
 
     def _terminate(self, label: int, block: Block) -> None:
         """The branch, or other end, of a block."""
-        found = self.blocks[label]
-        row = self.index.at = found.terminator
+        rows = self.blocks[label]
+        row = self.index.at = rows.terminator
         words, name = self.rows[row], self.index.name(row)
-        made: Operation
+        branch: Operation
         if name == "OpBranch":
             target = words[1]
             way, levels = self._way(label, target)
             if levels:
-                made = self._exit(label, target, levels)
+                branch = self._exit(label, target, levels)
             else:
-                made = BranchOp(way, self._passed(label, target))
+                branch = BranchOp(way, self._passed(label, target))
         elif name == "OpBranchConditional":
-            made = self._conditional(label, block, words)
+            branch = self._conditional(label, block, words)
         elif name == "OpSwitch":
-            made = self._switch(label, block, row)
+            branch = self._switch(label, block, row)
         else:
             self.instructions.read(row, block)
             return
-        made.location = self.instructions.location
-        if self.constructs is None and found.merge is not None:
-            self._note_merge(made, found)
-        block.add_op(made)
+        branch.location = self.instructions.location
+        if self.constructs is None and rows.merge is not None:
+            self._note_merge(branch, rows)
+        block.add_op(branch)
 
-    def _note_merge(self, op: Operation, found: BlockRows) -> None:
+    def _note_merge(self, op: Operation, rows: BlockRows) -> None:
         """The merge instruction of a function without regions."""
-        words = self.rows[found.merge or 0]
-        labels = 1 if found.flow.continue_target is None else 2
+        words = self.rows[rows.merge or 0]
+        labels = 1 if rows.flow.continue_target is None else 2
         numbers = [self._order[w] for w in words[1 : 1 + labels]]
         numbers += [w - (1 << 32) if w >> 31 else w for w in words[1 + labels :]]
         name = SELECTION_MERGE if labels == 1 else LOOP_MERGE

@@ -177,60 +177,60 @@ class GlobalTable:
         return symbol
 
     def _define(self, name: str, symbol: str, row: int) -> Operation:
-        words, made = self.index.rows[row], None
+        words, declaration = self.index.rows[row], None
         if name in VARIABLES:
-            made = self._variable(symbol, words)
+            declaration = self._variable(symbol, words)
         elif name in ("OpSpecConstant", "OpSpecConstantTrue", "OpSpecConstantFalse"):
-            made = self._spec_constant(symbol, name, words)
+            declaration = self._spec_constant(symbol, name, words)
         elif name == "OpSpecConstantComposite":
-            made = self._spec_composite(symbol, words)
+            declaration = self._spec_composite(symbol, words)
         elif name == "OpSpecConstantCompositeReplicateEXT":
-            made = self._spec_replicated(symbol, words)
+            declaration = self._spec_replicated(symbol, words)
         elif name == "OpSpecConstantDataKHR":
             t = cast("TypeAttribute", self.types.type(self.index.word(words, 1)))
-            made = SpecConstantDataOp(symbol, words[3:], t)
-            made.attributes |= self.annotations.attributes(words[2], self.operand)
-        return made or self._carry(symbol, name, row)
+            declaration = SpecConstantDataOp(symbol, words[3:], t)
+            declaration.attributes |= self.annotations.attributes(words[2], self.operand)
+        return declaration or self._carry(symbol, name, row)
 
     def _carry(self, symbol: str, name: str, row: int) -> Operation:
         words, entry = self.index.rows[row], grammar().instruction(name)
         t = self.types.type(self.index.word(words, 1)) if entry.has_result_type else None
-        made = RawGlobalOp(symbol, name, self.layout(row), t)
+        carrier = RawGlobalOp(symbol, name, self.layout(row), t)
         if entry.has_result:
             id = words[1 + entry.has_result_type]
-            made.attributes |= self.annotations.attributes(id, self.operand)
-        return made
+            carrier.attributes |= self.annotations.attributes(id, self.operand)
+        return carrier
 
     def _variable(self, symbol: str, words: Sequence[int]) -> Operation | None:
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
         if isinstance(t, PointerType) and self.index.opcodes[self.index.at] == _opcode(
             "OpVariable"
         ):
-            made: ModuleVariable = GlobalVariableOp(symbol, t)
+            variable: ModuleVariable = GlobalVariableOp(symbol, t)
             rest = words[4:]
         elif isinstance(t, UntypedPointerType) and len(words) > 3:
             data = self.types.type(words[4]) if len(words) > 4 else None
-            made = UntypedGlobalVariableOp(symbol, t, cast("TypeAttribute | None", data))
+            variable = UntypedGlobalVariableOp(symbol, t, cast("TypeAttribute | None", data))
             rest = words[5:]
         else:
             return None
         if self.index.word(words, 3) != t.storage_class.data:
             raise self.index.error("a variable's storage class differs from its pointer's")
         if rest:
-            made.properties["initializer"] = self.symbol_reference(rest[0])
-        set_attributes(made, self.linked(id))
-        return made
+            variable.properties["initializer"] = self.symbol_reference(rest[0])
+        set_attributes(variable, self.linked(id))
+        return variable
 
     def linked(self, id: int) -> dict[str, Attribute]:
         """The decorations of a function or variable, its linkage as one attribute."""
         linkage = self.annotations.find(id, Decoration.LinkageAttributes)
         but = () if linkage is None else (Decoration.LinkageAttributes,)
-        found = self.annotations.attributes(id, self.operand, but)
+        attributes = self.annotations.attributes(id, self.operand, but)
         if linkage is not None:
             name, kind = (p.value for p in linkage.parameters)
             text = self.index.text(str(name)).data
-            found["linkage_attributes"] = LinkageAttributesAttr(text, LinkageType(int(kind)))
-        return found
+            attributes["linkage_attributes"] = LinkageAttributesAttr(text, LinkageType(int(kind)))
+        return attributes
 
     def _spec_constant(self, symbol: str, name: str, words: Sequence[int]) -> Operation | None:
         id = self.index.word(words, 2)
@@ -241,9 +241,9 @@ class GlobalTable:
         if not isinstance(value, IntegerAttr | FloatAttr):
             return None
         note = self.annotations.find(id, Decoration.SpecId)
-        made = SpecConstantOp(symbol, value, None if note is None else note.literal())
-        made.attributes |= self.annotations.attributes(id, self.operand, (Decoration.SpecId,))
-        return made
+        constant = SpecConstantOp(symbol, value, None if note is None else note.literal())
+        constant.attributes |= self.annotations.attributes(id, self.operand, (Decoration.SpecId,))
+        return constant
 
     def _spec_composite(self, symbol: str, words: Sequence[int]) -> Operation | None:
         """The dialect's form, if all constituents are specialization constants."""
@@ -255,9 +255,9 @@ class GlobalTable:
         if not all(name is not None and name.startswith("OpSpecConstant") for name in names):
             return None
         symbols = [self.symbol(i) for i in words[3:]]
-        made = SpecConstantCompositeOp(symbol, symbols, cast("TypeAttribute", t))
-        made.attributes |= self.annotations.attributes(id, self.operand)
-        return made
+        composite = SpecConstantCompositeOp(symbol, symbols, cast("TypeAttribute", t))
+        composite.attributes |= self.annotations.attributes(id, self.operand)
+        return composite
 
     def _spec_replicated(self, symbol: str, words: Sequence[int]) -> Operation | None:
         """The dialect's form, if the constituent is a specialization constant."""
@@ -266,9 +266,9 @@ class GlobalTable:
         if not name.startswith("OpSpecConstant"):
             return None
         constituent = self.symbol(words[3])
-        made = SpecConstantCompositeReplicateOp(symbol, constituent, cast("TypeAttribute", t))
-        made.attributes |= self.annotations.attributes(id, self.operand)
-        return made
+        composite = SpecConstantCompositeReplicateOp(symbol, constituent, cast("TypeAttribute", t))
+        composite.attributes |= self.annotations.attributes(id, self.operand)
+        return composite
 
     # Constants.
 
@@ -383,23 +383,23 @@ class GlobalTable:
 
     def operand(self, id: int) -> Attribute:
         """What an attribute holds where SPIR-V wants an id outside of functions."""
-        found = self.attribute(id)
-        if found is None:
+        attribute = self.attribute(id)
+        if attribute is None:
             raise self.index.error(f"%{id} is defined inside a function")
-        if isinstance(found, IntegerAttr | SymbolRefAttr) or self.types.is_type(id):
-            return found
-        return ConstantRefAttr(found, self._type_of(id))
+        if isinstance(attribute, IntegerAttr | SymbolRefAttr) or self.types.is_type(id):
+            return attribute
+        return ConstantRefAttr(attribute, self._type_of(id))
 
     def carried(self, id: int) -> Attribute:
         """An id among the operands of a carried instruction."""
         if id in self.index.raw.symbols.imports:
             return self.extended_set(id)
-        found = self.attribute(id)
-        if found is None:
+        attribute = self.attribute(id)
+        if attribute is None:
             raise self.index.error(f"%{id} is defined inside a function")
-        if isinstance(found, SymbolRefAttr) or self.types.is_type(id):
-            return found
-        return ConstantRefAttr(found, self._type_of(id))
+        if isinstance(attribute, SymbolRefAttr) or self.types.is_type(id):
+            return attribute
+        return ConstantRefAttr(attribute, self._type_of(id))
 
     def _type_of(self, id: int) -> Attribute:
         return self.types.type(self.index.rows[self.index.definitions[id]][1])
@@ -432,7 +432,7 @@ class GlobalTable:
 
     def layout(self, row: int) -> list[Attribute]:
         """The operands of an instruction outside of functions, as a carried one has them."""
-        found: list[Attribute] = []
+        entries: list[Attribute] = []
         at, self.index.at = self.index.at, row
         is_extended = self.index.name(row) in EXTENDED
         for operand in self.operands(row):
@@ -440,18 +440,18 @@ class GlobalTable:
             if kind in ("IdResultType", "IdResult"):
                 continue
             if isinstance(value, str):
-                found.append(self.index.literal(value))
+                entries.append(self.index.literal(value))
             elif kind == "LiteralSpecConstantOpInteger":
-                found.append(StringAttr(_instruction_name(value)))
+                entries.append(StringAttr(_instruction_name(value)))
             elif kind.startswith("Id"):
-                first = is_extended and not found
-                found.append(self.extended_set(value) if first else self.carried(value))
+                first = is_extended and not entries
+                entries.append(self.extended_set(value) if first else self.carried(value))
             elif operand.number is not None:
-                found += [IntAttr(w) for w in words_of(value, operand.number)]
+                entries += [IntAttr(w) for w in words_of(value, operand.number)]
             else:
-                found.append(IntAttr(value))
+                entries.append(IntAttr(value))
         self.index.at = at
-        return found
+        return entries
 
     def materialize(self, id: int) -> Operation | None:
         """An operation that gives the value of an id outside of functions, if it has one."""
@@ -476,9 +476,9 @@ class GlobalTable:
             return None
         value = self.attribute(id)
         if isinstance(value, SymbolRefAttr):
-            made = self.operations.get(row)
-            if isinstance(made, ModuleVariable):
-                return AddressOfOp(made)
+            operation = self.operations.get(row)
+            if isinstance(operation, ModuleVariable):
+                return AddressOfOp(operation)
             return ReferenceOfOp(value, self._type_of(id))
         return (
             None
@@ -490,17 +490,17 @@ class GlobalTable:
 
     def take(self) -> list[Operation]:
         """Every operation made, in the module's order, free to be placed."""
-        made = [self.operations[row] for row in sorted(self.operations)]
-        for op in made:
+        operations = [self.operations[row] for row in sorted(self.operations)]
+        for op in operations:
             if op.parent is not None:
                 op.detach()
-        return made
+        return operations
 
     def notes(self) -> list[Operation]:
         """Decorations and names of types and constants that these cannot hold."""
-        found: list[tuple[int, RawGlobalOp]] = []
+        placed: list[tuple[int, RawGlobalOp]] = []
         for id, note, member in self.types.notes.values():
-            found.append((note.row, self._note(self.types.type(id), note, member)))
+            placed.append((note.row, self._note(self.types.type(id), note, member)))
         for id, notes in self.annotations.notes.items():
             row = self.index.definitions.get(id)
             name = None if row is None else self.index.name(row)
@@ -509,11 +509,11 @@ class GlobalTable:
             for note in notes:
                 self.index.at = note.row
                 if name.startswith("OpConstant") or name == "OpUndef":
-                    found.append((note.row, self._note(self.carried(id), note, None)))
+                    placed.append((note.row, self._note(self.carried(id), note, None)))
                 elif id in self.types.known and not self._held(name, note):
-                    found.append((note.row, self._note(self.types.type(id), note, None)))
-        found.sort(key=lambda pair: pair[0])
-        return [op for _, op in found] + self._member_names()
+                    placed.append((note.row, self._note(self.types.type(id), note, None)))
+        placed.sort(key=lambda pair: pair[0])
+        return [op for _, op in placed] + self._member_names()
 
     @staticmethod
     def _held(type_name: str, note: Note) -> bool:
@@ -539,14 +539,14 @@ class GlobalTable:
         return RawGlobalOp(None, note.instruction, layout)
 
     def _member_names(self) -> list[Operation]:
-        made: list[Operation] = []
+        carriers: list[Operation] = []
         for struct, names in self.annotations.member_names.items():
             t = self.types.known.get(struct)
             for row, member, name in names if t is not None else ():
                 self.index.at = row
                 layout = [cast("Attribute", t), IntAttr(member), self.index.text(name)]
-                made.append(RawGlobalOp(None, "OpMemberName", layout))
-        return made
+                carriers.append(RawGlobalOp(None, "OpMemberName", layout))
+        return carriers
 
 
 def _opcode(name: str) -> int:

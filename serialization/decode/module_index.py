@@ -83,7 +83,7 @@ class ModuleIndex:
         self.first_function = int(functions[0]) if len(functions) else len(self.rows)
 
     def _define(self) -> None:
-        found = self.definitions
+        definitions = self.definitions
         for row, (opcode, words) in enumerate(zip(self.opcodes, self.raw.rows(), strict=True)):
             known = facts(opcode)
             if known is None or not known.has_result:
@@ -96,10 +96,10 @@ class ModuleIndex:
             if not 0 < result < self.bound:
                 self.at = row
                 raise self.error(f"the result is {result}: ids are from 1 to {self.bound - 1}")
-            if result in found:
+            if result in definitions:
                 self.at = row
                 raise self.error(f"%{result} has been defined before")
-            found[result] = row
+            definitions[result] = row
 
     def name(self, row: int) -> str | None:
         """The instruction's name, None if the opcode is unknown."""

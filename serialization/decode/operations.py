@@ -107,7 +107,7 @@ def classes() -> Mapping[tuple[str | None, int], type[IRDLOperation]]:
     """Extended set (None for the core) and opcode -> class of operation."""
     from xdsl_spirv.dialects.spirv import OPERATIONS
 
-    found: dict[tuple[str | None, int], type[IRDLOperation]] = {}
+    classes: dict[tuple[str | None, int], type[IRDLOperation]] = {}
     for cls in OPERATIONS:
         if not issubclass(cls, SPIRVOp):
             continue
@@ -116,8 +116,8 @@ def classes() -> Mapping[tuple[str | None, int], type[IRDLOperation]]:
             opcode = grammar().instruction(name, in_set).opcode
         except KeyError:
             continue
-        found.setdefault((in_set, opcode), cls)
-    return found
+        classes.setdefault((in_set, opcode), cls)
+    return classes
 
 
 def extended_sets() -> Iterable[str]:
@@ -290,13 +290,13 @@ def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attrib
             number = known.constant(id)
             if number is not None:
                 return _enumerant(cast("type[EnumerationAttr[Any]]", cls), number & 0xFFFFFFFF)
-    found = known.attribute(id)
-    if found is None:
+    attribute = known.attribute(id)
+    if attribute is None:
         raise NotDeclared("the id is no constant, symbol or type")
-    if accepted and not isinstance(found, tuple(accepted)):
-        if not (isinstance(found, TypeAttribute) and TypeAttribute in accepted):
+    if accepted and not isinstance(attribute, tuple(accepted)):
+        if not (isinstance(attribute, TypeAttribute) and TypeAttribute in accepted):
             raise NotDeclared("the id has another form")
-    return found
+    return attribute
 
 
 def _enumerant(cls: type[EnumerationAttr[Any]], value: int) -> Attribute:
@@ -320,25 +320,25 @@ def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader
 
     @cache
     def parameters(value: int) -> Sequence[Reader]:
-        found: list[Reader] = []
+        readers: list[Reader] = []
         for enumerant in kind.used(value):
             for parameter in enumerant.parameters:
                 field = prefix + PARAMETERS.get(enumerant.name, parameter.field)
                 if field in operands:
-                    found.append(_ssa(parameter))
+                    readers.append(_ssa(parameter))
                     continue
                 where = properties.get(field)
                 if where is None:
                     raise NotDeclared(f"{enumerant.name} has no field")
                 accepted = _accepted(cls, where)
                 if parameter.kind.startswith("Id"):
-                    found.append(_identified(parameter, where, accepted))
+                    readers.append(_identified(parameter, where, accepted))
                     continue
                 literal = _literal(parameter, where, accepted)
                 if literal is None:
                     raise NotDeclared(f"{enumerant.name} takes a string")
-                found.append(literal)
-        return found
+                readers.append(literal)
+        return readers
 
     def read(state: Words) -> None:
         value = state.next()

@@ -134,11 +134,11 @@ class TypeReader:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self.index.error(f"types are nested more than {MAX_DEPTH} deep")
-        made = self._make(name, row)
+        attribute = self._make(name, row)
         self._depth -= 1
         if not self._referred:
-            self.known[id] = made
-        return made
+            self.known[id] = attribute
+        return attribute
 
     def _make(self, name: str, row: int) -> Attribute:
         words, maker = self.index.rows[row], self._makers.get(name)
@@ -163,12 +163,12 @@ class TypeReader:
         return StructType(None, identifier=self._open[id])
 
     def _unique(self, name: str) -> str:
-        made, count = name, self._next.get(name, 1)
-        while made in self._identifiers:
-            made, count = f"{name}_{count}", count + 1
+        candidate, count = name, self._next.get(name, 1)
+        while candidate in self._identifiers:
+            candidate, count = f"{name}_{count}", count + 1
         self._next[name] = count
-        self._identifiers.add(made)
-        return made
+        self._identifiers.add(candidate)
+        return candidate
 
     def _word(self, words: Sequence[int], place: int) -> int:
         return self.index.word(words, place)
@@ -194,10 +194,10 @@ class TypeReader:
 
     def _float(self, words: Sequence[int]) -> Attribute:
         encoding = words[3] if len(words) > 3 else None
-        found = FLOATS.get((self._word(words, 2), encoding))
-        if found is None:
+        float_type = FLOATS.get((self._word(words, 2), encoding))
+        if float_type is None:
             raise ValueError(f"a float of {words[2]} bits has no type in the dialect")
-        return found()
+        return float_type()
 
     def _vector(self, words: Sequence[int]) -> Attribute:
         count = self._word(words, 3)
@@ -261,18 +261,18 @@ class TypeReader:
             )
         self._referred = outer
         notes = self._members(id, len(members))
-        made = StructType(members, *notes, identifier=identifier)
-        if self._structs.setdefault(made, id) != id:
-            made = StructType(members, *notes, identifier=self._unique("struct"))
-            self._structs[made] = id
-        return made
+        struct = StructType(members, *notes, identifier=identifier)
+        if self._structs.setdefault(struct, id) != id:
+            struct = StructType(members, *notes, identifier=self._unique("struct"))
+            self._structs[struct] = id
+        return struct
 
     def _members(
         self, id: int, count: int
     ) -> tuple[list[int], list[MemberDecorationAttr], list[StructDecorationAttr]]:
         """Offsets, the members' other decorations, and the struct's."""
         offsets: dict[int, int] = {}
-        found: dict[MemberDecorationAttr, None] = {}
+        decorations: dict[MemberDecorationAttr, None] = {}
         for member, note in self.annotations.member_notes.get(id, ()):
             value = note.literal() if note.is_number() else None
             if member >= count or not note.is_number():
@@ -280,12 +280,12 @@ class TypeReader:
             elif note.decoration == Decoration.Offset and value is not None:
                 offsets[member] = value
             else:
-                found[MemberDecorationAttr(member, Decoration(note.decoration), value)] = None
+                decorations[MemberDecorationAttr(member, Decoration(note.decoration), value)] = None
         if len(offsets) != count:
             partial = {
                 MemberDecorationAttr(m, Decoration.Offset, v): None for m, v in offsets.items()
             }
-            found = partial | found
+            decorations = partial | decorations
             offsets = {}
         whole: dict[StructDecorationAttr, None] = {}
         for note in self.annotations.notes.get(id, ()):
@@ -293,7 +293,7 @@ class TypeReader:
                 whole[StructDecorationAttr(Decoration(note.decoration), note.literal())] = None
             else:
                 self.notes[-len(self.notes) - 1] = (id, note, None)
-        return [offsets[m] for m in sorted(offsets)], list(found), list(whole)
+        return [offsets[m] for m in sorted(offsets)], list(decorations), list(whole)
 
     def _declared(self, cls: type[DeclaredType], row: int) -> Attribute:
         """A type that its declaration's operands make up; carried if they do not fit."""

@@ -64,8 +64,8 @@ class Values:
 
     def value(self, id: int) -> SSAValue:
         """The value of an id where the function is read. Raises `SPIRVDecodeError`."""
-        found = self._visible.get(id)
-        return self._bring(id) if found is None else found
+        visible = self._visible.get(id)
+        return self._bring(id) if visible is None else visible
 
     def define(self, id: int, value: SSAValue) -> None:
         """From here on, in this region, the id has this value."""
@@ -105,17 +105,17 @@ class Values:
         undefined = self.index.name(row) == "OpUndef"
         if row in self.span and not undefined:
             return self._await(id, row)
-        made = self.module.globals.materialize(id)
-        if made is None:
+        constant = self.module.globals.materialize(id)
+        if constant is None:
             raise self.index.error(f"%{id} is no value")
-        value = made.results[0]
+        value = constant.results[0]
         if undefined:
             known = self._undefined.setdefault(value.type, value)
             if known is not value:
                 self._visible[id] = known
                 return known
         self._hint(value, id)
-        self.first.append(made)
+        self.first.append(constant)
         self._visible[id] = value
         return value
 
@@ -139,14 +139,14 @@ class Values:
             scope = scope.around
         words = self.index.rows[self.index.definitions[id]]
         given = [self.value(self.index.word(words, 3 + n)) for n in range(len(op.operands))]
-        made = op.clone(dict(zip(op.operands, given, strict=True)))
+        copy = op.clone(dict(zip(op.operands, given, strict=True)))
         before = scope.last or scope.op
         block = None if before is None else before.parent
         if before is None or block is None:
             raise ValueError("the construct is not finished")
-        block.insert_op_after(made, before)
-        scope.last = made
-        return scope.around, made.results[0]
+        block.insert_op_after(copy, before)
+        scope.last = copy
+        return scope.around, copy.results[0]
 
     def _await(self, id: int, row: int) -> SSAValue:
         """A stand-in for a value that comes later: a block that is never reached may use it."""

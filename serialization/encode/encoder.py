@@ -211,11 +211,11 @@ class ModuleEncoder:
             raise SPIRVEncodeError(f"the definition of @{name} refers to itself", op)
         define = self._definitions.get(type(definition))
         self._defining.add(name)
-        made = self.ids.fresh() if define is None else define(definition)
-        self._symbol_ids[name] = made
+        id = self.ids.fresh() if define is None else define(definition)
+        self._symbol_ids[name] = id
         if self.names and not isinstance(definition, RawGlobalOp):
-            self._name(made, name)
-        return made
+            self._name(id, name)
+        return id
 
     def _carried_definition(self, op: Operation) -> int:
         """
@@ -225,15 +225,15 @@ class ModuleEncoder:
         """
         assert isinstance(op, RawGlobalOp)
         name = self._name_of(op)
-        made = self._reserved.pop(name, None) or self.ids.fresh()
-        self._symbol_ids[name] = made
-        self.carrier.write(op, made)
+        id = self._reserved.pop(name, None) or self.ids.fresh()
+        self._symbol_ids[name] = id
+        self.carrier.write(op, id)
         if op.instruction.data == "OpString" and isinstance(op.layout.data[0], StringAttr):
-            self._files.setdefault(op.layout.data[0].data, made)
+            self._files.setdefault(op.layout.data[0].data, id)
         elif self.names and op.constant_like:
-            self._name(made, name)
-        self._decorate_all(made, op, ("sym_name", "instruction", "layout", "type"))
-        return made
+            self._name(id, name)
+        self._decorate_all(id, op, ("sym_name", "instruction", "layout", "type"))
+        return id
 
     def forward(self, name: str) -> int:
         """The id of a symbol that an instruction may refer to before it is defined."""
@@ -365,9 +365,9 @@ class ModuleEncoder:
         initializer = op.properties.get("initializer")
         if initializer is not None:
             operands.append(self.operand(initializer, op))
-        made = self.declarations.emit("OpVariable", type_id, operands)
-        self._decorate_all(made, op, ("type", "sym_name", "initializer"))
-        return made
+        variable = self.declarations.emit("OpVariable", type_id, operands)
+        self._decorate_all(variable, op, ("type", "sym_name", "initializer"))
+        return variable
 
     def _untyped_variable(self, op: Operation) -> int:
         assert isinstance(op, UntypedGlobalVariableOp)
@@ -379,9 +379,9 @@ class ModuleEncoder:
                 self.types.decorate_block(held)
         if op.initializer is not None:
             operands.append(self.operand(op.initializer, op))
-        made = self.declarations.emit("OpUntypedVariableKHR", self.type(t, op), operands)
-        self._decorate_all(made, op, ("type", "sym_name", "initializer", "data_type"))
-        return made
+        variable = self.declarations.emit("OpUntypedVariableKHR", self.type(t, op), operands)
+        self._decorate_all(variable, op, ("type", "sym_name", "initializer", "data_type"))
+        return variable
 
     def _decorate_all(self, target: int, op: Operation, but: Sequence[str]) -> None:
         """Properties and attributes that are decorations."""
@@ -405,33 +405,33 @@ class ModuleEncoder:
         type_id, words = self.type(t, op), scalar_words(value, t, op)
         if isinstance(t, IntegerType) and t.width.data == 1:
             name = "OpSpecConstantTrue" if words[0] else "OpSpecConstantFalse"
-            made = self.declarations.emit(name, type_id, ())
+            constant = self.declarations.emit(name, type_id, ())
         else:
-            made = self.declarations.emit("OpSpecConstant", type_id, words)
-        self._decorate_all(made, op, ("sym_name", "default_value"))
-        return made
+            constant = self.declarations.emit("OpSpecConstant", type_id, words)
+        self._decorate_all(constant, op, ("sym_name", "default_value"))
+        return constant
 
     def _spec_constant_composite(self, op: Operation) -> int:
         constituents = op.properties["constituents"]
         symbols = constituents.data if isinstance(constituents, ArrayAttr) else ()
         ids = [self._referenced(s, op) for s in symbols]
         type_id = self.type(op.properties["type"], op)
-        made = self.declarations.emit("OpSpecConstantComposite", type_id, ids)
-        self._decorate_all(made, op, ("sym_name", "type", "constituents"))
-        return made
+        composite = self.declarations.emit("OpSpecConstantComposite", type_id, ids)
+        self._decorate_all(composite, op, ("sym_name", "type", "constituents"))
+        return composite
 
     def _spec_replicated(self, op: Operation) -> int:
         ids = [self._referenced(op.properties["constituent"], op)]
         type_id = self.type(op.properties["type"], op)
-        made = self.declarations.emit("OpSpecConstantCompositeReplicateEXT", type_id, ids)
-        self._decorate_all(made, op, ("sym_name", "type", "constituent"))
-        return made
+        composite = self.declarations.emit("OpSpecConstantCompositeReplicateEXT", type_id, ids)
+        self._decorate_all(composite, op, ("sym_name", "type", "constituent"))
+        return composite
 
     def _spec_data(self, op: Operation) -> int:
         words, type_id = integers(op.properties["data"], op), self.type(op.properties["type"], op)
-        made = self.declarations.emit("OpSpecConstantDataKHR", type_id, words)
-        self._decorate_all(made, op, ("sym_name", "type", "data"))
-        return made
+        constant = self.declarations.emit("OpSpecConstantDataKHR", type_id, words)
+        self._decorate_all(constant, op, ("sym_name", "type", "data"))
+        return constant
 
     # Sections.
 
@@ -492,13 +492,13 @@ class ModuleEncoder:
                 if name not in reached:
                     reached.add(name)
                     waiting.append(name)
-        found: list[str] = []
+        names: list[str] = []
         for name, op in self._symbols.items():
             if name in reached and isinstance(op, ModuleVariable):
                 of_stage = op.storage_class in (StorageClass.Input, StorageClass.Output)
                 if of_stage or version >= INTERFACE_OF_ALL:
-                    found.append(name)
-        return found
+                    names.append(name)
+        return names
 
     def _execution_mode(self, op: ExecutionModeOp) -> None:
         mode = grammar().kind("ExecutionMode")[op.execution_mode.data]

@@ -284,18 +284,18 @@ class FunctionEncoder:
 
     def _incoming(self, blocks: Sequence[Block]) -> Incoming:
         """For every block with arguments: the ways into it."""
-        found: dict[int, list[Entry]] = {}
+        incoming: dict[int, list[Entry]] = {}
         for block in blocks:
             last, seen = block.last_op, set[int]()
             for edge in self._edges(last) if last is not None and last.successors else ():
                 if edge.target.args and edge.label not in seen:
                     seen.add(edge.label)
                     entry = Entry(block, edge.values, edge.label if edge.split else None)
-                    found.setdefault(id(edge.target), []).append(entry)
+                    incoming.setdefault(id(edge.target), []).append(entry)
         for block in blocks:
             for leaving in self._exits.get(id(block), ()) if block.args else ():
-                found.setdefault(id(block), []).extend(self._entries(leaving, block))
-        return found
+                incoming.setdefault(id(block), []).extend(self._entries(leaving, block))
+        return incoming
 
     def _find_exits(self, func: FuncOp) -> None:
         for op in func.walk():

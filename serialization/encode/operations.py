@@ -293,8 +293,8 @@ def _ssa(field: str, names: Sequence[str], definitions: Sequence[type[OperandDef
 
 
 def _attribute(op: Operation, name: str) -> Attribute | None:
-    found = op.properties.get(name)
-    return op.attributes.get(name) if found is None else found
+    property = op.properties.get(name)
+    return op.attributes.get(name) if property is None else property
 
 
 def _computed(field: str) -> Writer:
@@ -330,12 +330,12 @@ def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer
 
     @cache
     def parameters(value: int) -> list[tuple[Enumerant, Operand, str]]:
-        found: list[tuple[Enumerant, Operand, str]] = []
+        with_parameters: list[tuple[Enumerant, Operand, str]] = []
         for enumerant in kind.used(value):
             for parameter in enumerant.parameters:
                 field = prefix + PARAMETERS.get(enumerant.name, parameter.field)
-                found.append((enumerant, parameter, properties.get(field, field)))
-        return found
+                with_parameters.append((enumerant, parameter, properties.get(field, field)))
+        return with_parameters
 
     def write(ids: IdSource, op: Operation) -> Sequence[int] | None:
         attribute = _attribute(op, name)

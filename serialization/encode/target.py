@@ -72,7 +72,7 @@ def symbol_of(op: Operation) -> str | None:
 
 def modules_by_name(root: Operation) -> dict[str | None, SPIRVModuleOp]:
     """Every `spirv.module` of a program by its symbol: for who asks for many."""
-    return {symbol_of(each): each for each in modules_in(root)}
+    return {symbol_of(module): module for module in modules_in(root)}
 
 
 def find_module(root: Operation, name: str | None = None) -> SPIRVModuleOp:
@@ -81,20 +81,22 @@ def find_module(root: Operation, name: str | None = None) -> SPIRVModuleOp:
 
     Raises `SPIRVEncodeError` if there is none, or several without a name to choose by.
     """
-    found = list(modules_in(root))
+    candidates = list(modules_in(root))
     if name is not None:
-        found = [m for m in found if symbol_of(m) == name]
-        if not found:
+        candidates = [m for m in candidates if symbol_of(m) == name]
+        if not candidates:
             raise SPIRVEncodeError(f"there is no spirv.module @{name} in the program")
-    if not found:
+    if not candidates:
         raise SPIRVEncodeError(
             "there is no spirv.module in the program; lower it first, "
             "for instance with the pass linalg-to-spirv"
         )
-    if len(found) > 1:
-        names = ", ".join(f"@{n}" if n else "one without a name" for n in map(symbol_of, found))
+    if len(candidates) > 1:
+        names = ", ".join(
+            f"@{n}" if n else "one without a name" for n in map(symbol_of, candidates)
+        )
         raise SPIRVEncodeError(
-            f"there are {len(found)} spirv.module in the program ({names}); "
+            f"there are {len(candidates)} spirv.module in the program ({names}); "
             "choose one with the option module=NAME"
         )
-    return found[0]
+    return candidates[0]

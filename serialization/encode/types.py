@@ -132,8 +132,8 @@ class Declarations:
         known = self._declared.get(key)
         if known is not None:
             return known, False
-        made = self._declared[key] = self.emit(name, result_type, operands)
-        return made, True
+        id = self._declared[key] = self.emit(name, result_type, operands)
+        return id, True
 
     def forward_pointer(self, storage_class: int) -> int:
         """OpTypeForwardPointer: the id of a pointer type that `point` declares later."""
@@ -187,8 +187,8 @@ class TypeTable:
         known = self._by_identity.get(id(attribute))
         if known is not None:
             return known[0]
-        made = self._by_attribute.get(attribute)
-        if made is None:
+        number = self._by_attribute.get(attribute)
+        if number is None:
             maker: Callable[..., int] | None = self._makers.get(type(attribute))
             if isinstance(attribute, DeclaredType):
                 maker = self._declared
@@ -198,10 +198,10 @@ class TypeTable:
                     "dialect first",
                     op,
                 )
-            made = self._by_attribute[attribute] = maker(attribute, op)
+            number = self._by_attribute[attribute] = maker(attribute, op)
         # The attribute is kept, so that its identity is not given to another one.
-        self._by_identity[id(attribute)] = (made, attribute)
-        return made
+        self._by_identity[id(attribute)] = (number, attribute)
+        return number
 
     def carried(self, carrier: Callable[[RawType, Operation | None], int]) -> None:
         """How to declare a type that the dialect does not model."""
@@ -277,10 +277,10 @@ class TypeTable:
         return self._strided("OpTypeRuntimeArray", (self.id(t.element_type, op),), t.stride.data)
 
     def _strided(self, name: str, operands: Sequence[int], stride: int) -> int:
-        made, new = self._declarations.declare(name, None, operands, apart=stride)
+        type_id, new = self._declarations.declare(name, None, operands, apart=stride)
         if new and stride:
-            self._decorations.add(made, Decoration.ArrayStride, stride)
-        return made
+            self._decorations.add(type_id, Decoration.ArrayStride, stride)
+        return type_id
 
     def _cooperative_matrix(self, t: CooperativeMatrixType, op: Operation | None) -> int:
         component = self.id(t.element_type, op)
@@ -294,14 +294,14 @@ class TypeTable:
             )
         members = [self.id(m, op) for m in t.members] if isinstance(t.members, ArrayAttr) else []
         notes = (t.identifier, t.offsets, t.member_decorations, t.decorations)
-        made, new = self._declarations.declare("OpTypeStruct", None, members, apart=notes)
+        type_id, new = self._declarations.declare("OpTypeStruct", None, members, apart=notes)
         if new:
-            self._decorate_struct(made, t)
+            self._decorate_struct(type_id, t)
             if self.name is not None and t.identifier.data:
-                self.name(made, t.identifier.data)
+                self.name(type_id, t.identifier.data)
         for key in [k for k in self._forward if k[0] == t.identifier.data]:
-            self._declarations.point(self._forward.pop(key), key[1], made, key[2])
-        return made
+            self._declarations.point(self._forward.pop(key), key[1], type_id, key[2])
+        return type_id
 
     def _decorate_struct(self, struct: int, t: StructType) -> None:
         for i, offset in enumerate(t.offsets):
@@ -356,9 +356,9 @@ class ConstantTable:
         known = self._by_identity.get(key)
         if known is not None:
             return known[0]
-        made = self._make(value, t, op)
-        self._by_identity[key] = (made, value, t)
-        return made
+        number = self._make(value, t, op)
+        self._by_identity[key] = (number, value, t)
+        return number
 
     def replicated(
         self, value: Attribute, element: Attribute, t: Attribute, op: Operation | None

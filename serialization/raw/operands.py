@@ -141,10 +141,10 @@ T = TypeVar("T")
 
 def _seen(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
     """An entry that an instruction before `index` made."""
-    declared, found = table[key]
+    declared, type = table[key]
     if declared >= index:
         raise KeyError(key)
-    return found
+    return type
 
 
 class Symbols:

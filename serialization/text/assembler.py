@@ -140,26 +140,26 @@ def _numeric_ids(tokens: list[str]) -> set[int]:
 
 
 def _read_header(text: str, least_bound: int) -> tuple[Header, ByteOrder]:
-    found: dict[str, re.Match[str]] = {}
+    matches: dict[str, re.Match[str]] = {}
     for line in text.lstrip().split("\n", HEADER_WORDS + 2)[: HEADER_WORDS + 2]:
         if not line.startswith(";"):
             break
         for key, pattern in _HEADER.items():
             match = pattern.fullmatch(line)
             if match:
-                found[key] = match
+                matches[key] = match
     version = grammar().version
-    if "version" in found:
-        version = (int(found["version"][1]) & 0xFF, int(found["version"][2]) & 0xFF)
+    if "version" in matches:
+        version = (int(matches["version"][1]) & 0xFF, int(matches["version"][2]) & 0xFF)
     generator = GENERATOR
-    if "generator" in found:
-        tool = _tool(found["generator"][1])
-        generator = tool << 16 | int(found["generator"][2]) & 0xFFFF
-    bound = int(found["bound"][1]) if "bound" in found else 0
-    schema = int(found["schema"][1]) & 0xFFFFFFFF if "schema" in found else 0
-    if "bound" not in found or bound > MAX_ID_BOUND or (bound < least_bound > 1):
+    if "generator" in matches:
+        tool = _tool(matches["generator"][1])
+        generator = tool << 16 | int(matches["generator"][2]) & 0xFFFF
+    bound = int(matches["bound"][1]) if "bound" in matches else 0
+    schema = int(matches["schema"][1]) & 0xFFFFFFFF if "schema" in matches else 0
+    if "bound" not in matches or bound > MAX_ID_BOUND or (bound < least_bound > 1):
         bound = least_bound
-    order: ByteOrder = "big" if "order" in found and found["order"][1] == "big" else "little"
+    order: ByteOrder = "big" if "order" in matches and matches["order"][1] == "big" else "little"
     return Header(version, generator, bound, schema), order
 
 

@@ -73,10 +73,10 @@ def disassemble(
     def lines(names: Mapping[int, str], room: int | None) -> list[str] | None:
         return _Printer(module, names, INDENT if indent else 0, offsets, tolerant).lines(room)
 
-    found = None if raw_ids else lines(friendly_names(module), limit)
-    if found is None:
-        found = lines({}, None) or []
-    return "\n".join([*(_header(module) if header else ()), *found, ""])
+    body = None if raw_ids else lines(friendly_names(module), limit)
+    if body is None:
+        body = lines({}, None) or []
+    return "\n".join([*(_header(module) if header else ()), *body, ""])
 
 
 def disassemble_file(
@@ -146,8 +146,8 @@ class _Formats(dict[str, Callable[[RawOperand], str]]):
         def reference(operand: RawOperand) -> str:
             return self._ids[int(operand.value)]
 
-        made = self[kind] = reference if kind.startswith("Id") else enumeration
-        return made
+        writer = self[kind] = reference if kind.startswith("Id") else enumeration
+        return writer
 
 
 class _Printer:
@@ -219,13 +219,13 @@ class _Printer:
 
     def _put(self, places: list[int], lines: Iterable[str]) -> bool:
         """Takes lines over; says whether there was room for them."""
-        found, room = self._lines, self._room
+        printed, room = self._lines, self._room
         if room is None:
             for place, line in zip(places, lines, strict=True):
-                found[place] = line
+                printed[place] = line
             return True
         for place, line in zip(places, lines, strict=True):
-            found[place] = line
+            printed[place] = line
             room -= len(line) + 1
             if room < 0:
                 return False

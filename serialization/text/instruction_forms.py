@@ -185,26 +185,26 @@ class Decided(NamedTuple):
 
 def columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | None:
     """How to print the operands of a form of `count` of them; None if it has no columns."""
-    found: list[Column] = []
+    tables: list[Column] = []
     waiting = list(reversed(of.specs))
-    while len(found) < count:
+    while len(tables) < count:
         if not waiting:
             return None
         spec = waiting.pop()
-        place = len(found) + 1
+        place = len(tables) + 1
         if decided and place in decided.words and spec.form != "id":
             settled = _settle(spec, decided, place)
             if settled is None:
                 return None
             text, further = settled
-            found.append({decided.words[place]: text})
+            tables.append({decided.words[place]: text})
             waiting += reversed(further)
             continue
         if spec.form == "number":
             number = _number(decided)
             if number is None:
                 return None
-            found.append(number)
+            tables.append(number)
             continue
         # The literals of OpSwitch's pairs are as wide as its selector.
         if spec.kind == "PairLiteralIntegerIdRef":
@@ -215,9 +215,9 @@ def columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | No
             simple = _simple(part)
             if simple is None:
                 return None
-            found.append(simple[0])
-    complete = len(found) == count and all(s.quantifier for s in waiting)
-    return found if complete and of.known else None
+            tables.append(simple[0])
+    complete = len(tables) == count and all(s.quantifier for s in waiting)
+    return tables if complete and of.known else None
 
 
 @lru_cache(maxsize=512)
@@ -307,7 +307,7 @@ class Forms:
         if self.made > MAX_FORMS:
             self.known, self.made = {}, 0
         known = self.known
-        found: list[Form] = []
+        forms: list[Form] = []
         for place, words in enumerate(rows, start):
             form = known.get(words[0])
             if form is None:
@@ -326,10 +326,10 @@ class Forms:
                     self.made += 1
                 form = inner
             if not form.places:
-                found.append(form)
+                forms.append(form)
             form.places.append(place)
             form.rows.append(words)
-        return found
+        return forms
 
     def _form(self, words: list[int], place: int) -> Form:
         shaped = shape(words[0] & 0xFFFF)
@@ -342,8 +342,8 @@ class Forms:
             self._lay_out(form, count, laid_out)
         return form
 
-    def _lay_out(self, form: Form, count: int, found: list[Column] | None) -> None:
-        form.columns = found
+    def _lay_out(self, form: Form, count: int, tables: list[Column] | None) -> None:
+        form.columns = tables
         form.template = (
-            form.shape.template(self.margin, self.pad, count) if found is not None else ""
+            form.shape.template(self.margin, self.pad, count) if tables is not None else ""
         )

@@ -192,8 +192,8 @@ def multiply_add(
             addend = integer(c[i][j], widths[2], signs[2])
             if saturating:
                 low, high = limits(bits, signs[3])
-                found = min(max(integer(total, bits, signs[3]) + addend, low), high)
+                total_sum = min(max(integer(total, bits, signs[3]) + addend, low), high)
             else:
-                found = total + addend
-            rows[-1].append(found & ((1 << bits) - 1))
+                total_sum = total + addend
+            rows[-1].append(total_sum & ((1 << bits) - 1))
     return rows

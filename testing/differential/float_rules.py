@@ -343,7 +343,7 @@ def _lengths(type: Type) -> Legal:
     eps = float(np.finfo(type.dtype).eps)
 
     def bound(r: Array, *x: Array) -> Array:
-        size = np.abs(r) + sum(np.abs(each).max(axis=1, keepdims=True) for each in x)
+        size = np.abs(r) + sum(np.abs(vector).max(axis=1, keepdims=True) for vector in x)
         return (type.count + 6) * eps * size
 
     return Legal(bound, "sqrt(dot)")

@@ -123,11 +123,11 @@ class Kernel:
 
     def pointer(self, buffer: int, index: str = "%id") -> str:
         """The pointer to an element."""
-        each = self.buffers[buffer]
-        base = self.op(f"spirv.mlir.addressof @b{buffer} : {each.type}")
+        declared = self.buffers[buffer]
+        base = self.op(f"spirv.mlir.addressof @b{buffer} : {declared.type}")
         return self.op(
-            f"spirv.AccessChain {base}[%zero, {index}] : {each.type}, i32, i32 -> "
-            f"!spirv.ptr<{each.element}, StorageBuffer>"
+            f"spirv.AccessChain {base}[%zero, {index}] : {declared.type}, i32, i32 -> "
+            f"!spirv.ptr<{declared.element}, StorageBuffer>"
         )
 
     def load(self, buffer: int, index: str = "%id") -> str:
@@ -187,8 +187,8 @@ class Kernel:
         body = "\n".join(statement.text for statement in self.body)
         text = body + "\n".join(self.functions)
         variables = [
-            f"spirv.GlobalVariable @b{i} bind(0, {i}) : {each.type}"
-            for i, each in enumerate(self.buffers)
+            f"spirv.GlobalVariable @b{i} bind(0, {i}) : {buffer.type}"
+            for i, buffer in enumerate(self.buffers)
             if re.search(rf"@b{i}\b", text)
         ]
         prelude = ["%zero = spirv.Constant 0 : i32", "%one = spirv.Constant 1 : i32"]
@@ -221,8 +221,8 @@ class Kernel:
 
 
 def _symbol(text: str) -> str:
-    found = re.search(r"@\w+", text)
-    return found.group() if found else ""
+    symbol = re.search(r"@\w+", text)
+    return symbol.group() if symbol else ""
 
 
 BUILT_INS = {

@@ -29,18 +29,20 @@ class Known:
     model: Callable[[Disagreement], Array] | None = None
     """What the bug makes of the operands: it explains no other numbers."""
 
-    def explains(self, found: Disagreement, driver: str) -> bool:
-        if not re.search(self.driver, driver) or not re.search(self.pattern, found.output.what):
+    def explains(self, disagreement: Disagreement, driver: str) -> bool:
+        if not re.search(self.driver, driver) or not re.search(
+            self.pattern, disagreement.output.what
+        ):
             return False
         if self.model is None:
             return True
-        return bool((self.model(found) == found.results)[found.wrong].all())
+        return bool((self.model(disagreement) == disagreement.results)[disagreement.wrong].all())
 
 
-def dot_of_64_bits(found: Disagreement) -> Array:
+def dot_of_64_bits(disagreement: Disagreement) -> Array:
     """Signed forms wrap; the unsigned one adds the low 32 bits and saturates to 32 bits."""
-    kernel, what = found.kernel, found.output.what
-    *vectors, accumulator = (kernel.buffers[i].array for i in found.output.operands)
+    kernel, what = disagreement.kernel, disagreement.output.what
+    *vectors, accumulator = (kernel.buffers[i].array for i in disagreement.output.operands)
     form = what.split(" ")[0]
     signs = (not form.startswith("U"), form.startswith("SD"))
     parts: list[Array] = []
@@ -78,6 +80,6 @@ KNOWN = [
 ]
 
 
-def explanation(found: Disagreement, driver: str = "llvmpipe") -> Known | None:
+def explanation(disagreement: Disagreement, driver: str = "llvmpipe") -> Known | None:
     """The known cause of a disagreement with a device, lavapipe unless said otherwise."""
-    return next((known for known in KNOWN if known.explains(found, driver)), None)
+    return next((known for known in KNOWN if known.explains(disagreement, driver)), None)

@@ -67,9 +67,9 @@ def within(result: Array, expected: Array, allowed: Array) -> Array:
     # A bound that crosses the largest number makes infinity legal.
     largest = float(np.finfo(expected.dtype).max)
     with np.errstate(invalid="ignore", over="ignore"):
-        found, truth = result.astype(np.float64), expected.astype(np.float64)
-        near = np.abs(found - truth) <= allowed
-        alike = np.sign(found) == np.sign(truth)
-        over = np.isinf(found) & alike & (np.abs(truth) + allowed > largest)
-        back = np.isinf(truth) & alike & (np.abs(found) + allowed > largest)
-    return (found == truth) | (np.isnan(found) & np.isnan(truth)) | near | over | back
+        computed, truth = result.astype(np.float64), expected.astype(np.float64)
+        near = np.abs(computed - truth) <= allowed
+        alike = np.sign(computed) == np.sign(truth)
+        over = np.isinf(computed) & alike & (np.abs(truth) + allowed > largest)
+        back = np.isinf(truth) & alike & (np.abs(computed) + allowed > largest)
+    return (computed == truth) | (np.isnan(computed) & np.isnan(truth)) | near | over | back

@@ -42,14 +42,14 @@ class Machine:
 
     def shapes(self, use: str) -> dict[str, list[Shape]]:
         """The matrices of a use (A, B or Acc) that the list has, by component."""
-        found: dict[str, list[Shape]] = {}
+        by_component: dict[str, list[Shape]] = {}
         for p in self.matrices:
             shape = {"A": (p.m, p.k), "B": (p.k, p.n), "Acc": (p.m, p.n)}[use]
             for name in {"A": (p.a,), "B": (p.b,), "Acc": (p.c, p.result)}[use]:
-                shapes = found.setdefault(component(name), [])
+                shapes = by_component.setdefault(component(name), [])
                 if shape not in shapes:
                     shapes.append(shape)
-        return found
+        return by_component
 
 
 def component(name: str) -> str:
@@ -59,16 +59,16 @@ def component(name: str) -> str:
 
 def machine(target: str = "lavapipe") -> Machine:
     """The machine that a target's file describes; `TargetError` if there is none."""
-    found = load(target)
-    lavapipe, size = found.name == "lavapipe", found.subgroup_size
+    device = load(target)
+    lavapipe, size = device.name == "lavapipe", device.subgroup_size
     return Machine(
-        found.name,
+        device.name,
         size,
         (32 if lavapipe else 2 * size, 1, 1),
         (2, 1, 1),
-        tuple(p for p in found.cooperative_matrix if p.scope == "Subgroup"),
-        "bfloat16-type" in found.features,
-        "bfloat16-dot-product" in found.features,
+        tuple(p for p in device.cooperative_matrix if p.scope == "Subgroup"),
+        "bfloat16-type" in device.features,
+        "bfloat16-dot-product" in device.features,
         # lavapipe takes any; elsewhere lines begin at multiples of 16 bytes (ALIGN-03).
         (0, 0, 4, 8, 24) if lavapipe else (0, 0, 16, 32),
     )

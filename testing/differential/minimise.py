@@ -58,23 +58,23 @@ def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
         base = re.search(r"AccessChain (%\w+)\[", pointers.get(name, ""))
         if base is None:
             continue
-        found = re.search(r"addressof @b(\d+) ", pointers.get(base.group(1), ""))
-        if found is not None:
-            return int(found.group(1))
+        variable = re.search(r"addressof @b(\d+) ", pointers.get(base.group(1), ""))
+        if variable is not None:
+            return int(variable.group(1))
     return None
 
 
 def smaller(kernel: Kernel) -> list[Kernel]:
     """Kernels with one statement less."""
-    found: list[Kernel] = []
+    candidates: list[Kernel] = []
     for number, statement in enumerate(kernel.body):
         if statement.effect and statement.result is None:
             candidate = kernel.without({number})
             if len(candidate.body) > 1:
-                found.append(candidate)
+                candidates.append(candidate)
             continue
-        found += [_substituted(kernel, number, name) for name in _stand_ins(kernel, number)]
-    return found
+        candidates += [_substituted(kernel, number, name) for name in _stand_ins(kernel, number)]
+    return candidates
 
 
 def _stand_ins(kernel: Kernel, number: int) -> list[str]:
@@ -92,8 +92,8 @@ def _type(statement: Statement) -> str | None:
     """The type of the value that a statement of one line defines."""
     if "\n" in statement.text or statement.result is None:
         return None
-    found = TYPE.search(statement.text)
-    return found.group(1).strip() if found else None
+    type = TYPE.search(statement.text)
+    return type.group(1).strip() if type else None
 
 
 def _substituted(kernel: Kernel, number: int, name: str) -> Kernel:
@@ -108,11 +108,11 @@ def _substituted(kernel: Kernel, number: int, name: str) -> Kernel:
     return replace(kernel, body=body).without(set())
 
 
-def minimise(found: Disagreement, run: RunJobs) -> Kernel:
+def minimise(disagreement: Disagreement, run: RunJobs) -> Kernel:
     """A smaller kernel on which device and interpreter still disagree about the same output."""
-    best = only(found.kernel, found.output.buffer)
+    best = only(disagreement.kernel, disagreement.output.buffer)
     if not _disagreeing([best], run):
-        return found.kernel
+        return disagreement.kernel
     for _ in range(ROUNDS):
         candidates = _disagreeing(smaller(best), run)
         if not candidates:

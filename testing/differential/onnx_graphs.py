@@ -79,13 +79,13 @@ class RandomGraph:
         helper = import_module("onnx.helper")
         names = [value.name if value is not None else "" for value in given]
         number = len(self.nodes)
-        made = [f"{self.prefix}y{number}.{i}" for i in range(outputs)]
+        results = [f"{self.prefix}y{number}.{i}" for i in range(outputs)]
         name = f"{self.prefix}{kind}{number}"
-        node = helper.make_node(kind, names, made, name=name, **attributes)
+        node = helper.make_node(kind, names, results, name=name, **attributes)
         arrays = evaluated(node, {v.name: v.array for v in given if v is not None}, self.opset)
         self.nodes.append(node)
         self.read.update(names)
-        values = [Value(n, np.asarray(a)) for n, a in zip(made, arrays, strict=True)]
+        values = [Value(n, np.asarray(a)) for n, a in zip(results, arrays, strict=True)]
         self.results |= {value.name: value.array for value in values}
         return values
 
@@ -143,7 +143,7 @@ def run_evaluator(model: Any, given: dict[str, Array]) -> list[Array]:
     evaluator = import_module("onnx.reference").ReferenceEvaluator
     try:
         with np.errstate(all="ignore"):
-            return [np.asarray(each) for each in evaluator(model).run(None, dict(given))]
+            return [np.asarray(result) for result in evaluator(model).run(None, dict(given))]
     except Exception as error:
         raise NotComputed(str(error)) from error
 
@@ -177,11 +177,11 @@ def assembled(graphs: Sequence[RandomGraph]) -> Any:
         ]
 
     graph = helper.make_graph(
-        [node for each in graphs for node in each.nodes],
+        [node for part in graphs for node in part.nodes],
         "random",
-        [value for each in graphs for value in values(each.inputs, each.open_sizes)],
-        [value for each in graphs for value in _outputs(each, values)],
-        [numpy_helper.from_array(a, n) for each in graphs for n, a in each.constants.items()],
+        [value for part in graphs for value in values(part.inputs, part.open_sizes)],
+        [value for part in graphs for value in _outputs(part, values)],
+        [numpy_helper.from_array(a, n) for part in graphs for n, a in part.constants.items()],
     )
     opsets = [helper.make_opsetid("", graphs[0].opset)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
@@ -189,9 +189,9 @@ def assembled(graphs: Sequence[RandomGraph]) -> Any:
 
 def _outputs(graph: RandomGraph, values: Any) -> list[Any]:
     """The outputs' declarations; of open sizes only the rank is known."""
-    made = values(graph.expected, False)
-    for value in made if graph.open_sizes else ():
+    outputs = values(graph.expected, False)
+    for value in outputs if graph.open_sizes else ():
         for number, size in enumerate(value.type.tensor_type.shape.dim):
             size.Clear()
             size.dim_param = f"{value.name}.{number}"
-    return made
+    return outputs

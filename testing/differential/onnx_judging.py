@@ -88,10 +88,10 @@ def _results(graphs: Sequence[RandomGraph], worker: TorchMLIR, target: str) -> d
     model = import_onnx(assembled(graphs), dims, worker=worker, find_crashes=False)
     program = compile_model(model, target)
     given = {name: array for graph in graphs for name, array in graph.inputs.items()}
-    found: Any = program(**given)  # pyright: ignore[reportArgumentType]
-    found = found if isinstance(found, tuple) else (found,)
+    results: Any = program(**given)  # pyright: ignore[reportArgumentType]
+    results = results if isinstance(results, tuple) else (results,)
     names = [name for graph in graphs for name in graph.expected]
-    return dict(zip(names, found, strict=True))
+    return dict(zip(names, results, strict=True))
 
 
 def _compared(graph: RandomGraph, results: dict[str, Array]) -> Verdict:
@@ -107,32 +107,32 @@ def _compared(graph: RandomGraph, results: dict[str, Array]) -> Verdict:
 def _evaluated(graph: RandomGraph) -> dict[str, Array] | None:
     """What onnx's own evaluator computes; None where it cannot."""
     try:
-        found = run_evaluator(assembled([graph]), graph.inputs)
+        results = run_evaluator(assembled([graph]), graph.inputs)
     except NotComputed:
         return None
-    return dict(zip(graph.expected, found, strict=True))
+    return dict(zip(graph.expected, results, strict=True))
 
 
 def _differing(results: dict[str, Array], expected: dict[str, Array], step: float) -> str:
     """The first result that is not as expected."""
     for name, truth in expected.items():
-        found = results[name]
-        if found.shape != truth.shape or found.dtype != truth.dtype:
-            return f"{name} is {found.dtype}{found.shape}, not {truth.dtype}{truth.shape}"
-        bad = ~_close(found, truth)
+        computed = results[name]
+        if computed.shape != truth.shape or computed.dtype != truth.dtype:
+            return f"{name} is {computed.dtype}{computed.shape}, not {truth.dtype}{truth.shape}"
+        bad = ~_close(computed, truth)
         if step and bad.sum() <= max(1, TIES * bad.size):
-            bad &= np.abs(found.astype(np.float64) - truth.astype(np.float64)) > 1.01 * step
+            bad &= np.abs(computed.astype(np.float64) - truth.astype(np.float64)) > 1.01 * step
         if bad.any():
             at = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(bad)))
-            pair = np.atleast_1d(found)[at], np.atleast_1d(truth)[at]
+            pair = np.atleast_1d(computed)[at], np.atleast_1d(truth)[at]
             return f"{name}{list(at)} is {pair[0]}, not {pair[1]}; {bad.sum()} of {bad.size}"
     return ""
 
 
-def _close(found: Array, truth: Array) -> Any:
+def _close(computed: Array, truth: Array) -> Any:
     if truth.dtype.kind != "f":
-        return found == truth
-    a, b = found.astype(np.float64), truth.astype(np.float64)
+        return computed == truth
+    a, b = computed.astype(np.float64), truth.astype(np.float64)
     finite = np.abs(b[np.isfinite(b)])
     allowed = RELATIVE[truth.dtype.name] * float(finite.max(initial=0.0)) + 1e-30
     with np.errstate(invalid="ignore"):
@@ -145,16 +145,16 @@ def random_graphs(
 ) -> list[RandomGraph]:
     """Graphs of a seed, each drawn from its own number."""
     names = kinds or list(DRAWS)
-    found: list[RandomGraph] = []
+    graphs: list[RandomGraph] = []
     number = 0
-    while len(found) < count:
+    while len(graphs) < count:
         rng = np.random.default_rng([seed, number])
         number += 1
         try:
-            found.append(draw(rng, f"g{number}_", names[int(rng.integers(len(names)))], **options))
+            graphs.append(draw(rng, f"g{number}_", names[int(rng.integers(len(names)))], **options))
         except NotComputed:
             continue
-    return found
+    return graphs
 
 
 def judged(
@@ -168,15 +168,15 @@ def judged(
     groups: dict[tuple[int, bool], list[RandomGraph]] = {}
     for graph in graphs:
         groups.setdefault((graph.opset, graph.open_sizes), []).append(graph)
-    found: list[Verdict] = []
+    all_verdicts: list[Verdict] = []
     for group in groups.values():
         step = 1 if group[0].open_sizes else batch
         for start in range(0, len(group), step):
             verdicts = judge(group[start : start + step], worker, target)
-            found += verdicts
+            all_verdicts += verdicts
             for verdict in verdicts:
                 say(verdict)
-    return found
+    return all_verdicts
 
 
 def main() -> int:

@@ -163,18 +163,18 @@ def image(g: RandomGraph, dtype: Any = np.float32, rank: int = 2) -> Any:
 def window(g: RandomGraph, rank: int, pool: bool = False) -> dict[str, Any]:
     """Kernel, strides, dilations and padding."""
     kernel = [int(g.rng.integers(1, 4)) for _ in range(rank)]
-    found: dict[str, Any] = {"kernel_shape": kernel}
+    attributes: dict[str, Any] = {"kernel_shape": kernel}
     if g.rng.random() < 0.5:
-        found["strides"] = [int(g.rng.integers(1, 4)) for _ in range(rank)]
+        attributes["strides"] = [int(g.rng.integers(1, 4)) for _ in range(rank)]
     if g.rng.random() < 0.25:
-        found["dilations"] = [int(g.rng.integers(1, 3)) for _ in range(rank)]
+        attributes["dilations"] = [int(g.rng.integers(1, 3)) for _ in range(rank)]
     auto = g.rng.random()
-    if auto < 0.2 and "dilations" not in found:
-        found["auto_pad"] = pick(g, ("SAME_UPPER", "SAME_LOWER", "VALID"))
+    if auto < 0.2 and "dilations" not in attributes:
+        attributes["auto_pad"] = pick(g, ("SAME_UPPER", "SAME_LOWER", "VALID"))
     elif auto < 0.75:
         most = [k - 1 if pool else 2 for k in kernel]
-        found["pads"] = [int(g.rng.integers(0, m + 1)) for m in (*most, *most)]
-    return found
+        attributes["pads"] = [int(g.rng.integers(0, m + 1)) for m in (*most, *most)]
+    return attributes
 
 
 def pool(g: RandomGraph) -> None:
@@ -333,16 +333,16 @@ def constants(g: RandomGraph) -> None:
     shape = shape_of(g)
     if kind == "Range":
         ends = [np.float32(v) for v in (1.0, 7.0, 1.5)] if g.rng.random() < 0.5 else [9, -2, -3]
-        made = g.node(kind, *(g.constant(np.array(v)) for v in ends))
-        g.node("Mul", made, g.input(made.array))
+        constant = g.node(kind, *(g.constant(np.array(v)) for v in ends))
+        g.node("Mul", constant, g.input(constant.array))
     elif kind == "Compress":
         condition = flags(g, (shape[0],))
         if not condition.any():
             raise NotComputed("nothing is left")
         g.node(kind, g.input(floats(g, shape)), g.constant(condition), axis=0)
     elif kind == "ConstantOfShape":
-        made = g.node(kind, g.constant(np.array(shape)))
-        g.node("Add", made, g.input(floats(g, shape)))
+        constant = g.node(kind, g.constant(np.array(shape)))
+        g.node("Add", constant, g.input(floats(g, shape)))
     else:
         x = g.input(floats(g, shape))
         g.node("Mul", g.node(kind, g.node("Abs", x)), g.input(np.array([3], np.int64)))
@@ -404,9 +404,9 @@ def integer_product(g: RandomGraph) -> None:
     ]
     while values and values[-1] is None:
         values.pop()
-    made = g.node(kind, g.input(a), g.either(b), *values, **given)
+    product = g.node(kind, g.input(a), g.either(b), *values, **given)
     if g.rng.random() < 0.5:
-        g.node("Mul", g.node("Cast", made, to=1), g.constant(np.float32(0.01)))
+        g.node("Mul", g.node("Cast", product, to=1), g.constant(np.float32(0.01)))
 
 
 def qdq(g: RandomGraph) -> None:
@@ -425,12 +425,12 @@ def qdq(g: RandomGraph) -> None:
         sw, zw = g.constant(np.float32(0.01)), g.constant(zero_point(g, second))
         f = g.node("DequantizeLinear", g.constant(w), sw, zw)
     bias = [g.constant(floats(g, (4,)))] if g.rng.random() < 0.5 else []
-    made = g.node("Conv", d, f, *bias, **given)
+    convolved = g.node("Conv", d, f, *bias, **given)
     if g.rng.random() < 0.6:
-        made = g.node("Relu", made) if g.rng.random() < 0.5 else made
+        convolved = g.node("Relu", convolved) if g.rng.random() < 0.5 else convolved
         sy, zy = g.constant(np.float32(0.11)), g.constant(zero_point(g, first))
         g.step = 0.11
-        q = g.node("QuantizeLinear", made, sy, zy)
+        q = g.node("QuantizeLinear", convolved, sy, zy)
         g.node("DequantizeLinear", q, sy, zy)
 
 

@@ -42,7 +42,9 @@ def module_of(kernel: Kernel) -> SPIRVModuleOp:
 def buffers_of(kernel: Kernel) -> Buffers:
     """Copies of the buffers that the kernel has left, by number."""
     text = kernel.text()
-    return {i: each.array.copy() for i, each in enumerate(kernel.buffers) if f"@b{i} bind" in text}
+    return {
+        i: buffer.array.copy() for i, buffer in enumerate(kernel.buffers) if f"@b{i} bind" in text
+    }
 
 
 def interpret(
@@ -120,7 +122,7 @@ def _element(array: Array, index: tuple[int, ...]) -> object:
 def disagreements(
     kernel: Kernel,
     expected: Mapping[int, Array],
-    found: Mapping[int, Array],
+    results: Mapping[int, Array],
     others: Sequence[Mapping[int, Array]] = (),
 ) -> list[Disagreement]:
     """
@@ -133,7 +135,7 @@ def disagreements(
         if output.buffer not in expected:
             continue
         truth = _used(expected[output.buffer], output.used)
-        result = _used(found[output.buffer], output.used)
+        result = _used(results[output.buffer], output.used)
         wrongs = [_wrong(kernel, output, result, run) for run in (expected, *others)]
         if all(wrong.any() for wrong in wrongs):
             first = tuple(map(int, np.argwhere(wrongs[0])[0]))

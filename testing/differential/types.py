@@ -103,6 +103,6 @@ def drawn(generator: np.random.Generator, type: Type, shape: tuple[int, ...]) ->
         plain = generator.integers(info.min, info.max, shape, type.dtype, endpoint=True)
         plain = np.where(generator.random(shape) < 0.3, plain % 16, plain)
     chosen = generator.random(shape) < 0.25
-    made = np.where(chosen, generator.choice(np.array(edges(type)), shape), plain)
+    array = np.where(chosen, generator.choice(np.array(edges(type)), shape), plain)
     with np.errstate(over="ignore"):
-        return made.astype(type.dtype)
+        return array.astype(type.dtype)

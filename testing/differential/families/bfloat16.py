@@ -175,8 +175,8 @@ def _through_function(k: Kernel, count: int) -> None:
             }}"""
     )
     first, second = _input(k, count), _input(k, count)
-    made = k.op(f"spirv.CompositeConstruct {first}, %id : ({type}, i32) -> {struct}")
+    pair = k.op(f"spirv.CompositeConstruct {first}, %id : ({type}, i32) -> {struct}")
     called = k.op(
-        f"spirv.FunctionCall @{function}({made}, {second}) : ({struct}, {type}) -> {struct}"
+        f"spirv.FunctionCall @{function}({pair}, {second}) : ({struct}, {type}) -> {struct}"
     )
     _output(k, k.op(f"spirv.CompositeExtract {called}[0 : i32] : {struct}"), count, "a struct")

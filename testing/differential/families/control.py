@@ -128,8 +128,8 @@ def _call(k: Kernel) -> None:
         spirv.ReturnValue %n : {type}
       }}""")
     value, _ = k.input(type)
-    found = k.op(f"spirv.FunctionCall @search({value}, {_small(k, 7)}) : ({type}, i32) -> {type}")
-    k.output(found, type, f"a call : {type}")
+    result = k.op(f"spirv.FunctionCall @search({value}, {_small(k, 7)}) : ({type}, i32) -> {type}")
+    k.output(result, type, f"a call : {type}")
 
 
 def _variables(k: Kernel) -> None:
@@ -169,5 +169,5 @@ def _variables(k: Kernel) -> None:
         %r = spirv.Load "Function" %p : {type}
         spirv.ReturnValue %r : {type}
       }}""")
-    found = k.op(f"spirv.FunctionCall @keep({a}, {b}, %id) : ({type}, {type}, i32) -> {type}")
-    k.output(found, type, f"an array of variables : {type}")
+    result = k.op(f"spirv.FunctionCall @keep({a}, {b}, %id) : ({type}, {type}, i32) -> {type}")
+    k.output(result, type, f"an array of variables : {type}")

@@ -65,12 +65,12 @@ def _with_signs(k: Kernel, operands: list[str], type: Type, form: str) -> str:
     kinds = [str(k.rng.choice(["si", "ui"])), "ui"]
     if form.startswith("U"):
         kinds = ["ui", "ui"]
-    found: list[str] = []
+    spelled: list[str] = []
     for number, kind in enumerate(kinds if form.startswith("SU") else kinds[:1] * 2):
         scalar = f"{kind}{type.bits}"
-        found.append(scalar if type.count == 1 else f"vector<{type.count}x{scalar}>")
-        operands[number] = k.op(f"spirv.Bitcast {operands[number]} : {type} to {found[-1]}")
-    return found[0] if found[0] == found[1] else ", ".join(found)
+        spelled.append(scalar if type.count == 1 else f"vector<{type.count}x{scalar}>")
+        operands[number] = k.op(f"spirv.Bitcast {operands[number]} : {type} to {spelled[-1]}")
+    return spelled[0] if spelled[0] == spelled[1] else ", ".join(spelled)
 
 
 def _largest(form: str, side: int, width: int, count: int, result: int) -> int:

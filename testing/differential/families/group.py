@@ -77,8 +77,8 @@ def _ballot(k: Kernel) -> None:
     everyone = k.op(f"spirv.GroupNonUniformBallot <Subgroup> {true} : {BALLOT}")
     full = k.op(f"spirv.BitwiseOr {ballot}, {everyone} : {BALLOT}")
     for name in ("LSB", "MSB"):
-        found = k.op(f"spirv.GroupNonUniformBallotFind{name} <Subgroup> {full} : {BALLOT}, i32")
-        k.output(found, I32, f"BallotFind{name}")
+        position = k.op(f"spirv.GroupNonUniformBallotFind{name} <Subgroup> {full} : {BALLOT}, i32")
+        k.output(position, I32, f"BallotFind{name}")
 
 
 def _exchange(k: Kernel) -> None:
@@ -97,8 +97,8 @@ def _exchange(k: Kernel) -> None:
             last = k.constant(k.machine.subgroup - 1 - mask)
             edge = f"spirv.SGreaterThan %lane, {last} : i32"
         index = k.op(f"spirv.Select {k.op(edge)}, %zero, {index} : i1, i32")
-    found = k.op(f"spirv.GroupNonUniform{name} <Subgroup> {value}, {index} : {type}, i32")
-    k.output(found, type, f"{name} : {type}")
+    exchanged = k.op(f"spirv.GroupNonUniform{name} <Subgroup> {value}, {index} : {type}, i32")
+    k.output(exchanged, type, f"{name} : {type}")
 
 
 def _quad(k: Kernel) -> None:
@@ -133,10 +133,10 @@ def _reduce(k: Kernel, name: str, operation: str) -> None:
     if operation == "ClusteredReduce":
         size = k.constant(int(2 ** k.rng.integers(0, k.machine.subgroup.bit_length())))
         cluster, kind = f" cluster_size({size})", f"{type}, i32"
-    found = k.op(
+    reduced = k.op(
         f"spirv.GroupNonUniform{name} <Subgroup> <{operation}> {value}{cluster} : {kind} -> {type}"
     )
-    k.output(found, type, f"{name} {operation} : {type}", legal)
+    k.output(reduced, type, f"{name} {operation} : {type}", legal)
 
 
 def _summable(k: Kernel, name: str, type: Type) -> tuple[str, Legal]:
@@ -175,9 +175,9 @@ def rotations(k: Kernel) -> None:
             size = k.constant(int(2 ** k.rng.integers(0, k.machine.subgroup.bit_length())))
             cluster, kind = f", cluster_size({size})", f"{type}, i32, i32"
         operands = f"{value}, {delta}{cluster}"
-        found = k.op(f"spirv.GroupNonUniformRotateKHR <Subgroup> {operands} : {kind} -> {type}")
+        rotated = k.op(f"spirv.GroupNonUniformRotateKHR <Subgroup> {operands} : {kind} -> {type}")
         what = f"rotate : {type}{', clustered' * clustered}{', loaded delta' * loaded}"
-        k.output(found, type, what)
+        k.output(rotated, type, what)
 
 
 def in_branches(k: Kernel) -> None:

@@ -157,14 +157,14 @@ def workgroup_memory(k: Kernel) -> None:
         mine = k.op(f"spirv.AccessChain {base}[%local] : {pointer}, i32 -> {part}")
         k.do(f'spirv.Store "Workgroup" {mine}, {k.input(type)[0]} {SHARED} : {type}')
         k.do(SCOPED)
-        found = "%local"
+        loaded = "%local"
         for _ in range(2):
             index = k.op(f"spirv.BitwiseXor %local, {k.constant(int(k.rng.integers(count)))} : i32")
             other = k.op(f"spirv.AccessChain {base}[{index}] : {pointer}, i32 -> {part}")
-            found = k.op(f'spirv.Load "Workgroup" {other} {SHARED} : {type}')
-            k.output(found, type, f"Workgroup memory : {type}")
+            loaded = k.op(f'spirv.Load "Workgroup" {other} {SHARED} : {type}')
+            k.output(loaded, type, f"Workgroup memory : {type}")
             k.do(SCOPED)
-            k.do(f'spirv.Store "Workgroup" {mine}, {found} {SHARED} : {type}')
+            k.do(f'spirv.Store "Workgroup" {mine}, {loaded} {SHARED} : {type}')
             k.do(SCOPED)
 
 
@@ -228,8 +228,8 @@ def _shared_counter(k: Kernel) -> None:
     value, _ = k.input(type)
     k.op(f"spirv.Atomic{name} <Workgroup> <None> {cell}, {value} : {pointer}", effect=True)
     k.do(SCOPED)
-    found = k.op(f"spirv.AtomicLoad <Workgroup> <None> {cell} : {pointer}")
-    k.output(found, type, f"Atomic{name} in Workgroup memory : {type}")
+    count = k.op(f"spirv.AtomicLoad <Workgroup> <None> {cell} : {pointer}")
+    k.output(count, type, f"Atomic{name} in Workgroup memory : {type}")
 
 
 # Constants

@@ -41,8 +41,8 @@ def apply(k: Kernel, rule: Rule, scalar: str | None = None, count: int | None = 
             value, buffer = k.input(type, draw(k.rng, (k.invocations, type.count)))
         values.append(value)
         buffers.append(buffer)
-    found, result = rule.emit(k, type, values)
-    k.output(found, result, f"{rule.name} : {type}", rule.legal(type), buffers)
+    computed, result = rule.emit(k, type, values)
+    k.output(computed, result, f"{rule.name} : {type}", rule.legal(type), buffers)
 
 
 # Matrices are exact where every order of a sum is: small integers.
@@ -54,20 +54,20 @@ def matrices(k: Kernel) -> None:
     column, row = Type("f32", rows), Type("f32", columns)
     matrix, turned = (f"!spirv.matrix<{n} x {t}>" for n, t in ((columns, column), (rows, row)))
     parts = [k.input(column, _whole(k, column)) for _ in range(columns)]
-    made = k.op(
+    constructed = k.op(
         f"spirv.CompositeConstruct {', '.join(p for p, _ in parts)} : "
         f"({', '.join([str(column)] * columns)}) -> {matrix}"
     )
     first, _ = k.input(row, _whole(k, row))
     second, _ = k.input(column, _whole(k, column))
     scalar, _ = k.input(F32, _whole(k, F32))
-    product = k.op(f"spirv.MatrixTimesVector {made}, {first} : {matrix}, {row} -> {column}")
+    product = k.op(f"spirv.MatrixTimesVector {constructed}, {first} : {matrix}, {row} -> {column}")
     k.output(product, column, "MatrixTimesVector")
-    product = k.op(f"spirv.VectorTimesMatrix {second}, {made} : {column}, {matrix} -> {row}")
+    product = k.op(f"spirv.VectorTimesMatrix {second}, {constructed} : {column}, {matrix} -> {row}")
     k.output(product, row, "VectorTimesMatrix")
     outer = k.op(f"spirv.OuterProduct {second}, {first} : {column}, {row} -> {matrix}")
     scaled = k.op(f"spirv.MatrixTimesScalar {outer}, {scalar} : {matrix}, f32")
-    transposed = k.op(f"spirv.Transpose {made} : {matrix} -> {turned}")
+    transposed = k.op(f"spirv.Transpose {constructed} : {matrix} -> {turned}")
     square = f"!spirv.matrix<{columns} x {row}>"
     multiplied = k.op(
         f"spirv.MatrixTimesMatrix {transposed}, {scaled} : {turned}, {matrix} -> {square}"
@@ -94,14 +94,14 @@ def _square_functions(k: Kernel) -> None:
         values[:, number] += 1
         parts.append(k.input(column, values)[0])
     types = ", ".join([str(column)] * n)
-    made = k.op(f"spirv.CompositeConstruct {', '.join(parts)} : ({types}) -> {matrix}")
+    square = k.op(f"spirv.CompositeConstruct {', '.join(parts)} : ({types}) -> {matrix}")
 
     def near(result: Array) -> Array:
         return 200 * spacing(np.ones_like(result), np.dtype(np.float32))
 
     legal = Legal(near, "products and sums of n! terms near 1")
-    k.output(k.op(f"spirv.GL.Determinant {made} : {matrix} -> f32"), F32, "GL.Determinant", legal)
-    inverse = k.op(f"spirv.GL.MatrixInverse {made} : {matrix}")
+    k.output(k.op(f"spirv.GL.Determinant {square} : {matrix} -> f32"), F32, "GL.Determinant", legal)
+    inverse = k.op(f"spirv.GL.MatrixInverse {square} : {matrix}")
     part = k.op(f"spirv.CompositeExtract {inverse}[{n - 1} : i32] : {matrix}")
     k.output(part, column, "GL.MatrixInverse", legal)
 

@@ -32,8 +32,8 @@ class Pool:
 
     def pick(self, type: Type) -> str:
         """One of the later values more often."""
-        found = self.values[type]
-        return found[-1 - min(int(self.k.rng.geometric(0.35)) - 1, len(found) - 1)]
+        values = self.values[type]
+        return values[-1 - min(int(self.k.rng.geometric(0.35)) - 1, len(values) - 1)]
 
 
 def programs(k: Kernel) -> None:
@@ -52,11 +52,11 @@ def programs(k: Kernel) -> None:
                 unclear |= np.isnan(values)  # A comparison and a choice may become a minimum.
             pool.add(type, k.input(type, np.where(unclear, 0, values))[0])
         pool.add(type, k.constant(1 if scalar[0] == "i" else "1.5", type))
-    made: list[tuple[str, Type, str]] = []
+    statements: list[tuple[str, Type, str]] = []
     for _ in range(STATEMENTS):
-        made.append(_statement(k, pool))
-    step = max(1, len(made) // OUTPUTS)
-    for value, type, what in made[::-step][:OUTPUTS]:
+        statements.append(_statement(k, pool))
+    step = max(1, len(statements) // OUTPUTS)
+    for value, type, what in statements[::-step][:OUTPUTS]:
         k.output(value, type, what)
 
 
