@@ -105,7 +105,7 @@ def dialect_stage(path: Path, repeat: int) -> Row:
 
 
 def grammar_stage(path: Path, repeat: int) -> Row:
-    import xdsl_spirv.serialization.grammar as module
+    import xdsl_spirv.grammar as module
 
     importlib.import_module("xdsl_spirv.dialects.spirv")
 

@@ -45,9 +45,9 @@ from xdsl_spirv.runtime.program import (
     Manifest,
     Program,
 )
-from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.targets import load
 from xdsl_spirv.universe import UNIVERSE
+from xdsl_spirv.upstream.collection import without_collection
 
 UNROLLING, COPIES = "unroll-host-loops", "own-results"
 """What a host function needs that becomes a program, beside the lowering of what it computes."""

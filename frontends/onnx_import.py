@@ -31,8 +31,8 @@ from xdsl_spirv.frontends.onnx_checks import check_nodes
 from xdsl_spirv.frontends.quantized_nodes import expand_quantized
 from xdsl_spirv.frontends.torch_mlir_process import TIMEOUT, TorchMLIR
 from xdsl_spirv.frontends.wide_sums import widen_sums
-from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.upstream.caching_parser import CachingParser
+from xdsl_spirv.upstream.collection import without_collection
 
 LIFT = 1024
 """Bytes from which an initializer becomes an argument. Smaller ones are mostly shapes, axes and

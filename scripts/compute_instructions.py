@@ -31,7 +31,7 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import OPERATIONS
 from xdsl_spirv.dialects.spirv.base import EXTENDED_SETS, instruction_of
-from xdsl_spirv.serialization.grammar import Instruction, grammar
+from xdsl_spirv.grammar import Instruction, grammar
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "instructions.md"
 

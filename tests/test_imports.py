@@ -17,22 +17,32 @@ PACKAGE = "xdsl_spirv"
 ROOMS = {
     "upstream": set[str](),
     "targets": set[str](),
-    "dialects": {"upstream"},
-    "serialization": {"dialects", "upstream"},
-    "interpreter": {"dialects", "targets", "upstream"},
-    "passes": {"dialects", "targets", "upstream"},
+    "grammar": set[str](),
+    "dialects": {"grammar", "upstream"},
+    "serialization": {"dialects", "grammar", "upstream"},
+    "interpreter": {"dialects", "grammar", "targets", "upstream"},
+    "passes": {"dialects", "grammar", "interpreter", "targets", "upstream"},
     "frontends": {"dialects", "upstream"},
-    "runtime": {"dialects", "interpreter", "serialization", "targets", "upstream"},
+    "runtime": {"dialects", "grammar", "interpreter", "serialization", "targets", "upstream"},
     "compiler": {
-        *("dialects", "frontends", "interpreter", "passes", "runtime", "serialization"),
+        *("dialects", "frontends", "grammar", "interpreter", "passes", "runtime", "serialization"),
         *("targets", "upstream"),
     },
     "compare": {
-        *("compiler", "dialects", "frontends", "interpreter", "passes", "runtime"),
+        *("compiler", "dialects", "frontends", "grammar", "interpreter", "passes", "runtime"),
         *("serialization", "targets", "upstream"),
     },
     "tools": {
-        *("compare", "compiler", "dialects", "frontends", "interpreter", "passes", "runtime"),
+        *(
+            "compare",
+            "compiler",
+            "dialects",
+            "frontends",
+            "grammar",
+            "interpreter",
+            "passes",
+            "runtime",
+        ),
         *("serialization", "targets", "upstream"),
     },
 }
@@ -42,9 +52,7 @@ STAGES = (("analysis",), ("emit",), ("graph",), ("schedule",), ("kernel", "loops
 """The lowering's stages, in the order of a module's walk: none reads a later one."""
 
 KNOWN = {
-    ("frontends", "serialization"),
     ("interpreter", "serialization"),
-    ("passes", "interpreter"),
     ("passes", "serialization"),
     ("runtime", "passes"),
 }

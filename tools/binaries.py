@@ -14,7 +14,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 def is_binary(path: str) -> bool:
     """Whether a file begins with SPIR-V's magic number, in either byte order."""
-    from xdsl_spirv.serialization.grammar import grammar
+    from xdsl_spirv.grammar import grammar
 
     try:
         with Path(path).open("rb") as file:

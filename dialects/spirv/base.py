@@ -3,7 +3,7 @@ How an operation of the `spirv` dialect says which SPIR-V instruction it is.
 
 An operation states its name, its operands and properties, and the rules its verifier checks. What
 the instruction's opcode is, in which order its words stand, which capabilities enable it: that is
-in the grammar table (`serialization/grammar.json`), found by the instruction's name.
+in the grammar table (`grammar/core.json`), found by the instruction's name.
 
 The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue`
 is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450); a grammar operand's field is its name in

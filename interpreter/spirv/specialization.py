@@ -37,6 +37,7 @@ from xdsl_spirv.dialects.spirv.replicated import (
     SpecConstantCompositeReplicateOp,
     SpecConstantDataOp,
 )
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.interpreter.constants import constant_value, given_scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Form, Plain, zeros
@@ -46,7 +47,6 @@ from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.wave import Geometry, Wave
 from xdsl_spirv.serialization.decode.operations import NotDeclared, classes, decoder_of
-from xdsl_spirv.serialization.grammar import grammar
 
 SpecValues = Mapping[int, int | float | bool]
 

@@ -51,8 +51,7 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
-from xdsl_spirv.serialization.encode.decorations import decoration_of
-from xdsl_spirv.serialization.grammar import Requirements, Version, grammar
+from xdsl_spirv.grammar import Requirements, Version, decoration_of, grammar
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
 from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.grammar import Version, grammar
 from xdsl_spirv.passes.spirv.requirements import LEAST_VERSIONS, Need, requirements
 from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
-from xdsl_spirv.serialization.grammar import Version, grammar
 
 VULKAN_1_3: Version = (1, 6)
 """The version of SPIR-V that Vulkan 1.3 takes, with every extension that Vulkan has of it."""

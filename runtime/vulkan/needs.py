@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.runtime.vulkan.errors import MisfitError
 from xdsl_spirv.runtime.vulkan.uses import Finder, Use
-from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.raw import binary
 from xdsl_spirv.serialization.validation.constant_values import (
     ConstantValues,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.runtime.vulkan.features import Feature, tables
-from xdsl_spirv.serialization.grammar import grammar
 
 PLACES = {
     "StorageBuffer": "Buffer",

@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.spirv.enums import Decoration
+from xdsl_spirv.grammar import grammar, snake_case
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
 from xdsl_spirv.serialization.decode.operations import ENUMERATIONS
-from xdsl_spirv.serialization.grammar import grammar, snake_case
 from xdsl_spirv.serialization.raw.operands import RawOperand
 
 DECORATE = ("OpDecorate", "OpDecorateId", "OpDecorateString")

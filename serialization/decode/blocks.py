@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.constructs import BasicBlock
 from xdsl_spirv.serialization.decode.module_index import EXTENDED, ModuleIndex
-from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.raw.operands import opcode_of
 
 TERMINATORS = frozenset(

@@ -31,7 +31,6 @@ from xdsl_spirv.dialects.spirv.enums import (
     MemoryModel,
 )
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp, ModuleOp
-from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.serialization.decode.annotations import Annotations
 from xdsl_spirv.serialization.decode.functions import FunctionDecoder, declare
 from xdsl_spirv.serialization.decode.globals import GlobalTable
@@ -39,6 +38,7 @@ from xdsl_spirv.serialization.decode.module_index import ModuleIndex
 from xdsl_spirv.serialization.decode.types import TypeReader
 from xdsl_spirv.serialization.raw import binary
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.upstream.collection import without_collection
 from xdsl_spirv.upstream.symbols import symbols_at_hand
 
 TOO_DEEP = "types or constructs are nested too deeply"

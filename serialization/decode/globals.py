@@ -60,10 +60,10 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
     known,
 )
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import EXTENDED, ModuleIndex
 from xdsl_spirv.serialization.decode.types import TypeReader
-from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.raw.errors import SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import words_of
 from xdsl_spirv.serialization.raw.operands import RawOperand

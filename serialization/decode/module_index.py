@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.dialects.builtin import BytesAttr, StringAttr
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import RawModule
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.serialization.raw.operands import opcode_of

@@ -36,13 +36,13 @@ from xdsl.irdl.constraints import AnyAttr
 from xdsl_spirv.dialects.spirv import attributes as enumeration_attributes
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 from xdsl_spirv.dialects.spirv.base import EXTENDED_SETS, SPIRVOp, instruction_of
+from xdsl_spirv.grammar import Category, Operand, grammar
 from xdsl_spirv.serialization.encode.operations import (
     PARAMETERS,
     field_of,
     instruction_for,
     properties_of,
 )
-from xdsl_spirv.serialization.grammar import Category, Operand, grammar
 from xdsl_spirv.upstream.declarations import attributes_of
 
 ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {

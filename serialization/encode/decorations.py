@@ -9,7 +9,6 @@ are, the grammar says; nothing here knows a decoration by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -22,26 +21,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.grammar import Operand, decoration_of, grammar
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
-from xdsl_spirv.serialization.grammar import Enumerant, Operand, grammar, snake_case
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
-
-
-@cache
-def _decorations_by_field() -> dict[str, Enumerant]:
-    kind = grammar().kind("Decoration")
-    entries = [kind[name] for name in kind.names]
-    return {snake_case(name): e for e in entries for name in (e.name, *e.aliases)}
-
-
-def decoration_of(field: str) -> Enumerant | None:
-    """
-    The decoration that an attribute's name stands for, None if it stands for none.
-
-    >>> decoration_of("descriptor_set").name
-    'DescriptorSet'
-    """
-    return _decorations_by_field().get(field)
 
 
 def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation) -> list[int]:

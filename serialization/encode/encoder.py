@@ -60,6 +60,7 @@ from xdsl_spirv.dialects.spirv.structure import (
     UntypedGlobalVariableOp,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.encode.carried import Carrier
 from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
@@ -73,7 +74,6 @@ from xdsl_spirv.serialization.encode.types import (
     TypeTable,
     scalar_words,
 )
-from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
 
 INTERFACE_OF_ALL = (1, 4)

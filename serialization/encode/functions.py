@@ -34,7 +34,8 @@ from xdsl_spirv.dialects.spirv.memory import VariableOp
 from xdsl_spirv.dialects.spirv.raw import Carried, DecorateOp, RawOp, RawTerminatorOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
-from xdsl_spirv.serialization.encode.decorations import Decorations, decoration_of
+from xdsl_spirv.grammar import decoration_of, grammar
+from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.operations import (
     Encode,
@@ -44,7 +45,6 @@ from xdsl_spirv.serialization.encode.operations import (
     operands_of,
 )
 from xdsl_spirv.serialization.encode.types import scalar_words
-from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.raw.words import instruction
 
 SELECTION_MERGE, LOOP_MERGE = "spirv.selection_merge", "spirv.loop_merge"

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_spirv.serialization.grammar import Instruction as GrammarInstruction
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import Instruction as GrammarInstruction
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
 if TYPE_CHECKING:

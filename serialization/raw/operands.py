@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_spirv.serialization.grammar import Category, Operand, grammar
+from xdsl_spirv.grammar import Category, Operand, grammar
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import NumberType, literal_type, value_of
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from xdsl_spirv.grammar import Version, grammar
 from xdsl_spirv.serialization.files import write_atomically
-from xdsl_spirv.serialization.grammar import Version, grammar
 from xdsl_spirv.serialization.raw.binary import HEADER_WORDS, ByteOrder, Header, RawModule
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
 from xdsl_spirv.serialization.raw.words import GENERATOR, MAX_ID_BOUND

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.literals import (
     FLOAT32,
     UINT32,

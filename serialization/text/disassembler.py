@@ -14,8 +14,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.files import write_atomically
-from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule, decode
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import FLOAT32, format_number

@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.serialization.raw.literals import format_number

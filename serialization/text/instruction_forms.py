@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.literals import NumberType, format_number, value_of
 from xdsl_spirv.serialization.raw.operands import Spec, enum_table, extended_plan, nested_plan, plan
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from xdsl_spirv.serialization.grammar import Category, Requirements, Version, grammar
+from xdsl_spirv.grammar import Category, Requirements, Version, grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import (

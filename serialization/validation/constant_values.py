@@ -56,7 +56,7 @@ class ConstantValues:
     def _folded(self, i: Instruction, type_: Type) -> Any:
         """What OpSpecConstantOp computes."""
         from xdsl_spirv.dialects.spirv.folding import fold
-        from xdsl_spirv.serialization.grammar import grammar
+        from xdsl_spirv.grammar import grammar
 
         entry = grammar().by_opcode(i.words[3])
         if entry is not None and entry.name == "OpCompositeExtract":

@@ -4,7 +4,7 @@ Rules of entry points (ENT) and execution modes (MOD).
 
 from __future__ import annotations
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import EntryPoint, Module
 from xdsl_spirv.serialization.validation.registry import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xdsl_spirv.serialization.grammar import Version
+from xdsl_spirv.grammar import Version
 
 
 class Environment(NamedTuple):

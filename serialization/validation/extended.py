@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.ids import is_non_semantic
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module

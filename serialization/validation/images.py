@@ -4,7 +4,7 @@ Rules of images (IMG): that they are images. Coordinates and image operands are 
 
 from __future__ import annotations
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule

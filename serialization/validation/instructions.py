@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from xdsl_spirv.serialization.grammar import Instruction as GrammarInstruction
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import Instruction as GrammarInstruction
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule
 from xdsl_spirv.serialization.raw.operands import RawOperand, enum_table, plan
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.operands import RawOperand
 from xdsl_spirv.serialization.validation.composites import MAX_INDEXES, part
 from xdsl_spirv.serialization.validation.instructions import Instruction

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from xdsl_spirv.serialization.grammar import Version, grammar
+from xdsl_spirv.grammar import Version, grammar
 from xdsl_spirv.serialization.raw.binary import Header, RawModule
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.serialization.raw.operands import RawOperand

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
 from xdsl_spirv.serialization.validation.registry import (

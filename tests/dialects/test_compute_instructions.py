@@ -16,7 +16,7 @@ import pytest
 
 from xdsl_spirv.dialects.spirv import ATTRIBUTES
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "compute_instructions.py"
 CARRIERS = {"OpDecorate"}

@@ -10,8 +10,8 @@ from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.encode.operations import PARAMETERS
-from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.upstream.lazy_formats import LazyFormat
 
 FILECHECK = Path(__file__).parent.parent / "filecheck"

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Block
 
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
-from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.raw import binary
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
@@ -54,6 +53,7 @@ from xdsl_spirv.testing.hostile import (
     selections_in_a_row,
     unknown_opcodes,
 )
+from xdsl_spirv.upstream.collection import without_collection
 
 UNITS = 40
 """Runs of `unit` that an input of 100 kB takes at most: a second is 20, the rest is for noise."""

@@ -8,10 +8,10 @@ from xdsl.parser import Parser
 
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, FPEncoding, MemoryAccess
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.target import find_module
-from xdsl_spirv.serialization.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import RawInstruction, decode
 
 Rows = list[RawInstruction]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.dialects.spirv import enums
-from xdsl_spirv.serialization.grammar import Category, grammar, snake_case
+from xdsl_spirv.grammar import Category, grammar, snake_case
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import Header, Limits, RawModule, decode
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import NumberType

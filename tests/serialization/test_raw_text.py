@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.serialization.grammar import grammar
+from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import HEADER_WORDS, RawModule, decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble, assemble_file

@@ -12,8 +12,8 @@ import argparse
 import sys
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.serialization.collection import without_collection
 from xdsl_spirv.tools.kernel_test.description import MISUSED
+from xdsl_spirv.upstream.collection import without_collection
 
 
 def test(arguments: argparse.Namespace) -> int:

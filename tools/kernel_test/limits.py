@@ -205,8 +205,8 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
 
 def _property(interface: Interface, at: Instruction) -> CooperativeMatrixProperty | None:
     """A multiplication as a line of a target's list; None for a module that is not valid."""
+    from xdsl_spirv.grammar import grammar
     from xdsl_spirv.runtime.vulkan.needs import SATURATING, SIGNED
-    from xdsl_spirv.serialization.grammar import grammar
 
     m, constants = interface.module, interface.constants
     ids = dict(zip(("a", "b", "c"), at.words[3:6], strict=False))

@@ -2,7 +2,7 @@
 The facts of the SPIR-V grammar, looked up by name.
 
 Nothing in the project knows an opcode, an operand's place, a capability or a version by heart: all
-of it comes from `grammar.json` (written by scripts/generate_grammar.py from Khronos' own tables).
+of it comes from `core.json` (written by scripts/generate_grammar.py from Khronos' own tables).
 The table is read on the first question, and an entry becomes an object only when it is asked for,
 so starting up costs a few milliseconds and importing this module costs nothing.
 
@@ -25,9 +25,9 @@ from typing import Any, TypeAlias
 Version: TypeAlias = tuple[int, int]
 """Major and minor version of SPIR-V."""
 
-TABLE = Path(__file__).with_name("grammar.json")
+TABLE = Path(__file__).with_name("core.json")
 
-EXTENDED = Path(__file__).with_name("grammar_extended.json")
+EXTENDED = Path(__file__).with_name("extended.json")
 """The instruction sets that few modules import, and the registry of generators."""
 
 
@@ -333,3 +333,20 @@ class Grammar:
 def grammar() -> Grammar:
     """The table, read on the first call."""
     return Grammar(json.loads(TABLE.read_bytes()))
+
+
+@cache
+def _decorations_by_field() -> dict[str, Enumerant]:
+    kind = grammar().kind("Decoration")
+    entries = [kind[name] for name in kind.names]
+    return {snake_case(name): e for e in entries for name in (e.name, *e.aliases)}
+
+
+def decoration_of(field: str) -> Enumerant | None:
+    """
+    The decoration that an attribute's name stands for, None if it stands for none.
+
+    >>> decoration_of("descriptor_set").name
+    'DescriptorSet'
+    """
+    return _decorations_by_field().get(field)
