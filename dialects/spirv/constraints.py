@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.rules_types import is_integer
+from xdsl_spirv.dialects.spirv.rules_types import is_integer, refuse
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, FloatType, MatrixType
 
 Value = SSAValue | Operation
@@ -96,9 +96,10 @@ def require(
             if type_.get_num_dims() != 1:
                 raise VerifyException(f"{op.name} takes one-dimensional vectors, not {type_}")
         elif isinstance(type_, CooperativeMatrixType) and not matrices:
-            raise VerifyException(
-                f"CM-26: {op.name} takes scalars and vectors, not {type_}; "
-                "compute on the components, or outside the matrix"
+            refuse(
+                "CM-26",
+                f"{op.name} takes scalars and vectors, not {type_}",
+                "compute on the components, or outside the matrix",
             )
         elif isinstance(type_, MatrixType):
             raise VerifyException(f"{op.name} takes scalars and vectors, not {type_}")

@@ -38,7 +38,6 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
-from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import (
@@ -205,10 +204,7 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation):
         )
 
     def verify_(self) -> None:
-        if not isinstance(self.result.type, CooperativeMatrixType):
-            raise VerifyException(
-                f"the result must be a cooperative matrix, not {self.result.type}: use spirv.Load"
-            )
+        rules.cm_10_matrix("the result", self.result.type, "spirv.Load")
         self._verify_memory(store=False)
 
     @classmethod
@@ -268,10 +264,7 @@ class CooperativeMatrixStoreOp(MatrixMemoryOperation):
         )
 
     def verify_(self) -> None:
-        if not isinstance(self.object.type, CooperativeMatrixType):
-            raise VerifyException(
-                f"the object must be a cooperative matrix, not {self.object.type}: use spirv.Store"
-            )
+        rules.cm_10_matrix("the object", self.object.type, "spirv.Store")
         self._verify_memory(store=True)
 
     @classmethod

@@ -26,6 +26,7 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.spirv.rules_types import refuse
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 Element = bool | int | float
@@ -65,9 +66,10 @@ class DenseLiteral:
     def _attribute(self, type: Attribute) -> Attribute:
         if isinstance(type, CooperativeMatrixType):
             if self.shape is not None or self.raw is not None:
-                raise VerifyException(
-                    "CM-08: a constant cooperative matrix has one value for all its components: "
-                    "write dense<0.0>, say"
+                refuse(
+                    "CM-08",
+                    "a constant cooperative matrix has one value for all its components",
+                    "write dense<0.0>, say",
                 )
             return _scalar(self.elements[0], type.element_type)
         if not isinstance(type, VectorType | TensorType):

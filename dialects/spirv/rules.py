@@ -228,6 +228,12 @@ def cm_08_one_constituent(result: Attribute, count: int) -> None:
         )
 
 
+def cm_10_matrix(what: str, type_: Attribute, otherwise: str) -> None:
+    """CM-10: a load gives and a store takes a cooperative matrix; other types have `otherwise`."""
+    if not isinstance(type_, CooperativeMatrixType):
+        refuse("CM-10", f"{what} is a cooperative matrix, not {type_}", f"use {otherwise}")
+
+
 def cm_10_pointee(pointer: Attribute) -> None:
     """CM-10: a load's or store's pointer has a scalar or vector pointee, or is untyped."""
     if isinstance(pointer, UntypedPointerType):

@@ -94,8 +94,8 @@ def check_module(module: Operation) -> None:
             if id(attribute) not in seen:
                 seen[id(attribute)] = attribute
                 cm_05_constants(attribute, constants)
-        if op.name in CONVERSIONS and triple is not None and declared.isdisjoint(USE_CONVERSIONS):
-            cm_19_conversion(op.operands[0].type, op.results[0].type, uses=False)
+        if triple is not None and declared.isdisjoint(USE_CONVERSIONS):
+            cm_19_use(op)
         if op.name in MATRIX_ACCESSES:
             cm_11_layout_constant(op.properties.get("matrix_layout"), constants)
             if not kernel:
@@ -212,6 +212,12 @@ def _constant(
             f"declare `spirv.SpecConstant @{name} spec_id(0) = 16 : i32` in the module",
         )
     return value.value.data if isinstance(value, IntegerAttr) else None
+
+
+def cm_19_use(op: Operation) -> None:
+    """CM-19: without a capability for it, a conversion keeps an accumulator's use."""
+    if op.name in CONVERSIONS:
+        cm_19_conversion(op.operands[0].type, op.results[0].type, uses=False)
 
 
 def cm_11_layout_constant(

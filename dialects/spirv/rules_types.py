@@ -1,5 +1,5 @@
 """
-The static rules that a cooperative matrix type checks itself, and how every rule refuses.
+The violation of a static rule as data, and the rules that a cooperative matrix type checks itself.
 
 Apart from `rules.py`, which knows the types, so that the types can import this.
 """
@@ -16,9 +16,19 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 
+class RuleViolation(VerifyException):
+    """A rule of docs/rules.md that does not hold: which one, why not, and what to do about it."""
+
+    def __init__(self, rule: str, cause: str, remedy: str):
+        super().__init__(f"{rule}: {cause}; {remedy}")
+        self.rule = rule
+        self.cause = cause
+        self.remedy = remedy
+
+
 def refuse(rule: str, cause: str, remedy: str) -> NoReturn:
-    """Raise the rule's error: `CM-20: cause; remedy`."""
-    raise VerifyException(f"{rule}: {cause}; {remedy}")
+    """Raises the rule's violation, whose text is `CM-20: cause; remedy`."""
+    raise RuleViolation(rule, cause, remedy)
 
 
 def is_integer(type_: Attribute) -> bool:

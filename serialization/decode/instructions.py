@@ -8,7 +8,7 @@ its class refuses, is carried (`raw.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     NoneType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.memory import VariableOp
@@ -30,9 +29,8 @@ from xdsl_spirv.serialization.decode.module_index import EXTENDED, facts
 from xdsl_spirv.serialization.decode.operations import (
     Decode,
     NotDeclared,
-    classes,
-    decoder_of,
-    extended_sets,
+    core_decoder,
+    extended_decoder,
 )
 from xdsl_spirv.serialization.raw.literals import words_of
 from xdsl_spirv.serialization.raw.operands import opcode_of
@@ -77,7 +75,7 @@ class InstructionDecoder:
         """One instruction, at a block's end. Raises `SPIRVDecodeError`."""
         index, words = self.index, self.index.rows[row]
         index.at = row
-        decode = self._plan(words[0] & 0xFFFF, words)
+        decode = self._decoder(words[0] & 0xFFFF, words)
         if decode is None:
             self._uncommon(row, block)
             return
@@ -99,14 +97,14 @@ class InstructionDecoder:
         if op.results:
             self.values.define(words[2], op.results[0])
 
-    def _plan(self, opcode: int, words: Sequence[int]) -> Decode | None:
+    def _decoder(self, opcode: int, words: Sequence[int]) -> Decode | None:
         """How to read an instruction; None if no operation stands for it."""
         if opcode != opcode_of("OpExtInst"):
-            return _core_plan(opcode)
+            return None if opcode in _skipped() else core_decoder(opcode)
         if len(words) < 5:
             raise self.index.error("the instruction ends before its number")
         name = self.index.raw.symbols.imports.get(words[3])
-        return None if name is None else _extended_plan(name, words[4])
+        return None if name is None else extended_decoder(name, words[4])
 
     def _uncommon(self, row: int, block: Block) -> None:
         """Lines, and what no operation of the dialect stands for."""
@@ -201,19 +199,6 @@ def _held(op: Operation) -> bool:
 
 
 @cache
-def _core_plan(opcode: int) -> Decode | None:
-    known = facts(opcode)
-    if known is None or known.name in ("OpLine", "OpNoLine", "OpNop", "OpUndef", "OpLabel"):
-        return None
-    return _planned(classes().get((None, opcode)))
-
-
-@lru_cache(maxsize=4096)
-def _extended_plan(instruction_set: str, number: int) -> Decode | None:
-    if instruction_set not in extended_sets():
-        return None
-    return _planned(classes().get((instruction_set, number)))
-
-
-def _planned(cls: type[IRDLOperation] | None) -> Decode | None:
-    return None if cls is None else decoder_of(cls)
+def _skipped() -> frozenset[int]:
+    """Instructions that `_uncommon` reads, though an operation may stand for them."""
+    return frozenset(map(opcode_of, ("OpLine", "OpNoLine", "OpNop", "OpUndef", "OpLabel")))

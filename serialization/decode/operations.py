@@ -10,7 +10,7 @@ specialization constant decides, say) raises `NotDeclared`; the instruction is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -120,9 +120,20 @@ def classes() -> Mapping[tuple[str | None, int], type[IRDLOperation]]:
     return classes
 
 
-def extended_sets() -> Iterable[str]:
-    """The extended sets whose instructions are operations."""
-    return EXTENDED_SETS.values()
+@cache
+def core_decoder(opcode: int) -> Decode | None:
+    """The decoder of a core instruction; None if no operation stands for it."""
+    cls = classes().get((None, opcode))
+    return None if cls is None else decoder_of(cls)
+
+
+@lru_cache(maxsize=4096)
+def extended_decoder(instruction_set: str, number: int) -> Decode | None:
+    """The decoder of an extended instruction; None if no operation stands for it."""
+    if instruction_set not in EXTENDED_SETS.values():
+        return None
+    cls = classes().get((instruction_set, number))
+    return None if cls is None else decoder_of(cls)
 
 
 @cache

@@ -1,28 +1,25 @@
 """
 The static rules of the four extensions (DOT, CM, ROT, BF) on a binary.
 
-Their texts and conditions stand once, in `dialects/spirv/rules.py`. Those functions take types, so
-what is done here is to lift an instruction's types to the dialect's and ask the same function. Only
-scalars, vectors, cooperative matrices and pointers to them are lifted, and only for instructions
-that a rule is about: a module without the extensions never imports the dialect. A module that
-breaks a rule need not be decodable, which rules the other way out: running the dialect's verifiers
-on a deserialized module would give up at the first type that cannot be made, and would know places
-in the IR instead of in the binary.
+Each stands once, in the dialect: a rule that one instruction decides is asked by the operation's
+verifier, and the validator asks the same verifier of the instruction, lifted to a detached
+operation (`lifting.py`). Lifting one instruction at a time reaches modules that cannot be decoded,
+and keeps the places of the binary. Only what an extension's instructions and types take part in is
+lifted: a module without them never imports the dialect.
 
-What depends on ids alone (whether something is a constant, where a pointer comes from) is stated
-here, over words. Rule CM-14 cannot be broken in binary form, where a Memory Operand without a
+What needs the module (what a type's ids name, where a pointer comes from, which capabilities are
+declared) is stated here. Rule CM-14 cannot be broken in a binary, where a Memory Operand without a
 Stride is a Stride; CM-29 is the target's.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
-from xdsl_spirv.serialization.validation.memory import memory_operands
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
 from xdsl_spirv.serialization.validation.registry import (
     Problem,
@@ -30,70 +27,94 @@ from xdsl_spirv.serialization.validation.registry import (
     instruction_rule,
     module_rule,
 )
-from xdsl_spirv.serialization.validation.synchronization import GROUP_FLOATS, GROUP_VALUES
-from xdsl_spirv.serialization.validation.types import Type, enumerant
+from xdsl_spirv.serialization.validation.types import enumerant
 
 if TYPE_CHECKING:
+    from xdsl.ir import Operation
+
     from xdsl_spirv.serialization.validation.lifting import Lifter
 
-_MESSAGE = re.compile(r"((?:DOT|CM|ROT|BF)-\d\d): (.*); (.*)", re.DOTALL)
+EXTENSIONS = frozenset(
+    {
+        "SPV_KHR_bfloat16",
+        "SPV_KHR_cooperative_matrix",
+        "SPV_KHR_integer_dot_product",
+        "SPV_KHR_subgroup_rotate",
+    }
+)
+"""The extensions of docs/rules.md."""
 
 
 def lifter(m: Module) -> Lifter:
     """The module's lifter, made when a rule first needs one."""
     from xdsl_spirv.serialization.validation.lifting import Lifter
 
-    found = m.__dict__.get("lifter")
-    if found is None:
-        found = m.__dict__["lifter"] = Lifter(m)
-    return found
+    known = m.__dict__.get("lifter")
+    if known is None:
+        known = m.__dict__["lifter"] = Lifter(m)
+    return known
 
 
-def asked(*checks: Callable[[], object]) -> Problems:
-    """What the dialect's functions refuse, each on its own."""
+def refused(*checks: Callable[[], object]) -> Problems:
+    """
+    The rules of docs/rules.md that checks of the dialect refuse.
+
+    What else a verifier refuses, a universal rule reports.
+    """
     from xdsl.utils.exceptions import VerifyException
+
+    from xdsl_spirv.dialects.spirv.rules_types import RuleViolation
 
     for check in checks:
         try:
             check()
-        except VerifyException as error:
-            found = _MESSAGE.fullmatch(str(error))
-            if found is not None:
-                yield Problem(found[2], found[3], None, found[1])
+        except RuleViolation as violation:
+            yield Problem(violation.cause, violation.remedy, None, violation.rule)
+        except VerifyException:
+            pass
 
 
-def _all_known(*types: Type | None) -> bool:
-    return all(t is not None for t in types)
+@cache
+def _is_extension_instruction(name: str) -> bool:
+    entry = grammar().instruction(f"Op{name}") if f"Op{name}" in grammar() else None
+    return entry is not None and not EXTENSIONS.isdisjoint(entry.extensions)
 
 
-DOTS = "SDot UDot SUDot SDotAccSat UDotAccSat SUDotAccSat"
+@module_rule("EXT-OPERATION", "docs/rules.md", "An operation's verifier takes the instruction.")
+def operations(m: Module) -> Problems:
+    for i in _instructions_of_extensions(m):
+        op = lifter(m).operation(i)
+        if op is None:
+            continue
+        for problem in refused(op.verify_, lambda op=op: _check_conversion(m, op)):
+            if problem.rule != "CM-11" or _arm_layout(m, i) is None:
+                yield problem._replace(at=i)
+        op.drop_all_references()
 
 
-@instruction_rule("EXT-DOT", "docs/rules.md", "Rules DOT-07 to DOT-13.", DOTS)
-def dot_products(m: Module, i: Instruction) -> Problems:
-    from xdsl_spirv.dialects.spirv import rules
+def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
+    """The extensions' instructions, and those that give or take a bfloat16 or a matrix."""
+    concerned = {
+        t.id for t in m.types.values() if t.is_bfloat16 or t.kind == "CooperativeMatrixKHR"
+    }
+    if concerned:
+        concerned |= {i.result for i in m.instructions if i.type_id in concerned}
+    for name, instructions in m.by_op.items():
+        if _is_extension_instruction(name):
+            yield from (i for i in instructions if i.sound)
+        elif concerned and instructions[0].shape.has_type:
+            for i in instructions:
+                # Most share no word; a literal may be the number of an id.
+                if not concerned.isdisjoint(i.words) and not concerned.isdisjoint(i.ids()):
+                    yield i
 
-    raw = [m.type_of(i.get("vector_1")), m.type_of(i.get("vector_2")), m.types.get(i.type_id)]
-    if not _all_known(*raw):
-        return
-    lift = lifter(m)
-    first, second, result = (lift.type(t) for t in raw)
-    packed = lift.packed_format(i)
-    checks: list[Callable[[], None]] = []
-    if i.op.startswith("SU"):
-        checks.append(lambda: rules.dot_10_mixed_vectors(first, second))
-    else:
-        checks.append(lambda: rules.dot_09_same_vectors(first, second))
-    for vector in (first, second):
-        checks.append(lambda v=vector: rules.dot_11_scalars(v, packed))
-        checks.append(lambda v=vector: rules.dot_12_vectors(v, packed))
-    if i.op.startswith("U"):
-        checks.append(lambda: rules.dot_08_unsigned((first, second), result))
-    checks.append(lambda: rules.dot_07_result_width(first, result))
-    accumulator = m.type_of(i.get("accumulator")) if "AccSat" in i.op else None
-    if accumulator is not None:
-        checks.append(lambda: rules.dot_13_accumulator(lift.type(accumulator), result))
-    yield from asked(*checks)
+
+def _check_conversion(m: Module, op: Operation) -> None:
+    """CM-19, of modules that do not declare that an accumulator may become an A or a B."""
+    from xdsl_spirv.dialects.spirv import rules_module
+
+    if m.capabilities.isdisjoint(c.name for c in rules_module.USE_CONVERSIONS):
+        rules_module.cm_19_use(op)
 
 
 @instruction_rule(
@@ -114,7 +135,7 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
                 yield Problem(
                     f"{what} must come from a 32-bit integer constant, but {m.spell(id)} is "
                     f"Op{m.op_of(id)} of {m.spell_type(id)}",
-                    "declare one",
+                    "declare it by OpConstant or OpSpecConstant of a 32-bit integer type",
                     None,
                     "CM-05",
                 )
@@ -133,16 +154,18 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
             )
         elif what == "Scope" and value is not None and value not in grammar().kind("Scope"):
             yield Problem(f"there is no scope {value}", "use 3 for Subgroup", None, "CM-05")
-    found = m.types.get(i.result)
-    if found is None or found.at is not i:
+    matrix = m.types.get(i.result)
+    if matrix is None or matrix.at is not i:
         return
-    if found.element is None:
+    if matrix.element is None:
         yield Problem(
-            f"{m.spell(i.words[2])} is no scalar numerical type", "use one", None, "CM-04"
+            f"{m.spell(i.words[2])} is no scalar numerical type",
+            "name an integer or floating-point type",
+            None,
+            "CM-04",
         )
         return
-    lift = lifter(m)
-    yield from asked(lambda: lift.matrix_or_error(found))
+    yield from refused(lambda: lifter(m).matrix(matrix))
 
 
 @instruction_rule("EXT-CM-STORAGE", "docs/rules.md", "Rule CM-07.", "Variable")
@@ -161,47 +184,34 @@ def matrix_storage(m: Module, i: Instruction) -> Problems:
 
 
 @instruction_rule(
-    "EXT-CM-COMPOSITE",
-    "docs/rules.md",
-    "Rule CM-08.",
-    "ConstantComposite SpecConstantComposite CompositeConstruct",
+    "EXT-CM-CONSTANT", "docs/rules.md", "Rule CM-08.", "ConstantComposite SpecConstantComposite"
 )
-def matrix_composite(m: Module, i: Instruction) -> Problems:
+def matrix_constant(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
-    if type_ is None or type_.kind != "CooperativeMatrixKHR":
-        return
-    from xdsl_spirv.dialects.spirv import rules
+    if type_ is not None and type_.kind == "CooperativeMatrixKHR":
+        from xdsl_spirv.dialects.spirv.rules import cm_08_one_constituent
 
-    lift = lifter(m)
-    yield from asked(lambda: rules.cm_08_one_constituent(lift.type(type_), len(i.words) - 3))
+        result = lifter(m).type(type_.id)
+        yield from refused(lambda: cm_08_one_constituent(result, len(i.words) - 3))
 
 
 @instruction_rule(
     "EXT-CM-ACCESS",
     "docs/rules.md",
-    "Rules CM-10 to CM-12 and CM-15.",
+    "Rules CM-10 and CM-11.",
     "CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR",
 )
 def matrix_access(m: Module, i: Instruction) -> Problems:
-    from xdsl_spirv.dialects.spirv import rules
-
-    store = i.op == "CooperativeMatrixStoreKHR"
-    lift = lifter(m)
     pointer = m.type_of(i.get("pointer"))
-    matrix = m.type_of(i.get("object")) if store else m.types.get(i.type_id)
-    if matrix is not None and matrix.kind != "CooperativeMatrixKHR":
-        yield Problem(f"{matrix} is no cooperative matrix", "use one", None, "CM-10")
-    if pointer is not None and pointer.kind != "UntypedPointerKHR":
-        yield from asked(lambda: rules.cm_10_pointee(lift.pointer(pointer)))
-        if not m.is_kernel and points_into_array(m, i.get("pointer")) is False:
+    if pointer is not None and not m.is_kernel:
+        if pointer.kind == "Pointer" and points_into_array(m, i.get("pointer")) is False:
             yield Problem(
                 f"the pointer {m.spell(i.get('pointer'))} does not point into an array",
                 "form it with OpAccessChain from an array's pointer",
                 None,
                 "CM-10",
             )
-    if pointer is not None and pointer.is_pointer and not m.is_kernel:
-        if pointer.storage not in ("Workgroup", "StorageBuffer", "PhysicalStorageBuffer"):
+        if pointer.is_pointer and pointer.storage not in MATRIX_STORAGE:
             yield Problem(
                 f"the pointer is to {pointer.storage}",
                 "use Workgroup, StorageBuffer or PhysicalStorageBuffer",
@@ -209,18 +219,12 @@ def matrix_access(m: Module, i: Instruction) -> Problems:
                 "CM-10",
             )
     yield from _matrix_layout(m, i)
-    stride = lift.value(i.get("stride")) if i.get("stride") else None
-    minimum = 1 if store else 0
-    memory = lift.memory_access(next(memory_operands(i), (None, []))[0])
-    yield from asked(
-        lambda: rules.cm_12_static_stride(stride, minimum),
-        lambda: rules.cm_15_memory_operand(memory, store=store),
-    )
+
+
+MATRIX_STORAGE = ("Workgroup", "StorageBuffer", "PhysicalStorageBuffer")
 
 
 def _matrix_layout(m: Module, i: Instruction) -> Problems:
-    from xdsl_spirv.dialects.spirv import rules
-
     layout = i.get("memory_layout")
     type_ = m.type_of(layout)
     if type_ is None:
@@ -244,22 +248,23 @@ def _matrix_layout(m: Module, i: Instruction) -> Problems:
             "CM-11",
         )
         return
-    value = m.integer(layout)
-    if value is None:
-        return
-    name = enumerant("CooperativeMatrixLayout", value)
-    if "ARM" in name and "CooperativeMatrixLayoutsARM" in m.capabilities:
-        if not m.is_constant(i.get("stride")):
-            yield Problem(
-                f"the layout {name} needs a Stride from a constant instruction",
-                "use OpConstant",
-                None,
-                "CM-11",
-            )
-        return
-    lift = lifter(m)
-    stride = lift.value(i.get("stride")) if i.get("stride") else None
-    yield from asked(lambda: rules.cm_11_layout(lift.matrix_layout(value), stride))
+    name = _arm_layout(m, i)
+    if name is not None and not m.is_constant(i.get("stride")):
+        yield Problem(
+            f"the layout {name} needs a Stride from a constant instruction",
+            "name an OpConstant as Stride",
+            None,
+            "CM-11",
+        )
+
+
+def _arm_layout(m: Module, i: Instruction) -> str | None:
+    """The layout of a matrix access if it is ARM's and the module declares these."""
+    if "CooperativeMatrixLayoutsARM" not in m.capabilities:
+        return None
+    value = m.integer(i.get("memory_layout")) if "memory_layout" in i.shape.places else None
+    name = "" if value is None else enumerant("CooperativeMatrixLayout", value)
+    return name if "ARM" in name else None
 
 
 def points_into_array(m: Module, pointer: int) -> bool | None:
@@ -287,188 +292,18 @@ def points_into_array(m: Module, pointer: int) -> bool | None:
     return None
 
 
-@instruction_rule(
-    "EXT-CM-MULADD", "docs/rules.md", "Rules CM-20 and CM-21.", "CooperativeMatrixMulAddKHR"
-)
-def mul_add(m: Module, i: Instruction) -> Problems:
-    from xdsl_spirv.dialects.spirv import rules
-    from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-
-    raw = [m.type_of(i.get(n)) for n in ("a", "b", "c")] + [m.types.get(i.type_id)]
-    if not _all_known(*raw):
-        return
-    lift = lifter(m)
-    types = [lift.type(t) for t in raw]
-    matrices = [t for t in types if isinstance(t, CooperativeMatrixType)]
-    masks = i.values("CooperativeMatrixOperands")
-    operands = lift.matrix_operands(masks[0]) if masks else None
-    checks: list[Callable[[], None]] = [lambda: rules.cm_20_mul_add_shapes(*types)]
-    if len(matrices) == 4:
-        checks.append(lambda: rules.cm_21_operands(operands, matrices))
-    yield from asked(*checks)
-
-
-@instruction_rule("EXT-CM-LENGTH", "docs/rules.md", "Rule CM-17.", "CooperativeMatrixLengthKHR")
-def matrix_length(m: Module, i: Instruction) -> Problems:
-    from xdsl_spirv.dialects.spirv import rules
-
-    result, type_ = m.types.get(i.type_id), m.types.get(i.get("type"))
-    if result is None:
-        return
-    if type_ is None:
-        yield Problem(f"{m.spell(i.get('type'))} is no type", "name the type", None, "CM-17")
-        return
-    lift = lifter(m)
-    yield from asked(lambda: rules.cm_17_length(lift.type(result), lift.type(type_)))
-
-
-CONVERSIONS = "ConvertFToU ConvertFToS ConvertSToF ConvertUToF UConvert SConvert FConvert Bitcast"
-
-
-@instruction_rule("EXT-CM-CONVERT", "docs/rules.md", "Rule CM-19.", CONVERSIONS)
-def matrix_conversion(m: Module, i: Instruction) -> Problems:
-    result = m.types.get(i.type_id)
-    operand = m.type_of(i.words[3]) if len(i.words) > 3 else None
-    if result is None or operand is None:
-        return
-    if "CooperativeMatrixKHR" not in (result.kind, operand.kind):
-        return
-    from xdsl_spirv.dialects.spirv import rules
-
-    lift = lifter(m)
-    bitcast, uses = i.op == "Bitcast", not USE_CONVERSIONS.isdisjoint(m.capabilities)
-    yield from asked(
-        lambda: rules.cm_19_conversion(
-            lift.type(operand), lift.type(result), bitcast=bitcast, uses=uses
-        )
-    )
-
-
-USE_CONVERSIONS = {"CooperativeMatrixConversionsNV", "CooperativeMatrixConversionsEXT"}
-"""What lets a conversion turn an accumulator into an A or a B."""
-
-
-MATRIX_INTEGER = frozenset("SNegate IAdd ISub IMul SDiv UDiv".split())
-MATRIX_FLOAT = frozenset("FNegate FAdd FSub FMul FDiv".split())
-ELEMENTWISE = (
-    "SNegate IAdd ISub IMul SDiv UDiv FNegate FAdd FSub FMul FDiv UMod SRem SMod FRem FMod FmaKHR "
-    "VectorTimesScalar MatrixTimesScalar VectorTimesMatrix MatrixTimesVector MatrixTimesMatrix "
-    "OuterProduct ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical BitwiseOr BitwiseXor "
-    "BitwiseAnd Not BitFieldInsert BitFieldSExtract BitFieldUExtract BitReverse BitCount IsNan "
-    "IsInf Ordered Unordered LogicalEqual LogicalNotEqual LogicalOr LogicalAnd LogicalNot IEqual "
-    "INotEqual UGreaterThan SGreaterThan UGreaterThanEqual SGreaterThanEqual ULessThan SLessThan "
-    "ULessThanEqual SLessThanEqual FOrdEqual FUnordEqual FOrdNotEqual FUnordNotEqual "
-    "FOrdLessThan FUnordLessThan FOrdGreaterThan FUnordGreaterThan FOrdLessThanEqual "
-    "FUnordLessThanEqual FOrdGreaterThanEqual FUnordGreaterThanEqual DPdx DPdy Fwidth DPdxFine "
-    "DPdyFine FwidthFine DPdxCoarse DPdyCoarse FwidthCoarse IsFinite IsNormal SignBitSet"
-)
-
-
-@instruction_rule(
-    "EXT-ARITHMETIC", "docs/rules.md", "Rules CM-26 and BF-09.", f"{ELEMENTWISE} ExtInst"
-)
-def arithmetic(m: Module, i: Instruction) -> Problems:
-    result = m.types.get(i.type_id)
-    place = 3
-    if i.op == "ExtInst":
-        if m.imports.get(i.get("set")) != "GLSL.std.450":
-            return
-        place = 5
-    types = [result, *(m.type_of(id) for id in i.words[place:])]
-    if any(t is not None and t.is_bfloat16 for t in types):
-        yield from _no_bfloat16(m, types)
-    if any(t is not None and t.kind == "CooperativeMatrixKHR" for t in types):
-        yield from _matrix_arithmetic(m, i, types)
-
-
-def _no_bfloat16(m: Module, types: list[Type | None]) -> Problems:
-    from xdsl_spirv.dialects.spirv import rules
-
-    lift = lifter(m)
-    lifted = [lift.type(t) for t in types if t is not None]
-    yield from asked(lambda: rules.bf_09_no_arithmetic(lifted))
-
-
-def _matrix_arithmetic(m: Module, i: Instruction, types: list[Type | None]) -> Problems:
-    from xdsl_spirv.dialects.spirv import rules
-
-    lift = lifter(m)
-    known = [t for t in types if t is not None]
-    if i.op == "MatrixTimesScalar":
-        known = known[:2]
-    elif i.op not in MATRIX_INTEGER and i.op not in MATRIX_FLOAT:
-        matrix = next(t for t in known if t.kind == "CooperativeMatrixKHR")
-        yield Problem(
-            f"Op{i.op} takes scalars and vectors, not {lift.type(matrix)}",
-            "compute on the components, or outside the matrix",
-            None,
-            "CM-26",
-        )
-        return
-    if i.op == "MatrixTimesScalar":
-        return
-    floating = i.op in MATRIX_FLOAT
-    lifted = [lift.type(t) for t in known]
-    yield from asked(lambda: rules.cm_26_arithmetic(lifted, floating=floating))
-
-
-@instruction_rule(
-    "EXT-BF-GROUP",
-    "docs/rules.md",
-    "Rule BF-09.",
-    f"{GROUP_VALUES} {GROUP_FLOATS} GroupNonUniformAllEqual",
-)
-def group_operations(m: Module, i: Instruction) -> Problems:
-    value = i.get("value") if "value" in i.shape.places else 0
-    if not value:
-        value = i.words[5] if len(i.words) > 5 else 0
-    type_ = m.type_of(value) or m.types.get(i.type_id)
-    if type_ is None or not type_.is_bfloat16:
-        return
-    from xdsl_spirv.dialects.spirv import rules
-
-    lift = lifter(m)
-    yield from asked(lambda: rules.bf_09_no_group_operation(lift.type(type_)))
-
-
-@instruction_rule(
-    "EXT-ROT", "docs/rules.md", "Rules ROT-03 to ROT-06, and BF-09.", "GroupNonUniformRotateKHR"
-)
-def rotate(m: Module, i: Instruction) -> Problems:
-    from xdsl_spirv.dialects.spirv import rules
-
-    value, delta, result = (
-        m.type_of(i.get("value")),
-        m.type_of(i.get("delta")),
-        m.types.get(i.type_id),
-    )
-    lift = lifter(m)
-    checks: list[Callable[[], None]] = []
-    if value is not None and result is not None:
-        checks.append(lambda: rules.rot_03_value(lift.type(value), lift.type(result)))
-        checks.append(lambda: rules.bf_09_no_group_operation(lift.type(value)))
-    scope = lift.scope(m.integer(i.get("execution")))
-    if scope is not None:
-        checks.append(lambda: rules.rot_04_scope(scope))
-    if delta is not None:
-        checks.append(lambda: rules.rot_05_unsigned("Delta", lift.type(delta)))
-    size = i.get("cluster_size")
-    if size and m.type_of(size) is not None:
-        checks.append(lambda: rules.rot_05_unsigned("ClusterSize", lift.type(m.type_of(size))))
-        checks.append(lambda: rules.rot_06_cluster_size(lift.value(size)))
-    yield from asked(*checks)
-
-
 @module_rule("EXT-CM-MODEL", "docs/rules.md", "Rule CM-02.")
 def matrix_model(m: Module) -> Problems:
     if not m.memory_models or not any("CooperativeMatrix" in name for name in m.declared):
         return
-    from xdsl_spirv.dialects.spirv import rules_module
+    from xdsl_spirv.dialects.spirv.attributes import MemoryModelAttr
+    from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
+    from xdsl_spirv.dialects.spirv.rules_module import cm_02_vulkan_memory_model
 
-    lift = lifter(m)
-    model = lift.memory_model(m.memory_models[0].words[2])
-    declared = lift.capabilities(m.declared)
-    for problem in asked(lambda: rules_module.cm_02_vulkan_memory_model(model, declared)):
+    stated = MemoryModel.__members__.get(m.memory_model)
+    model = None if stated is None else MemoryModelAttr(stated)
+    declared = frozenset(Capability[n] for n in m.declared if n in Capability.__members__)
+    for problem in refused(lambda: cm_02_vulkan_memory_model(model, declared)):
         yield problem._replace(at=m.memory_models[0])
 
 

@@ -1,15 +1,16 @@
 """
-A binary's types and constants as the dialect's, so that the dialect's rules can be asked.
+One instruction of a binary as a detached operation, so that its own verifier can be asked.
 
-Only what the rules of the four extensions look at is lifted. Anything else becomes a text that
-names it, which no rule takes for a number, a vector or a matrix.
+The decoder's readers make the operation (`decode/operations.py`); the `Lifter` gives them types,
+values and constants from the indexed module. Unlike the decoder it takes modules that break rules:
+a type that cannot be made stands as an `OtherType`, which no rule takes for a number, a vector or a
+matrix, and of a value only its type and its constant are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
     BFloat16Type,
     Float8E4M3FNType,
     Float8E5M2Type,
@@ -24,34 +25,21 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
 )
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.attributes import (
-    CooperativeMatrixLayoutAttr,
-    CooperativeMatrixOperandsAttr,
-    MemoryAccessAttr,
-    MemoryModelAttr,
-    PackedVectorFormatAttr,
-    ScopeAttr,
-)
 from xdsl_spirv.dialects.spirv.constants import ConstantOp, ReferenceOfOp
-from xdsl_spirv.dialects.spirv.enums import (
-    Capability,
-    CooperativeMatrixLayout,
-    CooperativeMatrixOperands,
-    CooperativeMatrixUse,
-    MemoryAccess,
-    MemoryModel,
-    PackedVectorFormat,
-    Scope,
-    StorageClass,
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, UntypedPointerType
+from xdsl_spirv.serialization.decode.operations import (
+    NotDeclared,
+    core_decoder,
+    extended_decoder,
 )
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 from xdsl_spirv.serialization.decode.types import MAX_INTEGER_BITS
-from xdsl_spirv.serialization.raw.operands import enum_table
 from xdsl_spirv.serialization.validation.instructions import Instruction
-from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
+from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.types import Type
 
 FLOATS: dict[str, Attribute] = {
@@ -64,26 +52,63 @@ FLOATS: dict[str, Attribute] = {
 }
 
 
+@irdl_attr_definition
+class OtherType(ParametrizedAttribute, TypeAttribute):
+    """A type that the rules of the extensions do not look into, as findings spell it."""
+
+    name = "spirv.other_type"
+    text: StringAttr
+
+    def __str__(self) -> str:
+        return self.text.data
+
+
 class Lifter:
-    """Lifts what one module declares; each type once."""
+    """Lifts instructions of one module; the source of the decoder's readers (`Known`)."""
+
+    location = UNKNOWN_LOC
 
     def __init__(self, m: Module):
         self.m = m
         self._types: dict[int, Attribute] = {}
         self._values: dict[int, SSAValue] = {}
+        self._by_default = False
+        """Whether a specialization constant counts by its default."""
 
-    def type(self, type_: Type | None) -> Attribute:
-        """The dialect's type, or a text that names one it does not have."""
-        if type_ is None:
-            return StringAttr("no type")
-        found = self._types.get(type_.id)
-        if found is None:
+    def operation(self, i: Instruction) -> Operation | None:
+        """The operation of an instruction; None if no operation can say what it says."""
+        if i.op == "ExtInst":
+            imported = self.m.imports.get(i.get("set"), "")
+            decode = extended_decoder(imported, i.words[4]) if len(i.words) > 4 else None
+        else:
+            decode = core_decoder(i.words[0] & 0xFFFF)
+        if decode is None:
+            return None
+        try:
+            return decode(self, i.words)
+        except (NotDeclared, VerifyException):
+            pass
+        self._by_default = True
+        try:
+            return decode(self, i.words)
+        except (NotDeclared, VerifyException):
+            return None
+        finally:
+            self._by_default = False
+
+    def type(self, id: int) -> Attribute:
+        """The type with an id. Raises `NotDeclared` if there is none."""
+        lifted = self._types.get(id)
+        if lifted is None:
+            type_ = self.m.types.get(id)
+            if type_ is None:
+                raise NotDeclared("the id is no type")
             try:
-                found = self._lift(type_)
+                lifted = self._lift(type_)
             except (VerifyException, ValueError, KeyError, OverflowError):
-                found = StringAttr(str(type_))  # Its own declaration is reported.
-            self._types[type_.id] = found
-        return found
+                lifted = OtherType(StringAttr(str(type_)))  # A rule of its declaration reports it.
+            self._types[id] = lifted
+        return lifted
 
     def _lift(self, type_: Type) -> Attribute:
         match type_.kind:
@@ -95,90 +120,78 @@ class Lifter:
             case "Float":
                 return FLOATS[type_.encoding or f"Float{type_.width}"]
             case "Vector" if type_.element is not None:
-                return VectorType(self.type(type_.element), (type_.lanes,))
+                return VectorType(self.type(type_.element.id), (type_.lanes,))
             case "CooperativeMatrixKHR":
-                return self.matrix_or_error(type_)
+                return self.matrix(type_)
             case "Pointer":
-                return self.pointer(type_)
+                return self._pointer(type_)
+            case "UntypedPointerKHR":
+                return UntypedPointerType(StorageClass[type_.storage])
             case _:
-                return StringAttr(str(type_))
+                return OtherType(StringAttr(str(type_)))
 
-    def matrix_or_error(self, type_: Type) -> CooperativeMatrixType | Attribute:
+    def matrix(self, type_: Type) -> Attribute:
         """A cooperative matrix type. Raises `VerifyException` with the rule that it breaks."""
         words = type_.at.words
-        if len(words) < 7:
-            return StringAttr(str(type_))
+        if len(words) < 7 or type_.element is None:
+            return OtherType(StringAttr(str(type_)))
         scope, rows, columns, use = words[3:7]
-        known_use = self.m.integer(use, default=True)
-        if known_use is None or known_use not in set(CooperativeMatrixUse):
-            return StringAttr(str(type_))
-        known_scope = self.m.integer(scope)
-        if known_scope is not None and known_scope not in set(Scope):
-            return StringAttr(str(type_))
+        known_use, known_scope = self.m.integer(use, default=True), self.m.integer(scope)
+        if known_use not in set(CooperativeMatrixUse) or known_scope not in {None, *Scope}:
+            return OtherType(StringAttr(str(type_)))
         return CooperativeMatrixType(
             self._size(rows),
             self._size(columns),
-            self.type(type_.element),
-            self.symbol(scope) if known_scope is None else Scope(known_scope),
+            self.type(type_.element.id),
+            self._symbol(scope) if known_scope is None else Scope(known_scope),
             CooperativeMatrixUse(known_use),
         )
 
     def _size(self, id: int) -> int | SymbolRefAttr:
-        known = self.m.integer(id)
-        return self.symbol(id) if known is None else known & 0xFFFFFFFF
+        number = self.m.integer(id)
+        return self._symbol(id) if number is None else number & 0xFFFFFFFF
 
-    def symbol(self, id: int) -> SymbolRefAttr:
-        """A name for a constant that is not known yet."""
+    def _symbol(self, id: int) -> SymbolRefAttr:
+        """A name for a constant that specialization decides."""
         return SymbolRefAttr(self.m.names.get(id) or f"id_{id}")
 
-    def pointer(self, type_: Type) -> Attribute:
-        """A pointer to what is lifted; a type that is none comes out as it is."""
-        if type_.kind != "Pointer":
-            return self.type(type_)
+    def _pointer(self, type_: Type) -> Attribute:
         held = self.m.pointee(type_)
         shallow = held is not None and (held.is_scalar_or_vector or held.is_matrix)
-        pointee = self.type(held) if shallow else StringAttr(str(held))
-        storage = enum_table("StorageClass").names
-        value = next((v for v, n in storage.items() if n == type_.storage), None)
-        if value is None:
-            return StringAttr(str(type_))
-        return PointerType(pointee, StorageClass(value))
+        pointee = (
+            self.type(held.id) if held is not None and shallow else OtherType(StringAttr(str(held)))
+        )
+        return PointerType(pointee, StorageClass[type_.storage])
 
     def value(self, id: int) -> SSAValue:
-        """A value of the right type, whose owner tells what is known of it."""
-        found = self._values.get(id)
-        if found is None:
-            found = self._values[id] = self._value(id)
-        return found
+        """A value of the id's type, whose owner says whether it is a constant."""
+        value = self._values.get(id)
+        if value is None:
+            value = self._values[id] = self._value(id)
+        return value
 
     def _value(self, id: int) -> SSAValue:
-        type_ = self.type(self.m.type_of(id))
+        type_ = self.m.type_of(id)
+        if type_ is None:
+            raise NotDeclared("the id is no value")
+        lifted, number = self.type(type_.id), self.m.integer(id)
+        if number is not None and isinstance(lifted, IntegerType):
+            return ConstantOp(IntegerAttr(number, lifted)).result
+        if self.m.is_constant(id):
+            return ReferenceOfOp(self._symbol(id).string_value(), lifted).result
+        return Block(arg_types=[lifted]).args[0]
+
+    def attribute(self, id: int) -> Attribute | None:
+        """A type, an integer constant's value, or a name for another constant."""
+        if id in self.m.types:
+            return self.type(id)
         number = self.m.integer(id)
-        if number is not None and isinstance(type_, IntegerType):
-            return ConstantOp(IntegerAttr(number, type_)).result
-        if self.m.op_of(id) in CONSTANTS:
-            return ReferenceOfOp(self.m.names.get(id) or f"id_{id}", type_).result
-        return Block(arg_types=[type_]).args[0]
+        if number is not None:
+            return IntegerAttr(number, 64)
+        if self.m.is_constant(id):
+            return self._symbol(id)
+        return OtherType(StringAttr(self.m.spell(id)))
 
-    def packed_format(self, i: Instruction) -> PackedVectorFormatAttr | None:
-        values = i.values("PackedVectorFormat")
-        known = values and values[0] in set(PackedVectorFormat)
-        return PackedVectorFormatAttr(PackedVectorFormat(values[0])) if known else None
-
-    def memory_access(self, mask: int | None) -> MemoryAccessAttr | None:
-        return None if mask is None else MemoryAccessAttr(MemoryAccess(mask))
-
-    def matrix_operands(self, mask: int) -> CooperativeMatrixOperandsAttr:
-        return CooperativeMatrixOperandsAttr(CooperativeMatrixOperands(mask))
-
-    def matrix_layout(self, value: int) -> CooperativeMatrixLayoutAttr:
-        return CooperativeMatrixLayoutAttr(CooperativeMatrixLayout(value))
-
-    def scope(self, value: int | None) -> ScopeAttr | None:
-        return ScopeAttr(Scope(value)) if value in set(Scope) else None
-
-    def memory_model(self, value: int) -> MemoryModelAttr | None:
-        return MemoryModelAttr(MemoryModel(value)) if value in set(MemoryModel) else None
-
-    def capabilities(self, names: Iterable[str]) -> frozenset[Capability]:
-        return frozenset(Capability[n] for n in names if n in Capability.__members__)
+    def constant(self, id: int) -> int | None:
+        """The number of an integer constant."""
+        return self.m.integer(id, default=self._by_default)

@@ -20,7 +20,7 @@ from xdsl_spirv.grammar import Version, grammar
 from xdsl_spirv.serialization.raw.binary import Header, RawModule
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.serialization.raw.operands import RawOperand
-from xdsl_spirv.serialization.validation.environment import Environment
+from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS, Environment
 from xdsl_spirv.serialization.validation.flow import TERMINATORS, Block, Function
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.types import Type, enumerant
@@ -56,11 +56,14 @@ class EntryPoint(NamedTuple):
 
 
 class Module:
-    """The indexed module; `instructions` are all, in order."""
+    """
+    The indexed module; `instructions` are all, in order.
 
-    def __init__(self, raw: RawModule, environment: Environment):
+    Its environment, if none is given, is Vulkan for a shader and plain SPIR-V for the rest.
+    """
+
+    def __init__(self, raw: RawModule, environment: Environment | None = None):
         self.raw = raw
-        self.environment = environment
         self.header: Header = raw.header
         self.version: Version = self.header.version
         self.instructions: list[Instruction] = []
@@ -88,6 +91,8 @@ class Module:
         """Instructions in no function."""
         self.by_op: defaultdict[str, list[Instruction]] = defaultdict(list)
         self._index()
+        unstated = ENVIRONMENTS["vulkan1.3" if self.is_shader else "spv1.6"]
+        self.environment = environment or unstated
 
     def _index(self) -> None:
         bound = self.header.bound

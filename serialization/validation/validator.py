@@ -127,9 +127,8 @@ def _dispatch() -> tuple[
 
 
 def environment_of(raw: RawModule) -> Environment:
-    """What a module is for if nobody says: Vulkan for a shader, plain SPIR-V for the rest."""
-    shader = "Shader" in Module(raw, ENVIRONMENTS["spv1.6"]).capabilities
-    return ENVIRONMENTS["vulkan1.3" if shader else "spv1.6"]
+    """The environment of a module for which nobody states one."""
+    return Module(raw).environment
 
 
 def validate(
@@ -145,14 +144,13 @@ def validate(
     that there is not.
     """
     raw = binary if isinstance(binary, RawModule) else decode(binary)
-    environment = environment_of(raw) if target_env is None else ENVIRONMENTS[target_env]
-    m = Module(raw, environment)
-    found: dict[Finding, None] = {}
+    m = Module(raw, None if target_env is None else ENVIRONMENTS[target_env])
+    findings: dict[Finding, None] = {}
     for rule, problem, at in _problems(m):
-        found[_finding(m, rule, problem, at)] = None
-        if len(found) == MAX_FINDINGS:
+        findings[_finding(m, rule, problem, at)] = None
+        if len(findings) == MAX_FINDINGS:
             break
-    return sorted(found, key=lambda f: f.index)
+    return sorted(findings, key=lambda f: f.index)
 
 
 LIMIT = Rule(
@@ -164,7 +162,7 @@ def beyond_memory(raw: RawModule, limit: int, says: str) -> list[Finding]:
     """The entry points that use more bytes of Workgroup memory than a limit, which `says` names."""
     from xdsl_spirv.serialization.validation.workgroup_memory import beyond
 
-    m = Module(raw, environment_of(raw))
+    m = Module(raw)
     return [_finding(m, LIMIT, problem, problem.at) for problem in beyond(m, limit, says)]
 
 

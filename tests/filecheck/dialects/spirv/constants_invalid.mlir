@@ -113,7 +113,7 @@ spirv.func @f() "None" {
   %0 = spirv.Constant dense<[1, 2]> : !spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc>
   spirv.Return
 }
-// CHECK: CM-08: a constant cooperative matrix has one value for all its components: write dense<0.0>, say
+// CHECK: CM-08: a constant cooperative matrix has one value for all its components; write dense<0.0>, say
 
 // -----
 
