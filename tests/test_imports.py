@@ -8,6 +8,7 @@ cannot be understood without it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ ROOMS = {
     "serialization": {"dialects", "grammar", "upstream"},
     "interpreter": {"dialects", "grammar", "targets", "upstream"},
     "passes": {"dialects", "grammar", "interpreter", "targets", "upstream"},
-    "frontends": {"dialects", "upstream"},
+    "frontends": {"dialects", "grammar", "upstream"},
     "runtime": {"dialects", "grammar", "interpreter", "serialization", "targets", "upstream"},
     "compiler": {
         *("dialects", "frontends", "grammar", "interpreter", "passes", "runtime", "serialization"),
@@ -96,3 +97,22 @@ def test_no_stage_of_the_lowering_reads_a_later_one():
         if order[file.parts[1]] < order[module[1]]
     ]
     assert upward == []
+
+
+def reachable(room: str) -> set[str]:
+    """The rooms that a room may import, directly or along the arrows of others."""
+    return ROOMS[room].union(*(reachable(other) for other in ROOMS[room]))
+
+
+def test_the_picture_in_the_docs_is_this_table():
+    drawn = re.findall(
+        r"^    (\w+) --> (\w+)$", (ROOT / "docs/design.md").read_text(), re.MULTILINE
+    )
+    direct = {
+        (room, other)
+        for room, others in ROOMS.items()
+        for other in others
+        if not any(other in reachable(between) for between in others)
+    }
+    assert set(drawn) == direct
+    assert all(reachable(room) == ROOMS[room] for room in ROOMS), "a room may import all below it"
