@@ -28,11 +28,11 @@ from xdsl_spirv.compare.check import compared
 from xdsl_spirv.compare.intervals import tolerances
 from xdsl_spirv.compare.onnxruntime import Tolerance, difference, steps, tolerance_of
 from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.pipeline import PREPARED, linalg_to_spirv, split_after
 from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.interpreter import Options
 from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.passes.schedule.paths import PACK
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -258,10 +258,10 @@ def _references(program: Program, target: str) -> _References:
         )
     ctx = context()
     module = parse_text(program.source, manifest.source or "source", ctx)
-    for lowering in linalg_to_spirv(target):
-        lowering.apply(ctx, module)
-        if isinstance(lowering, FormDispatchesPass):
-            break
+    _, lowering = split_after(linalg_to_spirv(target), PREPARED)
+    forming, _ = split_after(lowering, FormDispatchesPass)
+    for forming_pass in forming:
+        forming_pass.apply(ctx, module)
     return _References(module, host_function(module, manifest.function))
 
 

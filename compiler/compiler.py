@@ -11,21 +11,23 @@ from importlib.metadata import version
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
-from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.compiler.fold import fold
 from xdsl_spirv.compiler.host import HostPlan, host_function, plan
 from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels, text_of
 from xdsl_spirv.compiler.layers import layers_of
-from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.compiler.pipeline import (
+    OUTLINED,
+    PREPARED,
+    SCHEDULED,
+    Passes,
+    linalg_to_spirv,
+    split_after,
+)
 from xdsl_spirv.compiler.size_equations import names_of
-from xdsl_spirv.compiler.weights import constant_array, lift_constants, mark_weights, note_ranges
-from xdsl_spirv.passes.kernel.outline_dispatches import OutlineDispatchesPass
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.compiler.weights import constant_array, give_weights, weights_of
 from xdsl_spirv.passes.schedule.paths import PATHS, UNLIMITED, Limits
 from xdsl_spirv.runtime.buffers import Assignment, assign, marked
 from xdsl_spirv.runtime.elements import Array
@@ -46,17 +48,7 @@ from xdsl_spirv.runtime.program import (
     Program,
 )
 from xdsl_spirv.targets import load
-from xdsl_spirv.universe import UNIVERSE
 from xdsl_spirv.upstream.collection import without_collection
-
-UNROLLING, COPIES = "unroll-host-loops", "own-results"
-"""What a host function needs that becomes a program, beside the lowering of what it computes."""
-
-OUTLINING = OutlineDispatchesPass.name
-"""Before it every dispatch has its schedule, and still computes on tensors."""
-
-QUANTIZED = "linalg-quantized-to-contraction"
-"""Comes before the last folding: the sums of weights that it asks for are known then."""
 
 DISTRIBUTION = "xdsl-spirv"
 
@@ -95,15 +87,24 @@ def compile_module(
     name = host_function(module, function).sym_name.data
     if observe is not None:
         observe("", module)
-    values = prepare(module, name, weights or {}, ctx, target)
-    names = names_of(host_function(module, name))
+    give_weights(host_function(module, name), weights or {})
+    passes = linalg_to_spirv(target, limits)
+    passes = _run_until(PREPARED, passes, module, ctx, observe)
+    host = host_function(module, name)
+    values, names = weights_of(host), names_of(host)
     # The custom form of a named operation would lose its index maps.
     text = text_of(module, generic=True)
-    layers, kernels = lower(module, ctx, target, operators, observe, jobs, limits)
+    passes = _run_until(SCHEDULED, passes, module, ctx, observe)
+    layers = layers_of(module, operators)
+    passes = _run_until(OUTLINED, passes, module, ctx, observe)
+    try:
+        kernels = lower_kernels(module, ctx, passes, jobs, observe)
+    except VerifyException as error:
+        raise ProgramError(f"the module is not valid: {error}", culprit(module)) from error
     refuse_unmet(limits, layers)
     sizes = {kernel: found.sizes for kernel, found in kernels.items()}
     host_plan = plan(host_function(module, name), values, sizes, names)
-    values |= {n: constant_array(op.value, ctx) for n, op in host_plan.constants.items()}
+    values |= {n: constant_array(op.value) for n, op in host_plan.constants.items()}
     launched = [launch.dispatch for launch in host_plan.launches]
     dispatches = marked(host_plan.buffers, launched)
     dynamic = any(buffer.is_dynamic for buffer in host_plan.buffers)
@@ -137,50 +138,20 @@ def compile_module(
     return Program(manifest, code, values, text, tuple(named))
 
 
-def prepare(
-    module: ModuleOp, name: str, weights: Mapping[str, Array], ctx: Context, target: str
-) -> dict[str, Array]:
-    """Constants out of a host function, what can be computed now computed; returns the weights."""
-    host = host_function(module, name)
-    values = _named(host, weights) | lift_constants(host, ctx)
-    UNIVERSE.all_passes[UNROLLING]()().apply(ctx, module)
-    values = fold(module, name, values, ctx)
-    mark_weights(host, values)
-    _run(QUANTIZED, target, module, ctx)
-    values = fold(module, name, values, ctx)
-    # Last: a result that was folded is a weight, and has to be copied.
-    UNIVERSE.all_passes[COPIES]()().apply(ctx, module)
-    mark_weights(host, values)
-    note_ranges(host, values)
-    return values
-
-
-def lower(
+def _run_until(
+    last: type[ModulePass],
+    passes: Passes,
     module: ModuleOp,
     ctx: Context,
-    target: str,
-    operators: Mapping[str, str] | None = None,
-    observe: Observer | None = None,
-    jobs: int = 1,
-    limits: Limits = UNLIMITED,
-) -> tuple[list[Layer], dict[str, LoweredKernel]]:
-    """Run the lowering for a target: layers, in the order of the dispatches, and kernels."""
-    passes = list(linalg_to_spirv(target, limits))
-    outlining = next(n for n, each in enumerate(passes) if each.name == OUTLINING)
-    if observe is not None:
-        observe("constants folded", module)
-    for each in passes[:outlining]:
+    observe: Observer | None,
+) -> Passes:
+    """Run the passes up to the last one of a kind; returns those behind it."""
+    first, rest = split_after(passes, last)
+    for each in first:
         each.apply(ctx, module)
         if observe is not None:
             observe(each.name, module)
-    layers = layers_of(module, operators)
-    passes[outlining].apply(ctx, module)
-    if observe is not None:
-        observe(OUTLINING, module)
-    try:
-        return layers, lower_kernels(module, ctx, passes[outlining + 1 :], jobs, observe)
-    except VerifyException as error:
-        raise ProgramError(f"the module is not valid: {error}", culprit(module)) from error
+    return rest
 
 
 def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
@@ -192,25 +163,6 @@ def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
             f"layers: {', '.join(names) or 'none'}",
             "name one of them, or use wildcards",
         )
-
-
-def _run(name: str, target: str, module: ModuleOp, ctx: Context) -> None:
-    """Apply a pass that is told the target."""
-    chosen = UNIVERSE.all_passes[name]().from_spec(ArgSpec(name, {"target": (target,)}))
-    chosen.apply(ctx, module)
-
-
-def _named(host: FuncOp, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The given weights; raises `ProgramError` for one that no argument is called after."""
-    arguments = [argument_name(a, i) for i, a in enumerate(host.body.block.args)]
-    for name in weights:
-        if name not in arguments:
-            raise ProgramError(
-                f"the weight {name!r} belongs to no argument",
-                f"arguments: {', '.join(arguments)}",
-                "rename the tensor or the argument",
-            )
-    return dict(weights)
 
 
 def _kernels(

@@ -10,11 +10,13 @@ turns quantized weights into floats: integer kernels read them as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -25,6 +27,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    ModuleOp,
     TensorType,
     f32,
     f64,
@@ -33,14 +36,23 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.compiler.host import host_function
-from xdsl_spirv.compiler.signature import argument_name, note_argument, note_names, result_name
-from xdsl_spirv.compiler.weights import constant_array
+from xdsl_spirv.compiler.host import host_functions
+from xdsl_spirv.compiler.signature import (
+    argument_name,
+    note_argument,
+    note_attributes,
+    note_names,
+    result_name,
+)
+from xdsl_spirv.compiler.weights import constant_array, has_data, held, known_weights
+from xdsl_spirv.dialects.program import VALUE, value_of
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.upstream.held_tensors import let_print
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.host.machine import Host
@@ -55,32 +67,42 @@ MAKERS = (tensor.EmptyOp, linalg.ops.FillOp)
 """What costs nothing to make where it is used."""
 
 
-def fold(module: Any, name: str, weights: Mapping[str, Array], ctx: Any) -> dict[str, Array]:
-    """
-    Replace what `@name` computes from `weights` and constants; returns the weights that are left.
+@dataclass(frozen=True)
+class FoldConstantsPass(ModulePass):
+    """Computes what host functions compute from weights and constants alone."""
 
-    The module is changed. A weight that nobody reads any more is no argument any more.
+    name = "fold-constants"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        let_print(ctx)
+        for function in host_functions(op):
+            fold(op, function)
+
+
+def fold(module: ModuleOp, function: FuncOp) -> None:
     """
-    function = host_function(module, name)
-    folder = _Folder(module, function, weights, ctx)
+    Replace what a function computes from weights and constants by weights.
+
+    A weight that nobody reads any more is no argument any more.
+    """
+    folder = _Folder(module, function)
     for op in list(function.body.block.ops):
         folder.visit(op)
     folder.materialize()
-    drop_unread(function, folder.values)
-    return folder.values
+    note_attributes(function, VALUE, folder.weights)
+    drop_unread(function)
 
 
-def drop_unread(function: FuncOp, values: dict[str, Array]) -> None:
-    """Remove the arguments, and the values, of weights that have no use."""
+def drop_unread(function: FuncOp) -> None:
+    """Remove the arguments that are weights and have no use."""
     block = function.body.block
-    names = {argument: argument_name(argument, i) for i, argument in enumerate(block.args)}
-    unread = [a for a in block.args if names[a] in values and not a.uses]
+    unread = [a for a in block.args if not a.uses and value_of(function, a.index) is not None]
     if not unread:
         return
     note_names(function)
     attributes = list(function.arg_attrs or ())
     for argument in reversed(unread):
-        del values[names[argument]], attributes[argument.index]
+        del attributes[argument.index]
         block.erase_arg(argument)
     function.properties["arg_attrs"] = ArrayAttr(attributes)
     outputs = list(function.function_type.outputs)
@@ -100,17 +122,15 @@ class _Known(dict[SSAValue, Any]):
 class _Folder:
     """Walks the function once, in order; `known` is what is known of its values."""
 
-    def __init__(self, module: Any, function: FuncOp, weights: Mapping[str, Array], ctx: Any):
+    def __init__(self, module: ModuleOp, function: FuncOp):
         self.function = function
-        self.values = dict(weights)
-        self.ctx = ctx
         self.module = module
         self.known = _Known()
         self.made: list[Operation] = []
-        for index, argument in enumerate(function.body.block.args):
-            name = argument_name(argument, index)
-            if name in weights:
-                self.known[argument] = weights[name]
+        self.weights: dict[int, Attribute] = {}
+        """The values of new arguments by number."""
+        for index, array in known_weights(function).items():
+            self.known[function.body.block.args[index]] = array
 
     @cached_property
     def machine(self) -> Host:
@@ -123,7 +143,8 @@ class _Folder:
     def visit(self, op: Operation) -> None:
         """Evaluate an operation on known values, or make what is known of its operands static."""
         if isinstance(op, arith.ConstantOp):
-            self.known[op.result] = lambda: self._constant(op)
+            if has_data(op.value):
+                self.known[op.result] = lambda: self._constant(op)
             return
         values = [*op.operands, *captured(op)]
         pure = op.name.startswith(("arith.", "tensor.", "math.")) or (
@@ -150,7 +171,7 @@ class _Folder:
         if isinstance(value, IntegerAttr | FloatAttr):
             (result,) = self.machine.evaluate(op, [])
             return np.asarray(result).reshape(())
-        return constant_array(value, self.ctx)
+        return constant_array(value)
 
     def _evaluate(self, op: Operation, values: Sequence[SSAValue]) -> list[Any] | None:
         """The results on known operands; None for what the interpreter does not execute."""
@@ -251,7 +272,8 @@ class _Folder:
         while name in taken:
             number += 1
             name = f"{base}.folded{number}"
-        self.values[name] = np.asarray(array, order="C")
+        value = held(self.function, name, result.type, np.asarray(array, order="C"))
+        self.weights[len(block.args)] = value
         argument = block.insert_arg(result.type, len(block.args))
         argument.name_hint = "folded"
         outputs = list(self.function.function_type.outputs)

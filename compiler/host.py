@@ -98,6 +98,16 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
     return found[wanted]
 
 
+def host_functions(module: ModuleOp) -> list[func.FuncOp]:
+    """The functions with a body that no other one calls: each may become a program."""
+    called = {op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp)}
+    return [
+        op
+        for op in module.ops
+        if isinstance(op, func.FuncOp) and not op.is_declaration and op.sym_name.data not in called
+    ]
+
+
 def plan(
     function: func.FuncOp,
     weights: Collection[str],

@@ -18,7 +18,7 @@ from xdsl_spirv.compiler.compiler import Observer, compile_module
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
 from xdsl_spirv.compiler.size_equations import names_of
-from xdsl_spirv.compiler.weights import lift_constants
+from xdsl_spirv.compiler.weights import lift_weights, weights_of
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
@@ -68,8 +68,8 @@ def load_model(
     module = parse(path, ctx)
     host = host_function(module, function)
     values = load_weights(Path(weights)) if weights is not None else {}
-    values |= lift_constants(host, ctx)
-    return model_of(host, values)
+    lift_weights(host)
+    return model_of(host, values | weights_of(host))
 
 
 def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:

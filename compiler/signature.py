@@ -4,6 +4,8 @@ Names and element types of a host function's arguments and results, as its calle
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -30,6 +32,16 @@ def note_argument(function: FuncOp, argument: SSAValue, name: str) -> None:
 def note_names(function: FuncOp) -> None:
     """Note the names of all arguments, so that they outlive changes of their positions."""
     function.properties["arg_attrs"] = ArrayAttr(_noted_names(function))
+
+
+def note_attributes(function: FuncOp, key: str, values: Mapping[int, Attribute]) -> None:
+    """Note something of arguments by their numbers, and the names of all arguments."""
+    if not values:
+        return
+    entries = _noted_names(function)
+    for index, value in values.items():
+        entries[index] = DictionaryAttr({**entries[index].data, key: value})
+    function.properties["arg_attrs"] = ArrayAttr(entries)
 
 
 def _noted_names(function: FuncOp) -> list[DictionaryAttr]:

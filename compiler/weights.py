@@ -1,5 +1,5 @@
 """
-Weights never pass through text: constants of the host function become arguments and safetensors.
+Weights never pass through text: constants of a host function become arguments that have a value.
 
 A constant that a kernel reads is lifted before lowering, so that every pass sees an argument like
 any other. One that only starts an accumulator stays: the lowering knows what to do with a zero.
@@ -7,46 +7,117 @@ any other. One that only starts an accumulator stays: the lowering knows what to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
+    Builtin,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    DictionaryAttr,
     FunctionType,
     IntegerAttr,
+    ModuleOp,
     TensorType,
     i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation, Use
+from xdsl.passes import ModulePass
 
-from xdsl_spirv.compiler.signature import argument_name, note_argument, note_names
+from xdsl_spirv.compiler.host import host_functions
+from xdsl_spirv.compiler.signature import argument_name, note_argument, note_attributes
+from xdsl_spirv.dialects.program import VALUE, value_of
 from xdsl_spirv.passes.analysis.value_ranges import RANGE
-from xdsl_spirv.passes.analysis.weights import WEIGHTS
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.upstream.held_tensors import HEADER, HeldTensor, HeldTensorAttr, let_print
 
-RESOURCE_HEADER = 4
-"""A dense resource's bytes begin with its alignment, a 32-bit integer."""
+LITERAL = 16
+"""Elements up to which a lifted constant stays the literal that it was."""
 
 
-def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
+@dataclass(frozen=True)
+class LiftWeightsPass(ModulePass):
+    """Turns the constants that kernels will read into arguments of the host function."""
+
+    name = "lift-weights"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        let_print(ctx)
+        for function in host_functions(op):
+            lift_weights(function)
+
+
+@dataclass(frozen=True)
+class NoteRangesPass(ModulePass):
+    """Notes the least and the greatest number of each weight of 64-bit integers."""
+
+    name = "note-ranges"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in host_functions(op):
+            ranges: dict[int, Attribute] = {}
+            for index, array in known_weights(function).items():
+                if array.dtype.kind == "i" and array.dtype.itemsize == 8 and array.size > 0:
+                    ends = (IntegerAttr(int(end), i64) for end in (array.min(), array.max()))
+                    ranges[index] = ArrayAttr(ends)
+            note_attributes(function, RANGE, ranges)
+
+
+def give_weights(function: FuncOp, weights: Mapping[str, Array]) -> None:
+    """Make the arguments of these names weights; raises `ProgramError` for an unknown name."""
+    arguments = function.body.block.args
+    indices = {argument_name(argument, i): i for i, argument in enumerate(arguments)}
+    values: dict[int, Attribute] = {}
+    for name, array in weights.items():
+        if name not in indices:
+            raise ProgramError(
+                f"the weight {name!r} belongs to no argument",
+                f"arguments: {', '.join(indices)}",
+                "rename the tensor or the argument",
+            )
+        values[indices[name]] = held(function, name, arguments[indices[name]].type, array)
+    note_attributes(function, VALUE, values)
+
+
+def held(function: FuncOp, name: str, type: Attribute, array: Array) -> HeldTensorAttr:
+    """The value of a function's weight, by reference."""
+    return HeldTensorAttr(HeldTensor(f"{function.sym_name.data}.{name}", type, array))
+
+
+def weights_of(function: FuncOp) -> dict[str, Array]:
     """
-    Turn the constants that `function`'s operations read into arguments, at the end of its list.
+    The values of a function's weights by name.
 
-    Returns their values by the name of the new argument. Raises `ProgramError` for a resource
-    without data.
+    Raises `ProgramError` for a resource without data.
     """
+    arguments = enumerate(function.body.block.args)
+    values = {argument_name(argument, i): value_of(function, i) for i, argument in arguments}
+    return {name: constant_array(value) for name, value in values.items() if value is not None}
+
+
+def known_weights(function: FuncOp) -> dict[int, Array]:
+    """The values of a function's weights by number, without resources that have no data."""
+    values = {i: value_of(function, i) for i in range(len(function.body.block.args))}
+    return {
+        i: constant_array(value)
+        for i, value in values.items()
+        if value is not None and has_data(value)
+    }
+
+
+def lift_weights(function: FuncOp) -> None:
+    """Turn the constants that `function`'s operations read into arguments, behind its others."""
     block = function.body.block
     taken = {argument_name(argument, i) for i, argument in enumerate(block.args)}
-    lifted: dict[str, Array] = {}
+    values: dict[int, Attribute] = {}
     for op in list(block.ops):
         if not isinstance(op, ConstantOp) or not isinstance(op.result.type, TensorType):
             continue
@@ -55,7 +126,7 @@ def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
         hint = op.result.name_hint or "weight"
         name = next(n for n in _candidates(hint) if n not in taken)
         taken.add(name)
-        lifted[name] = constant_array(op.value, ctx)
+        values[len(block.args)] = _value(function, name, op)
         argument = block.insert_arg(op.result.type, len(block.args))
         op.result.replace_all_uses_with(argument)
         argument.name_hint = name
@@ -64,34 +135,27 @@ def lift_constants(function: FuncOp, ctx: Context) -> dict[str, Array]:
         op.erase()
     outputs = function.function_type.outputs
     function.function_type = FunctionType.from_lists(list(block.arg_types), list(outputs))
-    return lifted
+    note_attributes(function, VALUE, values)
 
 
-def mark_weights(function: FuncOp, names: Collection[str]) -> None:
-    """Tell the passes which arguments are the same in every run."""
-    arguments = enumerate(function.body.block.args)
-    numbers = [i for i, argument in arguments if argument_name(argument, i) in names]
-    function.attributes[WEIGHTS] = DenseArrayBase.from_list(i64, numbers)
+def _value(function: FuncOp, name: str, op: ConstantOp) -> Attribute:
+    """The value of a constant: a short literal, or a resource without data, as it stands."""
+    type = op.result.type
+    assert isinstance(type, TensorType)
+    is_short = isinstance(op.value, DenseIntOrFPElementsAttr) and prod(type.get_shape()) <= LITERAL
+    if is_short or not has_data(op.value):
+        return op.value
+    return held(function, name, type, constant_array(op.value))
 
 
-def note_ranges(function: FuncOp, values: Mapping[str, Array]) -> None:
-    """Tell the passes the least and the greatest number of each weight of 64-bit integers."""
-    arguments = list(enumerate(function.body.block.args))
-    names = {number: argument_name(argument, number) for number, argument in arguments}
-    wide = [n for n, name in names.items() if name in values and _is_wide(values[name])]
-    if not wide:
-        return
-    note_names(function)
-    attributes = list(function.arg_attrs or ())
-    for number in wide:
-        array = values[names[number]]
-        ends = ArrayAttr(IntegerAttr(int(end), i64) for end in (array.min(), array.max()))
-        attributes[number] = DictionaryAttr({**attributes[number].data, RANGE: ends})
-    function.properties["arg_attrs"] = ArrayAttr(attributes)
+def has_data(value: Attribute) -> bool:
+    """Whether the elements of a constant are known: all but a resource that a file left out."""
+    return not isinstance(value, DenseResourceAttr) or _blob(value) is not None
 
 
-def _is_wide(array: Array) -> bool:
-    return array.dtype.kind == "i" and array.dtype.itemsize == 8 and array.size > 0
+def _blob(value: DenseResourceAttr) -> str | None:
+    interface = Builtin.get_interface(OpAsmDialectInterface)
+    return (interface.lookup(value.resource_handle.data) if interface is not None else None) or None
 
 
 def is_splat(value: Attribute) -> bool:
@@ -101,12 +165,9 @@ def is_splat(value: Attribute) -> bool:
     return 0 in value.get_shape() or value.is_splat()
 
 
-def _candidates(hint: str):
+def _candidates(hint: str) -> Iterator[str]:
     yield hint
-    number = 0
-    while True:
-        yield f"{hint}_{number}"
-        number += 1
+    yield from (f"{hint}_{number}" for number in itertools.count())
 
 
 def _is_read(use: Use) -> bool:
@@ -115,14 +176,16 @@ def _is_read(use: Use) -> bool:
     return not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs)
 
 
-def constant_array(value: Attribute, ctx: Context) -> Array:
+def constant_array(value: Attribute) -> Array:
     """The elements of a dense tensor constant, whether written in place or as a resource."""
     import numpy as np
 
+    if isinstance(value, HeldTensorAttr):
+        return value.array
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = value.data.data
     elif isinstance(value, DenseResourceAttr):
-        data = _resource(value, ctx)
+        data = _resource(value)
     else:
         raise ProgramError(f"a constant of the form {value.name} has no elements", "arith.constant")
     kind = value.get_type()
@@ -138,14 +201,12 @@ def constant_array(value: Attribute, ctx: Context) -> Array:
     return array.reshape(shape)
 
 
-def _resource(value: DenseResourceAttr, ctx: Context) -> bytes:
-    key = value.resource_handle.data
-    interface = ctx.get_dialect("builtin").get_interface(OpAsmDialectInterface)
-    blob = interface.lookup(key) if interface is not None else None
-    if not blob:
+def _resource(value: DenseResourceAttr) -> bytes:
+    blob = _blob(value)
+    if blob is None:
         raise ProgramError(
-            f"the resource {key!r} has no data",
+            f"the resource {value.resource_handle.data!r} has no data",
             "arith.constant",
             "add it to the dialect_resources at the end of the file, or give --weights",
         )
-    return bytes.fromhex(blob.removeprefix("0x"))[RESOURCE_HEADER:]
+    return bytes.fromhex(blob.removeprefix("0x"))[len(HEADER) // 2 :]

@@ -10,9 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from xdsl_spirv.dialects.program import inputs_of, value_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
 from xdsl_spirv.interpreter.options import Options
@@ -41,7 +44,8 @@ def interpret(
 
     An input has the shape of the argument's tensor type and its element type (bfloat16 and float8
     are `ml_dtypes`' dtypes); integers of either signedness are taken for the argument's width. The
-    inputs are not changed. `subgroup_size` (32 if not given) is short for the option of that name.
+    inputs are not changed. Arguments that are weights (`program.value`) may be left out.
+    `subgroup_size` (32 if not given) is short for the option of that name.
 
     Raises `InterpreterError` for a wrong input, an operation without semantics, an access outside a
     buffer.
@@ -103,11 +107,23 @@ def dispatch(
     )
 
 
+def _with_weights(function: FuncOp, inputs: Sequence[Array]) -> Sequence[Array]:
+    """The inputs, with the values of the arguments that are weights where they are left out."""
+    given = inputs_of(function)
+    if len(given) != len(inputs):
+        return inputs
+    named = dict(zip(given, inputs, strict=True))
+    values = [value_of(function, i) for i in range(len(function.function_type.inputs))]
+    return [named[i] if v is None else attribute_array(v) for i, v in enumerate(values)]
+
+
 def _run(
     module: ModuleOp, inputs: Sequence[Array], function: str, options: Options, launches: bool
 ) -> list[Array]:
     machine = Host(module, options, launches)
-    types = machine.function(function).function_type.inputs.data
+    called = machine.function(function)
+    types = called.function_type.inputs.data
+    inputs = _with_weights(called, inputs)
     if len(types) != len(inputs):
         raise InterpreterError(
             f"{len(inputs)} inputs were given, but @{function} takes {len(types)}",

@@ -35,6 +35,7 @@ from xdsl_spirv.interpreter.numbers import (
     scalar_dtype,
 )
 from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.upstream.held_tensors import HeldTensorAttr
 
 
 def scalar(number: Any, dtype: DType) -> Array:
@@ -88,6 +89,8 @@ def attribute_array(attribute: Attribute) -> Array:
         return _dense(attribute)
     if isinstance(attribute, DenseResourceAttr):
         return _resource(attribute)
+    if isinstance(attribute, HeldTensorAttr):
+        return attribute.array
     raise InterpreterError(f"constants like {attribute} are not executed")
 
 

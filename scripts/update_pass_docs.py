@@ -1,10 +1,11 @@
 """
-Keep the examples of docs/passes.md what the passes really print.
+Keep docs/passes.md what the passes really are and print.
 
-    python scripts/update_pass_docs.py            rewrite every example's result
+    python scripts/update_pass_docs.py            rewrite the list and every example's result
 
-An example is a line "`xdsl-opt -p '...'`", a block of MLIR, the line "becomes", and another block:
-what the command prints of the first. A test compares the file with what this makes of it.
+The list is the line that spells `linalg-to-spirv` out. An example is a line "`xdsl-opt -p '...'`",
+a block of MLIR, the line "becomes", and another block: what the command prints of the first. A test
+compares the file with what this makes of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.compiler.compiler import text_of
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime.modules import context, parse_text
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "passes.md"
@@ -25,6 +27,17 @@ EXAMPLE = re.compile(
     r"```mlir\n(?P<after>.*?)```",
     re.DOTALL,
 )
+
+
+TARGET = "lavapipe"
+
+LIST = re.compile(r"^xdsl-opt x\.mlir -p '.*'(?=\nxdsl-opt .*linalg-to-spirv)", re.MULTILINE)
+
+
+def pipeline() -> str:
+    """The command that runs the passes of `linalg-to-spirv` one by one."""
+    specs = ",".join(str(each.pipeline_pass_spec()) for each in linalg_to_spirv(TARGET))
+    return f"xdsl-opt x.mlir -p '{specs}'"
 
 
 def result_of(passes: str, text: str) -> str:
@@ -45,7 +58,7 @@ def updated(text: str) -> str:
         after = result_of(match["passes"], match["before"])
         return match[0][:start] + after.rstrip() + "\n" + match[0][end:]
 
-    return EXAMPLE.sub(replace, text)
+    return EXAMPLE.sub(replace, LIST.sub(lambda _: pipeline(), text))
 
 
 if __name__ == "__main__":

@@ -12,15 +12,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
-from xdsl_spirv.compiler.compiler import prepare
 from xdsl_spirv.compiler.host import host_function, on_host
+from xdsl_spirv.compiler.pipeline import Passes, linalg_to_spirv, split_after
+from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.dialects.places import labels_of
 from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context
@@ -37,21 +36,18 @@ def refused_layers(
     Empty where it is refused before there are parts.
     """
     ctx = context()
-    passes = list(linalg_to_spirv(target))
-    cut = (
-        next(i for i, lowering in enumerate(passes) if isinstance(lowering, FormDispatchesPass)) + 1
-    )
+    forming, lowering = split_after(linalg_to_spirv(target), FormDispatchesPass)
     try:
-        prepare(module, function, weights, ctx, target)
-        for lowering in passes[:cut]:
-            lowering.apply(ctx, module)
+        give_weights(host_function(module, function), weights)
+        for forming_pass in forming:
+            forming_pass.apply(ctx, module)
     except REFUSALS:
         return {}
     reasons: dict[str, str] = {}
     for op in host_function(module, function).body.block.ops:
         reason = None
         if isinstance(op, DispatchOp):
-            reason = _refusal(op, passes[cut:], ctx)
+            reason = _refusal(op, lowering, ctx)
         elif not on_host(op):
             reason = f"{op.name} stays on the host, where nothing computes it"
         if reason is not None:
@@ -62,7 +58,7 @@ def refused_layers(
     return reasons
 
 
-def _refusal(dispatch: DispatchOp, passes: list[ModulePass], ctx: Context) -> str | None:
+def _refusal(dispatch: DispatchOp, passes: Passes, ctx: Context) -> str | None:
     alone = _alone(dispatch)
     try:
         for lowering in passes:

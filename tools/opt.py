@@ -8,14 +8,13 @@ xDSL's universe has dialects, passes and targets of packages, but no front ends:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
+from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
@@ -63,7 +62,7 @@ class SPIRVOpt(xDSLOptMain):
             if before is not None:
                 before(previous, module, following)
 
-        self.pipeline = PassPipeline(tuple(_unfolded(self.pipeline.passes)), callback)
+        self.pipeline = PassPipeline(tuple(expanded(self.pipeline.passes)), callback)
 
     def register_all_frontends(self) -> None:
         super().register_all_frontends()
@@ -100,12 +99,3 @@ def opt(arguments: argparse.Namespace) -> int:
     with tracing(driver.args.trace_passes, name) as driver.trace:
         driver.run()
     return 0
-
-
-def _unfolded(passes: Iterable[ModulePass]) -> Iterable[ModulePass]:
-    """The passes, and in the place of the whole lowering its own."""
-    for given in passes:
-        if isinstance(given, LinalgToSPIRVPass):
-            yield from linalg_to_spirv(given.target)
-        else:
-            yield given

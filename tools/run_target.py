@@ -20,6 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.target import Target
 
+from xdsl_spirv.dialects.program import inputs_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter.api import interpret
 from xdsl_spirv.interpreter.checks import Checks
@@ -79,8 +80,12 @@ class SPIRVRun(Target):
     def _run_host(
         self, module: ModuleOp, hosts: Sequence[FuncOp], options: Options
     ) -> dict[str, Any]:
-        functions = [op for op in hosts if op.sym_name.data == self.function]
-        types = list(functions[0].function_type.inputs) if functions else []
+        types = [
+            op.function_type.inputs.data[index]
+            for op in hosts
+            if op.sym_name.data == self.function
+            for index in inputs_of(op)
+        ]
         inputs = self._inputs([_kind(type) for type in types])
         results = interpret(module, inputs, self.function, options=options)
         return {f"result{number}": result for number, result in enumerate(results)}

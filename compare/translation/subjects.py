@@ -20,6 +20,7 @@ from xdsl_spirv.compare.translation.inputs import Input
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.compiler.size_equations import names_of
+from xdsl_spirv.dialects.program import inputs_of
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.layout import array_stride, size_in_bytes
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
@@ -86,15 +87,16 @@ class HostSubject:
         sizes: dict[str, int] = {}
         for size_name in names.of.values():
             sizes.setdefault(str(size_name), FIRST_SIZE + 2 * len(sizes))
-        for i, argument in enumerate(function.body.block.args):
+        for i in inputs_of(function):
+            argument = function.body.block.args[i]
             input = _argument(argument_name(argument, i), argument.type)
             if DYNAMIC_INDEX in input.shape:
                 shape = (written(size, names.name) for size in extents(argument))
                 known = tuple(evaluate(size, sizes, input.name) for size in shape)
                 input = replace(input, shape=known)
-            inputs.append(input)
             if isinstance(argument.type, MemRefType):
-                outputs.append(i)
+                outputs.append(len(inputs))
+            inputs.append(input)
         return cls(function.sym_name.data, tuple(inputs), options, tuple(outputs))
 
     def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:

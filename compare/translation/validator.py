@@ -24,9 +24,9 @@ from xdsl_spirv.compare.translation.report import Finding, Report, Wrong
 from xdsl_spirv.compare.translation.shrink import Shrinker
 from xdsl_spirv.compare.translation.subjects import Grid, Subject, subject_of
 from xdsl_spirv.compiler.compiler import subgroup_size_for
+from xdsl_spirv.compiler.pipeline import expanded
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options
-from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass, linalg_to_spirv
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.encode import encoder
@@ -46,16 +46,6 @@ class Case:
     values: list[Array]
     legal: Legal
     results: dict[str, Array]
-
-
-def expanded(passes: Sequence[ModulePass]) -> list[ModulePass]:
-    """The passes, with those of `linalg-to-spirv` one by one."""
-    single_passes: list[ModulePass] = []
-    for given in passes:
-        single_passes += (
-            linalg_to_spirv(given.target) if isinstance(given, LinalgToSPIRVPass) else [given]
-        )
-    return single_passes
 
 
 def check_passes(

@@ -1,19 +1,16 @@
 """
-Which values are the same in every run: constants, and the arguments that a function calls weights.
+Decides which values are the same in every run: constants, and the arguments that are weights.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.tensor import CollapseShapeOp, ExpandShapeOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 
+from xdsl_spirv.dialects.program import value_of
 from xdsl_spirv.dialects.schedule import DispatchOp
-
-WEIGHTS = "schedule.weights"
-"""A function's attribute: the numbers of the arguments that are the same in every run."""
 
 
 def is_weight(value: SSAValue) -> bool:
@@ -30,5 +27,4 @@ def is_weight(value: SSAValue) -> bool:
         if isinstance(parent, DispatchOp):
             value = parent.inputs[value.index]
             continue
-        weights = parent.attributes.get(WEIGHTS) if isinstance(parent, FuncOp) else None
-        return isinstance(weights, DenseArrayBase) and value.index in weights.get_values()
+        return isinstance(parent, FuncOp) and value_of(parent, value.index) is not None

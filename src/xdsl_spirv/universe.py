@@ -27,6 +27,9 @@ DIALECTS = {
 }
 
 PASSES: dict[str, str] = {
+    "lift-weights": "compiler.weights:LiftWeightsPass",
+    "fold-constants": "compiler.fold:FoldConstantsPass",
+    "note-ranges": "compiler.weights:NoteRangesPass",
     "own-results": "passes.graph.own_results:OwnResultsPass",
     "unroll-host-loops": "passes.graph.unroll_host_loops:UnrollHostLoopsPass",
     "attention-to-cooperative-matrix": (
@@ -52,7 +55,7 @@ PASSES: dict[str, str] = {
     ),
     "loops-to-invocations": "passes.loops.to_invocations:LoopsToInvocationsPass",
     "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",
-    "linalg-to-spirv": "passes.pipeline:LinalgToSPIRVPass",
+    "linalg-to-spirv": "compiler.pipeline:LinalgToSPIRVPass",
     "spirv-bfloat16-to-bits": "passes.spirv.fallback.bfloat16_to_bits:BFloat16ToBitsPass",
     "spirv-cooperative-matrix-to-invocations": (
         "passes.spirv.fallback.cooperative_matrix_to_invocations:CooperativeMatrixToInvocationsPass"

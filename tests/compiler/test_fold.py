@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.compiler.compiler import pipeline_of
-from xdsl_spirv.compiler.fold import fold
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.compiler.weights import give_weights, weights_of
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.runtime.modules import context, parse_text
 
@@ -50,10 +50,11 @@ func.func @main(%x: tensor<3x4xf32>) -> tensor<4xf32> {
 def folded(text: str, weights: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     ctx = context()
     module = parse_text(text, ctx=ctx)
-    pipeline_of("unroll-host-loops").apply(ctx, module)
-    values = fold(module, "main", weights, ctx)
+    host = host_function(module)
+    give_weights(host, weights)
+    pipeline_of("unroll-host-loops,fold-constants").apply(ctx, module)
     module.verify()
-    return module, values
+    return module, weights_of(host)
 
 
 def run(module: Any, values: dict[str, Any]) -> Any:

@@ -13,8 +13,8 @@ from xdsl.dialects import gpu
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.compiler import kernel_jobs
-from xdsl_spirv.compiler.compiler import OUTLINING, compile_module
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.compiler.pipeline import OUTLINED, linalg_to_spirv, split_after
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import context, parse_text
@@ -182,7 +182,7 @@ def test_alike_kernels_stay_together():
     """Parts are of about the same size, and none separates kernels that may become one."""
     module, ctx = parse_text(network()), context()
     passes = linalg_to_spirv("lavapipe")
-    for each in passes[: [each.name for each in passes].index(OUTLINING) + 1]:
+    for each in split_after(passes, OUTLINED)[0]:
         each.apply(ctx, module)
     functions = [op for op in module.walk() if isinstance(op, gpu.FuncOp)]
     parts = kernel_jobs.parts_of(functions, 3)

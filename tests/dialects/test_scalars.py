@@ -14,10 +14,10 @@ from xdsl.dialects import math
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.scalars.functions import FUNCTIONS, RECORDS, ScalarFunction
 from xdsl_spirv.dialects.scalars.images import unbounded
 from xdsl_spirv.interpreter import interpret
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.upstream.scalar_extensions import EXTENSIONS
 

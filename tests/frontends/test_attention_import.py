@@ -12,11 +12,11 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.compare.intervals import tolerances
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.frontends.torch_mlir_process import TorchMLIR
 from xdsl_spirv.interpreter import interpret
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime.modules import context
 
 HEADS, HEAD, LENGTH = 2, 8, 12

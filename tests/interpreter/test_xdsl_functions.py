@@ -9,9 +9,9 @@ import pytest
 from xdsl.dialects import arith
 from xdsl.interpreter import Interpreter, InterpreterFunctions, OpCounter, impl, register_impls
 
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.interpreter import InterpreterError, Options, interpret
 from xdsl_spirv.interpreter.xdsl_functions import register_implementations
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.testing.workloads import workload
 

@@ -27,10 +27,10 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_spirv import targets
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program

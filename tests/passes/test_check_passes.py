@@ -25,6 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.compare.translation import Finding, Input, Report
 from xdsl_spirv.compare.translation.inputs import draw, edges
 from xdsl_spirv.compare.translation.shrink import Shrinker
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.spirv.arithmetic import IMulOp
 from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixOperandsAttr, MemoryAccessAttr
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
@@ -34,7 +35,6 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, MemoryAccess
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.serialization.encode import encoder
 from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.tools.main import main

@@ -6,11 +6,12 @@ A golden file: `python scripts/update_pass_docs.py` rewrites it, and the differe
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "passes.md"
@@ -23,6 +24,11 @@ def test_the_documented_examples_are_current():
     )
     result = subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=False)
     assert result.returncode == 0, "run scripts/update_pass_docs.py and read the difference"
+
+
+def test_the_table_has_the_passes_in_their_order():
+    rows = re.findall(r"^\| \[`([a-z0-9-]+)`\]\(#\1\) \|", DOCS.read_text(), re.MULTILINE)
+    assert rows == [each.name for each in linalg_to_spirv("lavapipe")]
 
 
 def test_every_pass_has_an_example():

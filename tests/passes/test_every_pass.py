@@ -198,6 +198,15 @@ SCALARS = """func.func @main(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32
   func.return %r : tensor<4xf32>
 }"""  # noqa: E501
 
+WEIGHTED = """func.func @main(%x: tensor<2x3xi64>) -> tensor<2x3xi64> {
+  %w = arith.constant dense<[[1, 2], [-3, 4], [5, 600]]> : tensor<3x2xi64>
+  %e = tensor.empty() : tensor<2x3xi64>
+  %t = linalg.transpose ins(%w : tensor<3x2xi64>) outs(%e : tensor<2x3xi64>) permutation = [1, 0]
+  %r = linalg.add ins(%x, %t : tensor<2x3xi64>, tensor<2x3xi64>)
+                  outs(%e : tensor<2x3xi64>) -> tensor<2x3xi64>
+  func.return %r : tensor<2x3xi64>
+}"""
+
 LAVAPIPE = "assign-schedule{target=lavapipe}"
 FORMED = f"linalg-to-contraction,form-dispatches,{LAVAPIPE}"
 OUTLINED = f"{FORMED},pack-operands,outline-dispatches"
@@ -210,6 +219,9 @@ DIRECT = (
 
 CASES: dict[str, tuple[str, str, str]] = {
     # name: (program, what runs before, the pass)
+    "lift-weights": (WEIGHTED, "", "lift-weights"),
+    "fold-constants": (WEIGHTED, "lift-weights", "fold-constants"),
+    "note-ranges": (WEIGHTED, "lift-weights,fold-constants", "note-ranges"),
     "own-results": (IDENTICAL, "", "own-results"),
     "unroll-host-loops": (LOOP, "", "unroll-host-loops"),
     "linalg-quantized-to-contraction": (QUANTIZED, "", "linalg-quantized-to-contraction"),

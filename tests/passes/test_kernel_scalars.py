@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.interpreter import interpret
-from xdsl_spirv.passes.pipeline import linalg_to_spirv
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 

@@ -17,10 +17,10 @@ from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
+from xdsl_spirv.compiler.pipeline import LinalgToSPIRVPass
 from xdsl_spirv.interpreter import reference
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
-from xdsl_spirv.passes.pipeline import LinalgToSPIRVPass
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.upstream.linalg_named import QUANTIZED
 

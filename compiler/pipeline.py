@@ -1,19 +1,24 @@
 """
-From `linalg` on tensors to SPIR-V: the list of the passes, in their order, and nothing else.
+Lists the passes from `linalg` on tensors to SPIR-V, in their order: what `compile` runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from xdsl_spirv.compiler.fold import FoldConstantsPass
+from xdsl_spirv.compiler.weights import LiftWeightsPass, NoteRangesPass
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.passes.graph.narrow_to_32_bits import NarrowTo32BitsPass
+from xdsl_spirv.passes.graph.own_results import OwnResultsPass
 from xdsl_spirv.passes.graph.quantized_contractions import QuantizedContractionsPass
 from xdsl_spirv.passes.graph.scalars_into_loops import ScalarsIntoLoopsPass
+from xdsl_spirv.passes.graph.unroll_host_loops import UnrollHostLoopsPass
 from xdsl_spirv.passes.kernel.attention_to_cooperative_matrix import (
     AttentionToCooperativeMatrixPass,
 )
@@ -42,7 +47,15 @@ def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass
     """The passes that `linalg-to-spirv{target=... only=... barred=...}` runs."""
     only, barred = limits.only, limits.barred
     return (
+        LiftWeightsPass(),
+        UnrollHostLoopsPass(),
+        FoldConstantsPass(),
         QuantizedContractionsPass(target=target),
+        # The sums of weights that quantized contractions ask for.
+        FoldConstantsPass(),
+        # A result that was folded is a weight, and has to be copied.
+        OwnResultsPass(),
+        NoteRangesPass(),
         ScalarsIntoLoopsPass(),
         NarrowTo32BitsPass(target=target),
         LinalgToContractionPass(),
@@ -66,9 +79,27 @@ def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass
     )
 
 
+Passes = Sequence[ModulePass]
+
+PREPARED: type[ModulePass] = NoteRangesPass
+"""After it weights are known, and operations stand as they did in the model."""
+
+SCHEDULED: type[ModulePass] = PackOperandsPass
+"""After it every dispatch has its schedule, and still computes on tensors."""
+
+OUTLINED: type[ModulePass] = OutlineDispatchesPass
+"""After it kernels are lowered one by one."""
+
+
+def split_after(passes: Passes, last: type[ModulePass]) -> tuple[Passes, Passes]:
+    """The passes up to the last one of a kind, that one included, and those behind it."""
+    cut = max(number for number, each in enumerate(passes) if isinstance(each, last)) + 1
+    return passes[:cut], passes[cut:]
+
+
 @dataclass(frozen=True)
 class LinalgToSPIRVPass(ModulePass):
-    """linalg-quantized-to-contraction ... spirv-update-vce for one target."""
+    """lift-weights ... spirv-update-vce for one target: what a program's kernels are made by."""
 
     name = "linalg-to-spirv"
 
@@ -81,6 +112,19 @@ class LinalgToSPIRVPass(ModulePass):
     barred: tuple[str, ...] = ()
     """The layers that may not take a path, each as PATH=PATTERN."""
 
+    @property
+    def passes(self) -> Passes:
+        """The list that it is."""
+        return linalg_to_spirv(self.target, Limits(self.only, self.barred))
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for each in linalg_to_spirv(self.target, Limits(self.only, self.barred)):
+        for each in self.passes:
             each.apply(ctx, op)
+
+
+def expanded(passes: Sequence[ModulePass]) -> list[ModulePass]:
+    """The passes, and in the place of `linalg-to-spirv` its own."""
+    found: list[ModulePass] = []
+    for each in passes:
+        found += each.passes if isinstance(each, LinalgToSPIRVPass) else [each]
+    return found
