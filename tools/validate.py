@@ -93,8 +93,6 @@ def _mlir(
     from xdsl.utils.exceptions import VerifyException
 
     from xdsl_spirv.runtime.modules import context
-    from xdsl_spirv.serialization.encode.encoder import encode
-    from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
     from xdsl_spirv.serialization.encode.target import find_module
     from xdsl_spirv.serialization.validation.of_dialect import parse_finding, validate_operation
 
@@ -106,11 +104,7 @@ def _mlir(
         # An attribute or a type that is checked where it is made.
         return [parse_finding(error, path, text.count("\n", 0, parser.pos) + 1)], None
     module = find_module(program, name)
-    findings = validate_operation(module, environment)
-    try:
-        return findings, encode(module, names=True, lines=True)
-    except (SPIRVEncodeError, VerifyException):
-        return findings, None
+    return validate_operation(module, environment)
 
 
 def _compare(

@@ -13,7 +13,7 @@ is behind it, in the section of types and constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -66,6 +66,7 @@ from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.functions import FunctionEncoder
 from xdsl_spirv.serialization.encode.operations import Encode, encoder_of, integers
+from xdsl_spirv.serialization.encode.origins import Origins
 from xdsl_spirv.serialization.encode.types import (
     BLOCK_CLASSES,
     ConstantTable,
@@ -97,10 +98,14 @@ def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> byt
 class ModuleEncoder:
     """The encoding of one module; the `IdSource` of the plans and the `Module` of functions."""
 
-    def __init__(self, module: ModuleOp, *, names: bool, lines: bool):
+    def __init__(
+        self, module: ModuleOp, *, names: bool, lines: bool, origins: Origins | None = None
+    ):
         self.module = module
         self.names = names
         self.lines = lines
+        self.origins = origins
+        self.traced = origins is not None
         self.words = ModuleWords()
         self.ids = Ids()
         self.decorations = Decorations(self.words, self.operand)
@@ -175,7 +180,23 @@ class ModuleEncoder:
                     raise SPIRVEncodeError("the operation has no place outside a function", op)
         for op in entry_points:
             self._entry_point(op, version)
+        if self.origins is not None:
+            self.origins.finish(self.words, self._defined_ids())
         return self.words.assemble(grammar().magic, version, self.ids.bound)
+
+    def _defined_ids(self) -> Iterator[tuple[int, Operation]]:
+        """The ids of symbols and of values, with the operations that define them."""
+        for name, known in self._symbol_ids.items():
+            yield known, self._symbols[name]
+        for op in self.module.walk():
+            for result in op.results:
+                if id(result) in self.values:
+                    yield self.values[id(result)], op
+
+    def _begin(self, section: Section, op: Operation, offset: int = 0) -> None:
+        """Notes for which operation a section is written from its end on."""
+        if self.origins is not None:
+            self.origins.begin(section, len(self.words.sections[section]) + offset, op)
 
     # Ids: what plans and functions ask for.
 
@@ -456,8 +477,11 @@ class ModuleEncoder:
 
     def _function(self, func: FuncOp) -> None:
         self._in_use = set()
-        words = FunctionEncoder(self).encode(func)
+        encoder = FunctionEncoder(self)
+        words = encoder.encode(func)
         section = Section.FUNCTIONS if func.body.blocks else Section.DECLARATIONS
+        for offset, op in encoder.origins:
+            self._begin(section, op, offset)
         self.words.sections[section] += words
         self._uses[func.sym_name.data] = self._in_use
         # What follows a function, its entry point say, is no use of the function's.
@@ -475,6 +499,7 @@ class ModuleEncoder:
         interface = dict.fromkeys(listed + self._used_variables(name, version))
         given = op.attributes.get("entry_name")
         called = given.data if isinstance(given, StringAttr) else name
+        self._begin(Section.ENTRY_POINTS, op)
         self._add(
             Section.ENTRY_POINTS,
             "OpEntryPoint",
@@ -512,4 +537,5 @@ class ModuleEncoder:
             raise SPIRVEncodeError(
                 f"{mode.name} has {len(mode.parameters)} values, not {len(operands)}", op
             )
+        self._begin(Section.EXECUTION_MODES, op)
         self._add(Section.EXECUTION_MODES, name, function, mode.value, *operands)

@@ -84,6 +84,8 @@ class Module(IdSource, Protocol):
     """What the encoder of a function asks of the module's."""
 
     lines: bool
+    traced: bool
+    """Whether a function's encoder keeps which operation its words are written for."""
     decorations: Decorations
     plans: dict[type[Operation], Encode]
     """The plans of the classes met so far that become one instruction."""
@@ -198,6 +200,8 @@ class FunctionEncoder:
         self.labels = Labels(module.fresh)
         self.words: list[int] = []
         self.variables: list[int] = []
+        self.origins: list[tuple[int, Operation]] = []
+        """Offset in the function's words, and the operation that is written from there on."""
         self._exits: dict[int, list[ExitOp]] = {}
         """Identity of a block -> the exits from nested constructs that reach it."""
         self._known_edges: dict[int, Sequence[Edge]] = {}
@@ -236,7 +240,10 @@ class FunctionEncoder:
             self._find_exits(func)
             self._blocks(block_order(func.body))
             # The function's variables stand first in its first block (SPIR-V 2.4).
+            before = len(words) + len(self.variables)
             words += [*self.words[:2], *self.variables, *self.words[2:]]
+            self.origins = [(offset + before, op) for offset, op in self.origins]
+        self.origins = [(0, func), *self.origins, (len(words), func)]
         return words + self._instruction("OpFunctionEnd")
 
     @staticmethod
@@ -357,10 +364,11 @@ class FunctionEncoder:
 
     def _begin(self, block: Block, incoming: Incoming) -> None:
         """OpLabel and, except in a function's first block, a phi for each argument."""
-        label = self.labels.begin(block)
+        label, around = self.labels.begin(block), block.parent_op()
+        if self.module.traced and around is not None:
+            self.origins.append((len(self.words), around))
         self.words += (2 << 16 | self._op_label, label)
         self._line = None
-        around = block.parent_op()
         if isinstance(around, FuncOp) and around.body.blocks[0] is block:
             return
         for i, argument in enumerate(block.args):
@@ -381,12 +389,14 @@ class FunctionEncoder:
         instruction), `last` before its last (a selection's).
         """
         module, words = self.module, self.words
-        plans, lines = module.plans, module.lines
+        plans, lines, traced = module.plans, module.lines, module.traced
         terminator = block.last_op
         for op in block.ops:
             plan = plans.get(type(op))
             if plan is None and module.is_declaration(op):
                 continue
+            if traced:
+                self.origins.append((len(words), op))
             if lines:
                 self._mark(op)
             if first and (op is terminator or _spliced(op)):
