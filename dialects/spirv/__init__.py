@@ -8,7 +8,8 @@ from importlib import import_module
 
 from xdsl.ir import Dialect
 
-from xdsl_spirv.upstream import dense_literals, signatures, string_literals
+from xdsl_spirv.dialects.spirv.constants import SPIRVConstants
+from xdsl_spirv.upstream import dense_literals, fixed_bodies, signatures, string_literals
 from xdsl_spirv.upstream.declarations import attributes_of, operations_of
 
 MODULES = tuple(
@@ -32,5 +33,6 @@ signatures.remember(OPERATIONS)
 # A constant in the generic syntax is read by xDSL's own parser.
 dense_literals.install()
 string_literals.install()
+fixed_bodies.install()
 
-SPIRV = Dialect("spirv", OPERATIONS, ATTRIBUTES)
+SPIRV = Dialect("spirv", OPERATIONS, ATTRIBUTES, [SPIRVConstants()])

@@ -6,6 +6,7 @@ Addition, subtraction, multiplication, division and negation also take cooperati
 
 from __future__ import annotations
 
+import operator
 from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar, Self
@@ -36,6 +37,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_integer,
     require,
 )
+from xdsl_spirv.dialects.spirv.folding import Compute, IntegerFoldable, divide
 from xdsl_spirv.dialects.spirv.signedness import IntegerBinary, IntegerUnary
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, MatrixType, StructType
 
@@ -51,11 +53,11 @@ class BinaryArithmetic(BinaryOperation, ABC):
         check_arithmetic(self, types, floating=self.FLOATING, matrices=self.MATRICES)
 
 
-class IntegerArithmetic(IntegerBinary, ABC):
+class IntegerArithmetic(IntegerBinary, IntegerFoldable, ABC):
     """Modulo 2^width on integers, whatever the types' signedness."""
 
 
-class UnsignedArithmetic(BinaryArithmetic, ABC):
+class UnsignedArithmetic(BinaryArithmetic, IntegerFoldable, ABC):
     """On integers of one type, without sign."""
 
     FLOATING: ClassVar[bool] = False
@@ -72,6 +74,8 @@ class IAddOp(IntegerArithmetic):
     """Integer addition, wrapping."""
 
     name = "spirv.IAdd"
+    COMPUTE: ClassVar[Compute] = operator.add
+    NEUTRAL: ClassVar[int | None] = 0
     MATRICES: ClassVar[bool] = True
     traits = traits_def(Commutative(), Pure())
 
@@ -81,6 +85,8 @@ class ISubOp(IntegerArithmetic):
     """Integer subtraction, wrapping."""
 
     name = "spirv.ISub"
+    COMPUTE: ClassVar[Compute] = operator.sub
+    NEUTRAL: ClassVar[int | None] = 0
     MATRICES: ClassVar[bool] = True
 
 
@@ -89,6 +95,9 @@ class IMulOp(IntegerArithmetic):
     """Integer multiplication, low half."""
 
     name = "spirv.IMul"
+    COMPUTE: ClassVar[Compute] = operator.mul
+    NEUTRAL: ClassVar[int | None] = 1
+    ABSORBING: ClassVar[int | None] = 0
     MATRICES: ClassVar[bool] = True
     traits = traits_def(Commutative(), Pure())
 
@@ -98,6 +107,9 @@ class SDivOp(IntegerArithmetic):
     """Signed division, toward zero."""
 
     name = "spirv.SDiv"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = divide
+    NEUTRAL: ClassVar[int | None] = 1
     MATRICES: ClassVar[bool] = True
 
 
@@ -106,6 +118,8 @@ class UDivOp(UnsignedArithmetic):
     """Unsigned division."""
 
     name = "spirv.UDiv"
+    COMPUTE: ClassVar[Compute] = operator.floordiv
+    NEUTRAL: ClassVar[int | None] = 1
     MATRICES: ClassVar[bool] = True
 
 
@@ -114,6 +128,8 @@ class SRemOp(IntegerArithmetic):
     """Signed remainder with the sign of the first operand."""
 
     name = "spirv.SRem"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = lambda a, b: a - b * divide(a, b)
 
 
 @irdl_op_definition
@@ -121,6 +137,8 @@ class SModOp(IntegerArithmetic):
     """Signed remainder with the sign of the second operand."""
 
     name = "spirv.SMod"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = operator.mod
 
 
 @irdl_op_definition
@@ -128,6 +146,7 @@ class UModOp(UnsignedArithmetic):
     """Unsigned remainder."""
 
     name = "spirv.UMod"
+    COMPUTE: ClassVar[Compute] = operator.mod
 
 
 @irdl_op_definition
@@ -179,10 +198,12 @@ class FModOp(FloatArithmetic):
 
 
 @irdl_op_definition
-class SNegateOp(IntegerUnary):
+class SNegateOp(IntegerUnary, IntegerFoldable):
     """Two's complement negation; cooperative matrices too."""
 
     name = "spirv.SNegate"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = operator.neg
     MATRICES: ClassVar[bool] = True
     assembly_format = "$operand attr-dict `:` custom<OneOrEachType>(type(operands), type($result))"
 

@@ -4,10 +4,12 @@ Bits (SPIR-V 3.42.14): shifts, bitwise logic, bit fields and counts, on integers
 
 from __future__ import annotations
 
+import operator
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -27,7 +29,9 @@ from xdsl_spirv.dialects.spirv.constraints import (
     component_count,
     is_integer,
     require,
+    width_of,
 )
+from xdsl_spirv.dialects.spirv.folding import Compute, IntegerFoldable, unsigned
 from xdsl_spirv.dialects.spirv.signedness import (
     BaseAndFurtherTypes,
     IntegerBinary,
@@ -36,7 +40,7 @@ from xdsl_spirv.dialects.spirv.signedness import (
 )
 
 
-class BitwiseBinary(IntegerBinary, ABC):
+class BitwiseBinary(IntegerBinary, IntegerFoldable, ABC):
     """Bit by bit."""
 
     traits = traits_def(Commutative(), Pure())
@@ -47,6 +51,9 @@ class BitwiseAndOp(BitwiseBinary):
     """And."""
 
     name = "spirv.BitwiseAnd"
+    COMPUTE: ClassVar[Compute] = operator.and_
+    NEUTRAL: ClassVar[int | None] = -1
+    ABSORBING: ClassVar[int | None] = 0
 
 
 @irdl_op_definition
@@ -54,6 +61,9 @@ class BitwiseOrOp(BitwiseBinary):
     """Or."""
 
     name = "spirv.BitwiseOr"
+    COMPUTE: ClassVar[Compute] = operator.or_
+    NEUTRAL: ClassVar[int | None] = 0
+    ABSORBING: ClassVar[int | None] = -1
 
 
 @irdl_op_definition
@@ -61,13 +71,16 @@ class BitwiseXorOp(BitwiseBinary):
     """Exclusive or."""
 
     name = "spirv.BitwiseXor"
+    COMPUTE: ClassVar[Compute] = operator.xor
+    NEUTRAL: ClassVar[int | None] = 0
 
 
 @irdl_op_definition
-class NotOp(IntegerUnary):
+class NotOp(IntegerUnary, IntegerFoldable):
     """Complement."""
 
     name = "spirv.Not"
+    COMPUTE: ClassVar[Compute] = operator.invert
 
 
 @irdl_op_definition
@@ -97,13 +110,14 @@ class BitCountOp(IntegerUnary):
             )
 
 
-class Shift(SPIRVOp, ABC):
+class Shift(IntegerFoldable, ABC):
     """
     `spirv.X %base, %shift : base type, shift type`; undefined from a shift of the width on.
 
     A result of another signedness than the base's is printed behind: `: i32, i32 -> si32`.
     """
 
+    NEUTRAL: ClassVar[int | None] = 0
     base = operand_def()
     shift = operand_def()
     result = result_def()
@@ -115,6 +129,10 @@ class Shift(SPIRVOp, ABC):
 
     def __init__(self, base: Value, shift: Value):
         super().__init__(operands=[base, shift], result_types=[SSAValue.get(base).type])
+
+    def component(self, operands: Sequence[IntegerAttr]) -> int | None:
+        base, shift = operands
+        return super().component(operands) if unsigned(shift) < width_of(base.type) else None
 
     def verify_(self) -> None:
         require(self, [self.base.type, self.shift.type], is_integer, "integer")
@@ -131,6 +149,7 @@ class ShiftLeftLogicalOp(Shift):
     """Left, zeros in."""
 
     name = "spirv.ShiftLeftLogical"
+    COMPUTE: ClassVar[Compute] = operator.lshift
 
 
 @irdl_op_definition
@@ -138,6 +157,7 @@ class ShiftRightLogicalOp(Shift):
     """Right, zeros in."""
 
     name = "spirv.ShiftRightLogical"
+    COMPUTE: ClassVar[Compute] = operator.rshift
 
 
 @irdl_op_definition
@@ -145,6 +165,8 @@ class ShiftRightArithmeticOp(Shift):
     """Right, sign bits in."""
 
     name = "spirv.ShiftRightArithmetic"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = operator.rshift
 
 
 @irdl_op_definition

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i32
+from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, IntegerAttr, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -21,12 +21,13 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
+from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, component_count, is_integer
+from xdsl_spirv.dialects.spirv.folding import Foldable
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -150,7 +151,7 @@ class CompositeConstructOp(SPIRVOp):
 
 
 @irdl_op_definition
-class CompositeExtractOp(SPIRVOp):
+class CompositeExtractOp(Foldable):
     """`spirv.CompositeExtract %composite[0 : i32, 1 : i32] : composite type`."""
 
     name = "spirv.CompositeExtract"
@@ -190,6 +191,9 @@ class CompositeExtractOp(SPIRVOp):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.composite.type)
+
+    def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
+        return _part(self.composite, [index.value.data for index in self.indices])
 
     def verify_(self) -> None:
         wanted = element_at(self, self.composite.type, self.indices)
@@ -250,6 +254,43 @@ class CompositeInsertOp(SPIRVOp):
         wanted = element_at(self, self.composite.type, self.indices)
         if wanted != self.object.type:
             raise VerifyException(f"{self.name} inserts {wanted} here, not {self.object.type}")
+
+
+def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
+    """What stands at a path in a composite, as far as the operations that made it say."""
+    while path:
+        constant, made = ConstantLike.get_constant_value(value), value.owner
+        if constant is not None:
+            return _part_of_constant(constant, path)
+        if isinstance(made, CompositeInsertOp):
+            inserted = [index.value.data for index in made.indices]
+            common = min(len(inserted), len(path))
+            if inserted[:common] != path[:common]:
+                value = made.composite
+            elif common == len(inserted):
+                value, path = made.object, path[common:]
+            else:
+                return None
+        elif isinstance(made, CompositeConstructOp):
+            parts = constituents_of(made.result.type)
+            if parts is None or len(parts) != len(made.constituents):
+                return None
+            value, path = made.constituents[path[0]], path[1:]
+        else:
+            return None
+    return value
+
+
+def _part_of_constant(constant: Attribute, path: Sequence[int]) -> Attribute | None:
+    for index in path:
+        if isinstance(constant, ArrayAttr):
+            constant = constant.data[index]
+        elif isinstance(constant, DenseIntOrFPElementsAttr) and len(constant.get_shape()) == 1:
+            constant = list(constant.iter_attrs())[index]
+        elif isinstance(constant, DenseIntOrFPElementsAttr):
+            return None
+        # A cooperative matrix's value is that of every component.
+    return constant
 
 
 def _parse_indices(parser: Parser) -> IndexArray:

@@ -15,8 +15,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
+    BytesAttr,
     DenseIntOrFPElementsAttr,
     FlatSymbolRefAttrConstr,
     FloatAttr,
@@ -28,6 +31,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     VectorType,
 )
+from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute, TypedAttribute
 from xdsl.irdl import (
     irdl_op_definition,
@@ -46,6 +50,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.dense import DenseLiteral
+from xdsl_spirv.dialects.spirv.folding import Foldable, integer_attribute
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     CooperativeMatrixType,
@@ -57,6 +62,7 @@ from xdsl_spirv.dialects.spirv.types import (
     known,
 )
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
+from xdsl_spirv.upstream.fixed_bodies import FixedBody
 from xdsl_spirv.upstream.symbols import find_symbol
 
 
@@ -85,7 +91,7 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
 
 
 @irdl_op_definition
-class ConstantOp(SPIRVOp):
+class ConstantOp(SPIRVOp, HasFolderInterface):
     """OpConstant(True, False), OpConstantComposite: `spirv.Constant dense<0.0> : vector<2xf32>`."""
 
     name = "spirv.Constant"
@@ -100,6 +106,9 @@ class ConstantOp(SPIRVOp):
                 raise ValueError("spirv.Constant: an array of values needs a result_type")
             result_type = value.get_type()
         super().__init__(properties={"value": value}, result_types=[result_type])
+
+    def fold(self) -> Sequence[Attribute]:
+        return (self.value,)
 
     @classmethod
     def parse(cls, parser: Parser) -> ConstantOp:
@@ -215,16 +224,29 @@ def constant_integer(value: SSAValue) -> int | None:
 
 
 @irdl_op_definition
-class ConstantNullOp(SPIRVOp):
+class ConstantNullOp(SPIRVOp, HasFolderInterface):
     """OpConstantNull, the zero of any type: `spirv.ConstantNull : !spirv.coopmatrix<...>`."""
 
     name = "spirv.ConstantNull"
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), ConstantLike())
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, result_type: Attribute):
         super().__init__(result_types=[result_type])
+
+    def fold(self) -> Sequence[Attribute] | None:
+        """The zero of a scalar or of a vector of numbers."""
+        type_ = self.result.type
+        element = type_.element_type if isinstance(type_, VectorType) else type_
+        if not isinstance(element, IntegerType | AnyFloat):
+            return None
+        if isinstance(type_, VectorType):
+            zeros = BytesAttr(bytes(element.compile_time_size * type_.get_shape()[0]))
+            return (DenseIntOrFPElementsAttr(VectorType(element, type_.get_shape()), zeros),)
+        if isinstance(element, IntegerType):
+            return (integer_attribute(0, element),)
+        return (FloatAttr(0.0, element),)
 
 
 @irdl_op_definition
@@ -478,7 +500,7 @@ class YieldOp(SPIRVOp):
 
 
 @irdl_op_definition
-class SpecConstantOperationOp(SPIRVOp):
+class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
     """
     OpSpecConstantOp: `spirv.SpecConstantOperation wraps "spirv.IAdd"(%a, %b) : (i32, i32) -> i32`.
 
@@ -488,7 +510,7 @@ class SpecConstantOperationOp(SPIRVOp):
     name = "spirv.SpecConstantOperation"
     result = result_def()
     body = region_def("single_block")
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), FixedBody())
 
     def __init__(self, wrapped: Operation):
         body = Region(Block([wrapped, YieldOp(wrapped.results[0])]))
@@ -501,6 +523,17 @@ class SpecConstantOperationOp(SPIRVOp):
         if first is None:
             raise VerifyException("spirv.SpecConstantOperation wraps no operation")
         return first
+
+    def fold(self) -> Sequence[Attribute] | None:
+        """What the wrapped operation gives, once none of its operands can be specialized."""
+        wrapped = self.wrapped
+        constants = [ConstantLike.get_constant_value(operand) for operand in wrapped.operands]
+        if not isinstance(wrapped, Foldable) or None in constants:
+            return None
+        value = wrapped.evaluate(constants)
+        if isinstance(value, SSAValue):
+            value = ConstantLike.get_constant_value(value)
+        return None if value is None else (value,)
 
     @classmethod
     def parse(cls, parser: Parser) -> SpecConstantOperationOp:
@@ -535,6 +568,17 @@ class SpecConstantOperationOp(SPIRVOp):
                 f"the operation yields {operations[-1].operands[0].type}, "
                 f"but the result is declared {self.result.type}"
             )
+
+
+class SPIRVConstants(ConstantMaterializationInterface):
+    """Makes a `spirv.Constant` of what a folder gives."""
+
+    def materialize_constant(self, value: Attribute, type: Attribute) -> ConstantOp | None:
+        try:
+            verify_constant(value, type)
+        except VerifyException:
+            return None
+        return ConstantOp(value, type)
 
 
 CONSTANT_INSTRUCTIONS = (

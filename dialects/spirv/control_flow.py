@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FlatSymbolRefAttrConstr, SymbolRefAttr
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,
@@ -29,6 +30,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import Parser
+from xdsl.pattern_rewriter import RewritePattern
 from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, Pure, RecursiveMemoryEffect, ReturnLike
 from xdsl.utils.exceptions import VerifyException
@@ -40,17 +42,19 @@ from xdsl_spirv.dialects.spirv.attributes import (
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
+from xdsl_spirv.dialects.spirv.canonicalization import SelectionOfConstant
 from xdsl_spirv.dialects.spirv.enums import LoopControl, SelectionControl
 from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.upstream.fixed_bodies import AllBlocksLive
 from xdsl_spirv.upstream.symbols import find_symbol
 
 
 @irdl_op_definition
 class ReturnOp(SPIRVOp):
-    """OpReturn."""
+    """OpReturn; not pure, so that a construct with a return inside has an effect and stays."""
 
     name = "spirv.Return"
-    traits = traits_def(IsTerminator(), ReturnLike(), Pure())
+    traits = traits_def(IsTerminator(), ReturnLike())
     assembly_format = "attr-dict"
 
     def __init__(self):
@@ -70,7 +74,7 @@ class ReturnValueOp(SPIRVOp):
 
     name = "spirv.ReturnValue"
     value = operand_def()
-    traits = traits_def(IsTerminator(), ReturnLike(), Pure())
+    traits = traits_def(IsTerminator(), ReturnLike())
     assembly_format = "$value attr-dict `:` type($value)"
 
     def __init__(self, value: SSAValue | Operation):
@@ -186,6 +190,7 @@ class Construct(SPIRVOp, ABC):
 
     body = region_def()
     constructed = var_result_def()
+    traits = traits_def(RecursiveMemoryEffect(), AllBlocksLive())
 
     @property
     def merge_block(self) -> Block | None:
@@ -243,7 +248,7 @@ def _print_construct(printer: Printer, op: Construct, control: EnumerationAttr[A
 
 
 @irdl_op_definition
-class SelectionOp(Construct):
+class SelectionOp(Construct, HasCanonicalizationPatternsInterface):
     """
     OpSelectionMerge: `%r = spirv.mlir.selection control(Flatten) -> f32 { ... }`.
 
@@ -252,7 +257,6 @@ class SelectionOp(Construct):
 
     name = "spirv.mlir.selection"
     selection_control = prop_def(SelectionControlAttr)
-    traits = traits_def(RecursiveMemoryEffect())
 
     def __init__(
         self,
@@ -265,6 +269,10 @@ class SelectionOp(Construct):
             result_types=[result_types],
             regions=[body],
         )
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        return (SelectionOfConstant(),)
 
     @property
     def header_block(self) -> Block | None:
@@ -303,7 +311,6 @@ class LoopOp(Construct):
 
     name = "spirv.mlir.loop"
     loop_control = prop_def(LoopControlAttr)
-    traits = traits_def(RecursiveMemoryEffect())
 
     def __init__(
         self,

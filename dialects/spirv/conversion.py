@@ -7,18 +7,18 @@ Those that SPV_KHR_cooperative_matrix names convert cooperative matrices too (CM
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import Float32Type
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import AnyFloat, Float32Type, FloatAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
@@ -35,6 +35,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     width_of,
 )
 from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.folding import Compute, Foldable, IntegerFoldable
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 
 
@@ -132,11 +133,29 @@ class WidthConversion(NumericConversion, ABC):
 
 
 @irdl_op_definition
-class FConvertOp(WidthConversion):
+class FConvertOp(WidthConversion, Foldable):
     """Float to float, by way of binary32 where bfloat16 takes part (BF-06)."""
 
     name = "spirv.FConvert"
     FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """A constant that the result can hold; how others are rounded, execution modes say."""
+        folded, value = super().fold(), ConstantLike.get_constant_value(self.operand)
+        result = folded[0] if folded else None
+        if not isinstance(result, FloatAttr) or not isinstance(value, FloatAttr):
+            return None
+        return folded if result.value == value.value else None
+
+    def evaluate(self, operands: Sequence[Attribute | None]) -> Attribute | None:
+        """The nearest value; None beyond the largest."""
+        (value,), type_ = operands, self.result.type
+        if not isinstance(value, FloatAttr) or not isinstance(type_, AnyFloat):
+            return None
+        try:
+            return FloatAttr(next(type_.iter_unpack(type_.pack((value.value.data,)))), type_)
+        except OverflowError:
+            return None
 
     def verify_(self) -> None:
         self.check_kinds(_FLOAT, _FLOAT)
@@ -144,10 +163,12 @@ class FConvertOp(WidthConversion):
 
 
 @irdl_op_definition
-class SConvertOp(WidthConversion):
+class SConvertOp(WidthConversion, IntegerFoldable):
     """Integer to integer, sign-extended or truncated."""
 
     name = "spirv.SConvert"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = int
     FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
 
     def verify_(self) -> None:
@@ -156,10 +177,11 @@ class SConvertOp(WidthConversion):
 
 
 @irdl_op_definition
-class UConvertOp(WidthConversion):
+class UConvertOp(WidthConversion, IntegerFoldable):
     """Integer to integer, zero-extended or truncated."""
 
     name = "spirv.UConvert"
+    COMPUTE: ClassVar[Compute] = int
     FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
 
     def verify_(self) -> None:
@@ -179,10 +201,11 @@ class QuantizeToF16Op(UnaryOperation):
 
 
 @irdl_op_definition
-class BitcastOp(Cast):
+class BitcastOp(Cast, IntegerFoldable):
     """The same bits under another type; pointers, scalars and vectors, or CM-19's matrices."""
 
     name = "spirv.Bitcast"
+    COMPUTE: ClassVar[Compute] = int
 
     def verify_(self) -> None:
         source, target = self.operand.type, self.result.type

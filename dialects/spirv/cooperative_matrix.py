@@ -37,7 +37,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
+from xdsl.traits import MemoryWriteEffect, NoMemoryEffect
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import (
@@ -47,6 +47,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ScopeAttr,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixLayout,
     CooperativeMatrixOperands,
@@ -185,7 +186,7 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation):
     name = "spirv.KHR.CooperativeMatrixLoad"
     result = result_def()
 
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(ReadsMemory())
 
     def __init__(
         self,

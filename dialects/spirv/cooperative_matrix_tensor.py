@@ -24,7 +24,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, TensorAddress
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value
 from xdsl_spirv.dialects.spirv.cooperative_matrix_2 import called
+from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, TensorAddressingOperands
 from xdsl_spirv.dialects.spirv.memory_operands import SCOPE, MemoryOperand
 from xdsl_spirv.dialects.spirv.pointers import POINTER
@@ -170,7 +171,7 @@ class CooperativeMatrixLoadTensorOp(MatrixTensorOperation):
     name = "spirv.NV.CooperativeMatrixLoadTensor"
     STORES: ClassVar[bool] = False
     result = result_def(CooperativeMatrixType)
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(ReadsMemory())
 
     @classmethod
     def build_from(

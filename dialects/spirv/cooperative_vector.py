@@ -26,7 +26,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import (
@@ -37,6 +37,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import (
     ComponentType,
     CooperativeMatrixOperands,
@@ -47,7 +48,6 @@ from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_VISIBLE,
     SCOPE,
     MemoryOperand,
-    ReadsMemory,
 )
 from xdsl_spirv.dialects.spirv.pointers import POINTER
 from xdsl_spirv.dialects.spirv.settings import (
@@ -108,7 +108,7 @@ class VectorTimesMatrix(SPIRVOp, ABC):
     transpose = prop_def(NUMBER)
     matrix_operands = opt_prop_def(CooperativeMatrixOperandsAttr)
     result = result_def(CooperativeVectorType)
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(ReadsMemory())
 
     @classmethod
     def of(

@@ -1,24 +1,38 @@
 """
-What OpSpecConstantOp computes, once its operands are known.
+Folders: what operations give where their operands are constants.
 
-By the instruction's name; numbers are Python's, cut to the result's width as SPIR-V says. What is
-undefined there (a division by zero, a shift beyond the width) has no value here, and neither has an
-operation on composites.
+A class says what it computes of Python's numbers (`COMPUTE`); the result is cut to its width as
+SPIR-V says. What is undefined (a division by zero, a shift beyond the width) is not folded. Of
+floats only what has one exact result is folded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, Signedness
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    VectorType,
+)
+from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
+from xdsl.ir import Attribute, SSAValue
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import ConstantLike
+
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.canonicalization import ConstantToTheRight
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.upstream.fixed_bodies import FixedBody
 
 Number: TypeAlias = IntegerAttr | FloatAttr
-
-
-def _width(t: Attribute) -> int:
-    return t.width.data if isinstance(t, IntegerType) else 0
+Compute: TypeAlias = Callable[..., Any]
 
 
 def integer_attribute(value: int, t: IntegerType) -> IntegerAttr:
@@ -32,108 +46,111 @@ def integer_attribute(value: int, t: IntegerType) -> IntegerAttr:
     return IntegerAttr(value, t)
 
 
-def _unsigned(number: IntegerAttr) -> int:
-    return number.value.data & ((1 << _width(number.type)) - 1)
+def unsigned(number: IntegerAttr) -> int:
+    """The bits of a number as an unsigned integer."""
+    assert isinstance(number.type, IntegerType)
+    return number.value.data & ((1 << number.type.width.data) - 1)
 
 
-def _signed(number: IntegerAttr) -> int:
-    width, value = _width(number.type), _unsigned(number)
+def signed(number: IntegerAttr) -> int:
+    """The bits of a number in two's complement."""
+    assert isinstance(number.type, IntegerType)
+    width, value = number.type.width.data, unsigned(number)
     return value - (1 << width) if value >> (width - 1) else value
 
 
-def _divide(a: int, b: int) -> int:
-    """Towards zero."""
+def divide(a: int, b: int) -> int:
+    """The quotient, rounded toward zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-Binary: TypeAlias = Callable[[int, int], int]
+class Foldable(SPIRVOp, HasFolderInterface, ABC):
+    """An operation that stock passes fold."""
 
-UNSIGNED: Mapping[str, Binary] = {
-    "OpIAdd": lambda a, b: a + b,
-    "OpISub": lambda a, b: a - b,
-    "OpIMul": lambda a, b: a * b,
-    "OpUDiv": lambda a, b: a // b,
-    "OpUMod": lambda a, b: a % b,
-    "OpBitwiseOr": lambda a, b: a | b,
-    "OpBitwiseXor": lambda a, b: a ^ b,
-    "OpBitwiseAnd": lambda a, b: a & b,
-    "OpLogicalOr": lambda a, b: a | b,
-    "OpLogicalAnd": lambda a, b: a & b,
-    "OpLogicalEqual": lambda a, b: int(a == b),
-    "OpLogicalNotEqual": lambda a, b: int(a != b),
-    "OpIEqual": lambda a, b: int(a == b),
-    "OpINotEqual": lambda a, b: int(a != b),
-    "OpULessThan": lambda a, b: int(a < b),
-    "OpUGreaterThan": lambda a, b: int(a > b),
-    "OpULessThanEqual": lambda a, b: int(a <= b),
-    "OpUGreaterThanEqual": lambda a, b: int(a >= b),
-}
-SIGNED: Mapping[str, Binary] = {
-    "OpSDiv": _divide,
-    "OpSRem": lambda a, b: a - b * _divide(a, b),
-    "OpSMod": lambda a, b: a % b,
-    "OpSLessThan": lambda a, b: int(a < b),
-    "OpSGreaterThan": lambda a, b: int(a > b),
-    "OpSLessThanEqual": lambda a, b: int(a <= b),
-    "OpSGreaterThanEqual": lambda a, b: int(a >= b),
-}
-SHIFTS = ("OpShiftLeftLogical", "OpShiftRightLogical", "OpShiftRightArithmetic")
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """
+        The result, as a constant or another value; None where it is not known.
+
+        Decorations (saturation, rounding) change what an operation gives, so it then stays.
+        """
+        parent = self.parent_op()
+        if self.attributes or (parent is not None and parent.has_trait(FixedBody)):
+            return None
+        value = self.evaluate([ConstantLike.get_constant_value(o) for o in self.operands])
+        return None if value is None else (value,)
+
+    @abstractmethod
+    def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
+        """The result where `operands` are the operands' constants, None for those not known."""
 
 
-def fold(name: str, operands: Sequence[Number], result: Attribute) -> Number | None:
-    """The value of an instruction on constants; None where it has none that is known here."""
-    if name == "OpSelect":
-        condition, first, second = operands
-        known = isinstance(condition, IntegerAttr)
-        return (first if condition.value.data else second) if known else None
-    if name == "OpFConvert" and isinstance(operands[0], FloatAttr):
-        return _float(operands[0].value.data, result)
-    integers = [o for o in operands if isinstance(o, IntegerAttr)]
-    if len(integers) != len(operands) or not isinstance(result, IntegerType):
-        return None
-    try:
-        value = _integer(name, integers)
-    except ZeroDivisionError:
-        return None
-    return None if value is None else integer_attribute(value, result)
+class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
+    """Computes component by component on integers."""
 
+    COMPUTE: ClassVar[Compute]
+    SIGNED: ClassVar[bool] = False
+    """Whether operands are read in two's complement."""
+    NEUTRAL: ClassVar[int | None] = None
+    """The second operand that makes the result the first operand."""
+    ABSORBING: ClassVar[int | None] = None
+    """The second operand that decides the result, and is it."""
 
-def _float(value: float, t: Attribute) -> Number | None:
-    if not isinstance(t, AnyFloat):
-        return None
-    try:
-        return FloatAttr(next(t.iter_unpack(t.pack((value,)))), t)
-    except OverflowError:
-        return None
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        return (ConstantToTheRight(),)
 
+    def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
+        of_same_type = self.operands[0].type == self.results[0].type
+        if of_same_type and _is_everywhere(operands[-1], self.NEUTRAL):
+            return self.operands[0]
+        if of_same_type and _is_everywhere(operands[-1], self.ABSORBING):
+            return operands[-1]
+        components = [components_of(operand) for operand in operands]
+        lists = [numbers for numbers in components if numbers is not None]
+        if len(lists) != len(operands) or len(set(map(len, lists))) != 1:
+            return None
+        return self._constant([self.component(numbers) for numbers in zip(*lists, strict=True)])
 
-def _integer(name: str, operands: Sequence[IntegerAttr]) -> int | None:
-    if name in UNSIGNED and len(operands) == 2:
-        return UNSIGNED[name](_unsigned(operands[0]), _unsigned(operands[1]))
-    if name in SIGNED and len(operands) == 2:
-        return SIGNED[name](_signed(operands[0]), _signed(operands[1]))
-    if name in SHIFTS and len(operands) == 2:
-        return _shift(name, operands[0], _unsigned(operands[1]))
-    if len(operands) != 1:
-        return None
-    match name:
-        case "OpSNegate":
-            return -_signed(operands[0])
-        case "OpNot":
-            return ~_unsigned(operands[0])
-        case "OpLogicalNot":
-            return 1 - _unsigned(operands[0])
-        case "OpUConvert" | "OpBitcast" | "OpCopyObject":
-            return _unsigned(operands[0])
-        case "OpSConvert":
-            return _signed(operands[0])
-        case _:
+    def component(self, operands: Sequence[IntegerAttr]) -> int | None:
+        """One component of the result; None where it is undefined."""
+        read = signed if self.SIGNED else unsigned
+        try:
+            return type(self).COMPUTE(*map(read, operands))
+        except ZeroDivisionError:
             return None
 
+    def _constant(self, components: Sequence[int | None]) -> Attribute | None:
+        type_ = self.results[0].type
+        element = element_of(type_)
+        if not isinstance(element, IntegerType):
+            return None
+        numbers = [integer_attribute(c, element) for c in components if c is not None]
+        shape = type_.get_shape() if isinstance(type_, VectorType) else ()
+        if not len(numbers) == len(components) == prod(shape):
+            return None
+        if not shape:
+            return numbers[0]
+        vector = VectorType(element, shape)
+        return DenseIntOrFPElementsAttr.from_list(vector, [n.value.data for n in numbers])
 
-def _shift(name: str, base: IntegerAttr, count: int) -> int | None:
-    if count >= _width(base.type):
+
+def components_of(constant: Attribute | None) -> Sequence[IntegerAttr] | None:
+    """The components of an integer constant, one for a scalar; None for any other."""
+    if isinstance(constant, IntegerAttr):
+        return [constant] if isinstance(constant.type, IntegerType) else None
+    if not isinstance(constant, DenseIntOrFPElementsAttr):
         return None
-    if name == "OpShiftLeftLogical":
-        return _unsigned(base) << count
-    return (_signed(base) if name == "OpShiftRightArithmetic" else _unsigned(base)) >> count
+    element = constant.get_element_type()
+    if not isinstance(element, IntegerType):
+        return None
+    return [integer_attribute(int(value), element) for value in constant.get_values()]
+
+
+def _is_everywhere(constant: Attribute | None, number: int | None) -> bool:
+    """Whether every component of a constant is `number`, modulo 2^width."""
+    numbers = components_of(constant)
+    if numbers is None or number is None:
+        return False
+    return all(
+        n == integer_attribute(number, n.type) for n in numbers if isinstance(n.type, IntegerType)
+    )

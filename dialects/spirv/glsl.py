@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
+from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
@@ -501,7 +501,6 @@ class GLTyped(SPIRVOp, ABC):
     """
 
     result = result_def()
-    traits = traits_def(Pure())
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -543,6 +542,7 @@ class GLFMixOp(GLTyped):
     """x * (1 - a) + y * a."""
 
     name = "spirv.GL.FMix"
+    traits = traits_def(Pure())
     x = operand_def()
     y = operand_def()
     a = operand_def()
@@ -561,6 +561,7 @@ class GLLdexpOp(GLTyped):
     """x * 2^exp."""
 
     name = "spirv.GL.Ldexp"
+    traits = traits_def(Pure())
     x = operand_def()
     exp = operand_def()
 
@@ -583,6 +584,7 @@ class GLRefractOp(GLTyped):
     """An incident vector refracted at a surface with a normal, by a ratio of indices."""
 
     name = "spirv.GL.Refract"
+    traits = traits_def(Pure())
     i = operand_def()
     n = operand_def()
     eta = operand_def()
@@ -600,6 +602,7 @@ class GLRefractOp(GLTyped):
 class GLStructForm(GLTyped, ABC):
     """Two results in a struct."""
 
+    traits = traits_def(Pure())
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
     operand = operand_def()
 
@@ -646,7 +649,7 @@ class GLPointerForm(GLTyped, ABC):
 
     operand = operand_def()
     pointer = operand_def(PointerType)
-    traits = traits_def()
+    traits = traits_def(MemoryWriteEffect())
 
     def __init__(self, operand: Value, pointer: Value):
         super().__init__(operands=[operand, pointer], result_types=[SSAValue.get(operand).type])
@@ -684,6 +687,7 @@ class GLFrexpOp(GLPointerForm):
 class GLPacking(GLTyped, ABC):
     """Between a vector and one packed scalar, both of fixed types."""
 
+    traits = traits_def(Pure())
     VECTOR: ClassVar[VectorType]
     PACKED: ClassVar[Attribute] = i32
     PACKS: ClassVar[bool] = True

@@ -23,7 +23,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
@@ -38,6 +37,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_numeric,
     require,
 )
+from xdsl_spirv.dialects.spirv.effects import ReadsInvocations
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 
 BALLOT = VectorType(i32, [4])
@@ -65,7 +65,7 @@ class GroupInstruction(SPIRVOp, ABC):
     INACTIVE: ClassVar[str | None] = None
     """The rule against reading an inactive invocation; without one its value is undefined."""
 
-    traits = traits_def(NoMemoryEffect())
+    traits = traits_def(ReadsInvocations())
 
 
 class GroupNonUniformOperation(GroupInstruction, ABC):

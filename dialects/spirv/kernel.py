@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
@@ -37,6 +37,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     with_element,
 )
 from xdsl_spirv.dialects.spirv.conversion import Cast, NumericConversion, PointerCast
+from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.pointer import storage_class
 from xdsl_spirv.dialects.spirv.pointers import (
@@ -294,7 +295,7 @@ class SubgroupBlockReadOp(SPIRVOp):
     name = "spirv.INTEL.SubgroupBlockRead"
     ptr = operand_def(PointerType)
     result = result_def()
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(ReadsMemory())
     assembly_format = "$ptr attr-dict `:` type($ptr) `->` type($result)"
 
     def __init__(self, ptr: Value, result_type: Attribute):

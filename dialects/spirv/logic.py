@@ -4,12 +4,13 @@ Comparisons and logic (SPIR-V 3.42.15): a Boolean for each component, and select
 
 from __future__ import annotations
 
+import operator
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
@@ -33,10 +34,16 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_ieee_float,
     is_integer,
 )
+from xdsl_spirv.dialects.spirv.folding import (
+    Compute,
+    Foldable,
+    IntegerFoldable,
+    components_of,
+)
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 
-class IntegerComparison(BinaryPredicate, ABC):
+class IntegerComparison(BinaryPredicate, IntegerFoldable, ABC):
     """Of integers of one width and any signedness; S and U in the name say how bits are read."""
 
     def verify_(self) -> None:
@@ -61,7 +68,7 @@ class FloatClassification(UnaryPredicate, ABC):
         self.check_types(is_ieee_float, "floating-point")
 
 
-class BooleanBinary(BinaryPredicate, ABC):
+class BooleanBinary(BinaryPredicate, IntegerFoldable, ABC):
     """Of Booleans."""
 
     def verify_(self) -> None:
@@ -73,6 +80,7 @@ class IEqualOp(IntegerComparison):
     """Equal bits."""
 
     name = "spirv.IEqual"
+    COMPUTE: ClassVar[Compute] = operator.eq
     traits = traits_def(Commutative(), Pure())
 
 
@@ -81,6 +89,7 @@ class INotEqualOp(IntegerComparison):
     """Different bits."""
 
     name = "spirv.INotEqual"
+    COMPUTE: ClassVar[Compute] = operator.ne
     traits = traits_def(Commutative(), Pure())
 
 
@@ -89,6 +98,7 @@ class UGreaterThanOp(IntegerComparison):
     """Unsigned >."""
 
     name = "spirv.UGreaterThan"
+    COMPUTE: ClassVar[Compute] = operator.gt
 
 
 @irdl_op_definition
@@ -96,6 +106,8 @@ class SGreaterThanOp(IntegerComparison):
     """Signed >."""
 
     name = "spirv.SGreaterThan"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = operator.gt
 
 
 @irdl_op_definition
@@ -103,6 +115,7 @@ class UGreaterThanEqualOp(IntegerComparison):
     """Unsigned >=."""
 
     name = "spirv.UGreaterThanEqual"
+    COMPUTE: ClassVar[Compute] = operator.ge
 
 
 @irdl_op_definition
@@ -110,6 +123,8 @@ class SGreaterThanEqualOp(IntegerComparison):
     """Signed >=."""
 
     name = "spirv.SGreaterThanEqual"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = operator.ge
 
 
 @irdl_op_definition
@@ -117,6 +132,7 @@ class ULessThanOp(IntegerComparison):
     """Unsigned <."""
 
     name = "spirv.ULessThan"
+    COMPUTE: ClassVar[Compute] = operator.lt
 
 
 @irdl_op_definition
@@ -124,6 +140,8 @@ class SLessThanOp(IntegerComparison):
     """Signed <."""
 
     name = "spirv.SLessThan"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = operator.lt
 
 
 @irdl_op_definition
@@ -131,6 +149,7 @@ class ULessThanEqualOp(IntegerComparison):
     """Unsigned <=."""
 
     name = "spirv.ULessThanEqual"
+    COMPUTE: ClassVar[Compute] = operator.le
 
 
 @irdl_op_definition
@@ -138,6 +157,8 @@ class SLessThanEqualOp(IntegerComparison):
     """Signed <=."""
 
     name = "spirv.SLessThanEqual"
+    SIGNED: ClassVar[bool] = True
+    COMPUTE: ClassVar[Compute] = operator.le
 
 
 @irdl_op_definition
@@ -286,6 +307,8 @@ class LogicalEqualOp(BooleanBinary):
     """Equal."""
 
     name = "spirv.LogicalEqual"
+    COMPUTE: ClassVar[Compute] = operator.eq
+    NEUTRAL: ClassVar[int | None] = 1
     traits = traits_def(Commutative(), Pure())
 
 
@@ -294,6 +317,8 @@ class LogicalNotEqualOp(BooleanBinary):
     """Exclusive or."""
 
     name = "spirv.LogicalNotEqual"
+    COMPUTE: ClassVar[Compute] = operator.ne
+    NEUTRAL: ClassVar[int | None] = 0
     traits = traits_def(Commutative(), Pure())
 
 
@@ -302,6 +327,9 @@ class LogicalOrOp(BooleanBinary):
     """Or."""
 
     name = "spirv.LogicalOr"
+    COMPUTE: ClassVar[Compute] = operator.or_
+    NEUTRAL: ClassVar[int | None] = 0
+    ABSORBING: ClassVar[int | None] = 1
     traits = traits_def(Commutative(), Pure())
 
 
@@ -310,14 +338,18 @@ class LogicalAndOp(BooleanBinary):
     """And."""
 
     name = "spirv.LogicalAnd"
+    COMPUTE: ClassVar[Compute] = operator.and_
+    NEUTRAL: ClassVar[int | None] = 1
+    ABSORBING: ClassVar[int | None] = 0
     traits = traits_def(Commutative(), Pure())
 
 
 @irdl_op_definition
-class LogicalNotOp(UnaryOperation):
+class LogicalNotOp(UnaryOperation, IntegerFoldable):
     """Not."""
 
     name = "spirv.LogicalNot"
+    COMPUTE: ClassVar[Compute] = operator.not_
 
     def verify_(self) -> None:
         type_ = self.operand.type
@@ -356,7 +388,7 @@ class AllOp(BooleanReduction):
 
 
 @irdl_op_definition
-class SelectOp(SPIRVOp):
+class SelectOp(Foldable):
     """
     One object or the other, by a Boolean or component by component by a vector of Booleans.
 
@@ -378,6 +410,14 @@ class SelectOp(SPIRVOp):
             operands=[condition, object_1, object_2],
             result_types=[SSAValue.get(object_1).type],
         )
+
+    def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | None:
+        if self.object_1 is self.object_2:
+            return self.object_1
+        conditions = {bool(condition.value.data) for condition in components_of(operands[0]) or ()}
+        if len(conditions) != 1:
+            return None
+        return self.object_1 if conditions.pop() else self.object_2
 
     def verify_(self) -> None:
         condition, type_ = self.condition.type, self.result.type

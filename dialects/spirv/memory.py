@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
@@ -29,26 +30,27 @@ from xdsl.irdl import (
     var_operand_def,
 )
 from xdsl.parser import Parser
+from xdsl.pattern_rewriter import RewritePattern
 from xdsl.printer import Printer
-from xdsl.traits import MemoryAllocEffect, Pure
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.canonicalization import ChainOfChains
 from xdsl_spirv.dialects.spirv.constants import (
     CONSTANT_INSTRUCTIONS,
     verify_lengths,
 )
+from xdsl_spirv.dialects.spirv.effects import Allocates, ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, StorageClass
+from xdsl_spirv.dialects.spirv.folding import Foldable
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
     SCOPE,
-    CopiesMemory,
     MemoryOperand,
-    ReadsMemory,
-    WritesMemory,
 )
 from xdsl_spirv.dialects.spirv.pointers import (
     POINTER,
@@ -76,7 +78,7 @@ class VariableOp(SPIRVOp):
     storage_class = prop_def(StorageClassAttr)
     initializer = opt_operand_def()
     result = result_def(PointerType)
-    traits = traits_def(MemoryAllocEffect())
+    traits = traits_def(Allocates())
 
     def __init__(self, result_type: PointerType, initializer: SSAValue | Operation | None = None):
         super().__init__(
@@ -220,7 +222,7 @@ class StoreOp(SPIRVOp):
     memory_access = opt_prop_def(MemoryAccessAttr)
     alignment = opt_prop_def(IntegerAttr)
     memory_scope = opt_prop_def(SCOPE)
-    traits = traits_def(WritesMemory())
+    traits = traits_def(MemoryWriteEffect())
 
     def __init__(
         self,
@@ -299,7 +301,7 @@ class CopyMemoryOp(SPIRVOp):
     source_memory_access = opt_prop_def(MemoryAccessAttr)
     source_alignment = opt_prop_def(IntegerAttr)
     source_memory_scope = opt_prop_def(SCOPE)
-    traits = traits_def(CopiesMemory())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(
         self,
@@ -390,7 +392,7 @@ class CopyMemoryOp(SPIRVOp):
         self.source_memory.verify(MAKE_AVAILABLE, "the source of a copy")
 
 
-class AccessChain(SPIRVOp, ABC):
+class AccessChain(SPIRVOp, HasCanonicalizationPatternsInterface, ABC):
     """A pointer to a part of the object that the base points to."""
 
     base = operand_def(PointerType)
@@ -414,6 +416,10 @@ class AccessChain(SPIRVOp, ABC):
             operands=[base, values],
             result_types=[result_type or chain_type(pointer_type(base), values)],
         )
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        return (ChainOfChains(),)
 
     def verify_(self) -> None:
         verify_chain(self.base, self.indexes, self.result)
@@ -515,7 +521,7 @@ class ArrayLengthOp(SPIRVOp):
 
 
 @irdl_op_definition
-class CopyObjectOp(SPIRVOp):
+class CopyObjectOp(Foldable):
     """OpCopyObject: `spirv.CopyObject %x : !spirv.coopmatrix<...>`."""
 
     name = "spirv.CopyObject"
@@ -528,3 +534,6 @@ class CopyObjectOp(SPIRVOp):
     def __init__(self, operand: SSAValue | Operation):
         operand = SSAValue.get(operand)
         super().__init__(operands=[operand], result_types=[operand.type])
+
+    def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue:
+        return self.operand

@@ -1,5 +1,5 @@
 """
-What a load, a store or a copy says about its access, and what it does to memory.
+What a load, a store or a copy says about its access.
 
 Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
 `["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`.
@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, i32
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.irdl import AnyOf, BaseAttr
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, ScopeAttr, parse_integer
@@ -127,31 +126,3 @@ def _parse_scope(parser: Parser) -> ScopeAttr | SymbolRefAttr:
     if symbol := parser.parse_optional_symbol_name():
         return SymbolRefAttr(symbol)
     return ScopeAttr(ScopeAttr.parse_parameter(parser))
-
-
-class ReadsMemory(MemoryEffect):
-    """A load: it reads, and where it is volatile it may not be removed or repeated either."""
-
-    @classmethod
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        access = op.properties.get("memory_access")
-        effects = {EffectInstance(MemoryEffectKind.READ)}
-        if isinstance(access, MemoryAccessAttr) and access.data & MemoryAccess.Volatile:
-            effects.add(EffectInstance(MemoryEffectKind.WRITE))
-        return effects
-
-
-class WritesMemory(MemoryEffect):
-    """A store."""
-
-    @classmethod
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        return {EffectInstance(MemoryEffectKind.WRITE)}
-
-
-class CopiesMemory(MemoryEffect):
-    """A copy reads and writes."""
-
-    @classmethod
-    def get_effects(cls, op: Operation) -> set[EffectInstance]:
-        return {EffectInstance(MemoryEffectKind.READ), EffectInstance(MemoryEffectKind.WRITE)}

@@ -22,7 +22,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import Pure
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import (
@@ -42,7 +42,6 @@ from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
     SCOPE,
-    CopiesMemory,
     MemoryOperand,
 )
 from xdsl_spirv.dialects.spirv.pointers import POINTER
@@ -160,7 +159,7 @@ class CopyMemorySizedOp(SPIRVOp):
     source_memory_access = opt_prop_def(MemoryAccessAttr)
     source_alignment = opt_prop_def(IntegerAttr)
     source_memory_scope = opt_prop_def(SCOPE)
-    traits = traits_def(CopiesMemory())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def __init__(
         self,

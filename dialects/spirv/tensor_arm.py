@@ -22,13 +22,14 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr, TensorOperandsAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import Scope, TensorOperands
 from xdsl_spirv.dialects.spirv.types import ArrayType, known
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
@@ -163,7 +164,7 @@ class TensorReadOp(TensorAccess):
     coordinates = operand_def()
     out_of_bounds_value = opt_operand_def()
     result = result_def()
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(ReadsMemory())
 
     def __init__(
         self,

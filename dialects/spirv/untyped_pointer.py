@@ -34,12 +34,13 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import MemoryAllocEffect, Pure
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.effects import Allocates
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.pointer import storage_class
 from xdsl_spirv.dialects.spirv.pointers import POINTER, chain_type
@@ -67,7 +68,7 @@ class UntypedVariableOp(SPIRVOp):
     data_type = prop_def(TypeAttribute)
     initializer = opt_operand_def()
     result = result_def(UntypedPointerType)
-    traits = traits_def(MemoryAllocEffect())
+    traits = traits_def(Allocates())
 
     def __init__(
         self,

@@ -36,13 +36,14 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect, Pure
+from xdsl.traits import MemoryWriteEffect, NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
@@ -127,7 +128,7 @@ class CooperativeMatrixLoadNVOp(MatrixNVMemory):
     stride = operand_def()
     column_major = operand_def()
     result = result_def(CooperativeMatrixNVType)
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(ReadsMemory())
 
 
 @irdl_op_definition

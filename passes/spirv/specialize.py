@@ -35,7 +35,6 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, ExecutionModeAttr
-from xdsl_spirv.dialects.spirv.base import instruction_of
 from xdsl_spirv.dialects.spirv.constants import (
     ConstantOp,
     ReferenceOfOp,
@@ -44,7 +43,8 @@ from xdsl_spirv.dialects.spirv.constants import (
     SpecConstantOperationOp,
 )
 from xdsl_spirv.dialects.spirv.enums import ExecutionMode
-from xdsl_spirv.dialects.spirv.folding import Number, fold, integer_attribute
+from xdsl_spirv.dialects.spirv.evaluation import evaluate
+from xdsl_spirv.dialects.spirv.folding import Number, integer_attribute
 from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
@@ -167,9 +167,9 @@ class Specialization:
         numbers = [v for v in values if isinstance(v, IntegerAttr | FloatAttr)]
         if name == "OpSpecConstantOp" and op.type is not None and len(numbers) == len(layout) - 1:
             opcode = layout[0]
-            made = fold(getattr(opcode, "data", ""), numbers, op.type)
-            if made is not None:
-                self.known[op.sym_name.data] = made
+            value = evaluate(getattr(opcode, "data", ""), numbers, op.type)
+            if value is not None:
+                self.known[op.sym_name.data] = value
         elif name == "OpSpecConstantComposite" and len(values) == len(layout):
             op.properties["instruction"] = type(op.instruction)("OpConstantComposite")
 
@@ -205,23 +205,12 @@ class Specialization:
             self._execution_mode(op)
         elif isinstance(op, ReferenceOfOp) and op.spec_const.string_value() in self.known:
             Rewriter.replace_op(op, ConstantOp(self.known[op.spec_const.string_value()]))
-        elif isinstance(op, SpecConstantOperationOp):
-            self._operation(op)
+        elif isinstance(op, SpecConstantOperationOp) and (value := op.fold()) is not None:
+            Rewriter.replace_op(op, ConstantOp(value[0], op.result.type))
 
     def _block(self, block: Block) -> None:
         for argument in block.args:
             argument._type = self._type(argument.type)  # pyright: ignore[reportPrivateUsage]
-
-    def _operation(self, op: SpecConstantOperationOp) -> None:
-        """Inside a function, on constants that are operations."""
-        owners = [o.owner for o in op.wrapped.operands]
-        values = [o.value for o in owners if isinstance(o, ConstantOp)]
-        numbers = [v for v in values if isinstance(v, IntegerAttr | FloatAttr)]
-        if len(numbers) != len(owners):
-            return
-        made = fold(instruction_of(op.wrapped)[1], numbers, op.result.type)
-        if made is not None:
-            Rewriter.replace_op(op, ConstantOp(made))
 
     def _execution_mode(self, op: ExecutionModeOp) -> None:
         values = [

@@ -55,7 +55,7 @@ class ConstantValues:
 
     def _folded(self, i: Instruction, type_: Type) -> Any:
         """What OpSpecConstantOp computes."""
-        from xdsl_spirv.dialects.spirv.folding import fold
+        from xdsl_spirv.dialects.spirv.evaluation import evaluate
         from xdsl_spirv.grammar import grammar
 
         entry = grammar().by_opcode(i.words[3])
@@ -65,7 +65,7 @@ class ConstantValues:
         result = _attribute(type_)
         made = None
         if entry is not None and result is not None:
-            made = fold(entry.name, operands, result)
+            made = evaluate(entry.name, operands, result)
         if made is None:
             raise UnknownConstantError(
                 f"the value of {self.module.spell(i.result)} cannot be computed"

@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.spirv.control_flow import (
 )
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLengthOp
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, StorageClass
-from xdsl_spirv.dialects.spirv.folding import SHIFTS, SIGNED, UNSIGNED
+from xdsl_spirv.dialects.spirv.evaluation import operations_by_instruction
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
@@ -220,9 +220,8 @@ class Uniformity:
 def _is_pure(op: Operation) -> bool:
     """Whether the result depends on the operands alone."""
     if isinstance(op, RawOp):
-        # Arithmetic of integers that differ in their signedness, which the dialect only carries.
-        name = op.instruction.data
-        return name in UNSIGNED or name in SIGNED or name in SHIFTS
+        carried = operations_by_instruction().get(op.instruction.data)
+        return carried is not None and carried.has_trait(Pure)
     return op.has_trait(Pure)
 
 
