@@ -6,16 +6,12 @@ There is no arithmetic in bfloat16: values are converted to binary32 and back ar
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Protocol
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     BFloat16Type,
-    DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
-    FloatAttr,
-    IntegerAttr,
     IntegerType,
     VectorType,
     f32,
@@ -34,8 +30,8 @@ class Code(Protocol):
         """Appends an operation and returns its result."""
         ...
 
-    def constant(self, value: IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr) -> SSAValue:
-        """A constant, declared once."""
+    def number(self, value: float, type: Attribute) -> SSAValue:
+        """A constant, in every component of a vector, declared once."""
         ...
 
 
@@ -82,12 +78,7 @@ class Values:
 
     def number(self, value: float) -> SSAValue:
         """A constant in every component."""
-        element = element_of(self.type)
-        if isinstance(self.type, VectorType):
-            return self.code.constant(DenseIntOrFPElementsAttr.from_list(self.type, [value]))
-        if isinstance(element, IntegerType):
-            return self.code.constant(IntegerAttr(int(value), element))
-        return self.code.constant(FloatAttr(value, cast(AnyFloat, element)))
+        return self.code.number(value, self.type)
 
     def op(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
         """An instruction whose result has the values' type."""

@@ -6,13 +6,12 @@ An index is a Python int where the compiler knows it and an SSA value where the 
 condition a bool or a value. Code that emits need not tell the two apart, and what is known costs no
 instruction. A `Size` is a Python int as long as it is computed with, and what the launch says once
 code needs it. An emitter for a level of the lowering names its operations (`instructions`) and says
-where a pure operation stands (`pure`).
+how far out a pure operation stands (`outermost`).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, cast
@@ -65,7 +64,7 @@ class Instructions:
     select: Callable[[SSAValue, SSAValue, SSAValue], Operation]
 
 
-class Emitter(ABC):
+class Emitter:
     """
     Writes to the innermost of `scopes`.
 
@@ -130,7 +129,18 @@ class Emitter(ABC):
 
     def pure(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
         """The operation on these operands: one that can be seen from here, or a new one."""
-        return self.remembered((kind, *operands), self.depth, lambda: self.add(kind(*operands)))
+        depth = self.outermost(kind, operands)
+
+        def make() -> SSAValue:
+            op = kind(*operands)
+            self.insert(op, depth)
+            return op.results[0]
+
+        return self.remembered((kind, *operands), depth, make)
+
+    def outermost(self, kind: Callable[..., Operation], operands: Sequence[SSAValue]) -> int:
+        """The scope that a pure operation is written to, which sees the operands."""
+        return self.depth
 
     @contextmanager
     def inside(self, block: Block, fence: bool = True) -> Generator[None]:
@@ -150,8 +160,9 @@ class Emitter(ABC):
         key = attribute, type or attribute.get_type()
         return self.once(key, lambda: make(attribute, *types))
 
-    def number(self, value: float, type: Attribute) -> SSAValue:
-        """A number, an integer modulo 2^N, or one in each place of a vector."""
+    def number(self, value: float, type: Attribute | None = None) -> SSAValue:
+        """A number, an integer modulo 2^N, or one in each place of a vector; an index's if none."""
+        type = type or self.instructions.index
         element = type.element_type if isinstance(type, VectorType) else type
         if isinstance(element, IntegerType | IndexType):
             number = IntegerAttr(int(value), element, truncate_bits=True)
@@ -165,13 +176,7 @@ class Emitter(ABC):
         """An index as a value."""
         if isinstance(value, SSAValue):
             return value
-        return (
-            self.size(value) if is_dynamic(value) else self.number(value, self.instructions.index)
-        )
-
-    @abstractmethod
-    def size(self, size: int) -> SSAValue:
-        """A size that the launch gives."""
+        return self.number(value)
 
     # Index arithmetic: unsigned, of numbers that fit 31 bits
 

@@ -83,22 +83,13 @@ class HoistingEmitter(KernelEmitter):
         op.results[0].name_hint = name
         return op.results[0]
 
-    def pure(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
-        """The operation on these operands, as far out as they allow."""
+    def outermost(self, kind: Callable[..., Operation], operands: Sequence[SSAValue]) -> int:
         depth = self.depth_of(*operands)
-        if kind is load_element:
-            depth = self.fenced(depth)
-
-        def make() -> SSAValue:
-            op = kind(*operands)
-            self.insert(op, depth)
-            return op.results[0]
-
-        return self.remembered((kind, *operands), depth, make)
+        return self.fenced(depth) if kind is load_element else depth
 
     # Facts about an index
 
-    def size(self, size: int) -> SSAValue:
+    def size(self, size: Size) -> SSAValue:
         value = super().size(size)
         self.multiples.setdefault(value, common_divisor(size))
         return value

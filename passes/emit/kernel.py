@@ -62,7 +62,11 @@ class KernelEmitter(Emitter):
 
     # Values
 
-    def size(self, size: int) -> SSAValue:
+    def index(self, value: Index) -> SSAValue:
+        return self.size(value) if isinstance(value, Size) else super().index(value)
+
+    def size(self, size: Size) -> SSAValue:
+        """A size that the launch gives."""
         return SizeCode(self.at_top, known=self._sizes).value(size)
 
     def i32(self, value: int) -> SSAValue:

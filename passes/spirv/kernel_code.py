@@ -17,9 +17,7 @@ from typing import TypeAlias
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    DenseIntOrFPElementsAttr,
     FixedBitwidthType,
-    FloatAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
@@ -29,15 +27,15 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES, mark_sizes
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, LoopControl, StorageClass
+from xdsl_spirv.dialects.spirv.enums import Decoration, LoopControl, StorageClass
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleVariable
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     MemberDecorationAttr,
@@ -45,7 +43,7 @@ from xdsl_spirv.dialects.spirv.types import (
     RuntimeArrayType,
     StructType,
 )
-from xdsl_spirv.passes.analysis.known_values import KnownValues
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.requirements import MOVES
 
@@ -57,36 +55,11 @@ MAX_ELEMENTS = 2**31 - 1
 MAX_SIZES = 32
 """Push constants that every Vulkan device has room for: 128 bytes."""
 
-Convert: TypeAlias = "Callable[[KernelCode, Operation], None]"
+Compute: TypeAlias = "Callable[[KernelCode, Operation], SSAValue]"
+"""Writes an operation's conversion and returns its result."""
 
-
-class Globals:
-    """The global variables of a module, each made when first asked for."""
-
-    def __init__(self) -> None:
-        self.variables: dict[str, GlobalVariableOp] = {}
-
-    def built_in(self, built_in: BuiltIn, type: Attribute) -> GlobalVariableOp:
-        name = f"__builtin__{built_in.name}__"
-        if name not in self.variables:
-            pointer = PointerType(type, StorageClass.Input)
-            self.variables[name] = GlobalVariableOp(name, pointer, built_in=built_in)
-        return self.variables[name]
-
-    def add(self, variable: GlobalVariableOp) -> GlobalVariableOp:
-        self.variables[variable.sym_name.data] = variable
-        return variable
-
-    def in_order(self) -> list[GlobalVariableOp]:
-        """
-        The kernels' own variables as they were made, behind the built-in ones by name.
-
-        So a kernel does not depend on which others stand in its module.
-        """
-        found = self.variables.values()
-        built_in = [each for each in found if each.built_in is not None]
-        own = [each for each in found if each.built_in is None]
-        return sorted(built_in, key=lambda each: each.sym_name.data) + own
+Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
+"""The same; None where there is no result, or where `values` has it."""
 
 
 @dataclass(frozen=True)
@@ -97,49 +70,44 @@ class DeviceHabits:
     exact_division: bool = True
 
 
-class KernelCode:
+class KernelCode(SpirvEmitter):
     """
-    A function's body as it is converted.
-
-    `block` is where operations are appended; `top` what will stand before everything else;
-    `interface` the names of the global variables that the function uses.
+    A function's body as it is converted; `interface` names the global variables that it uses.
     """
 
     def __init__(
         self,
         name: str,
-        globals: Globals,
+        module: ModuleOp,
         handlers: Mapping[type[Operation], Convert],
         device: DeviceHabits,
     ):
+        super().__init__(InsertPoint.at_end(Block()), module)
         self.name = name
         self.device = device
-        self.globals = globals
         self.handlers = handlers
-        self.entry = Block()
-        self.block = self.entry
-        self.top: list[Operation] = []
         self.interface: dict[str, None] = {}
         self.values: dict[SSAValue, SSAValue] = {}
         self.bases: dict[SSAValue, SSAValue] = {}
         """The pointer to the variable in which a memref lies."""
         self.arguments: dict[SSAValue, int] = {}
         self._sizes: tuple[GlobalVariableOp, dict[tuple[int, int], int]] | None = None
-        self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
-        self._top_values: dict[str, SSAValue] = {}
-        self._known = KnownValues()
 
-    def convert(self, block: Block) -> None:
-        """Append the conversion of all operations of a block."""
-        with self._known.scope():
-            for op in block.ops:
-                handler = self.handlers.get(type(op))
-                if handler is None:
-                    refuse(PASS, op, "there is no conversion to spirv for this in a kernel")
-                handler(self, op)
-                for result in op.results:
-                    if result.name_hint and result in self.values:
-                        self._name(self.values[result], result.name_hint)
+    def convert(self, block: Block) -> list[SSAValue]:
+        """Write the conversion of all operations of a block; gives what its last one takes."""
+        for op in block.ops:
+            handler = self.handlers.get(type(op))
+            if handler is None:
+                refuse(PASS, op, "there is no conversion to spirv for this in a kernel")
+            value = handler(self, op)
+            if value is not None:
+                self.values[op.results[0]] = value
+            for result in op.results:
+                if result.name_hint and result in self.values:
+                    self._name(self.values[result], result.name_hint)
+        last = block.last_op
+        assert last is not None
+        return [self.value(operand) for operand in last.operands]
 
     def _name(self, value: SSAValue, name: str) -> None:
         """Call it that, unless spirv-val takes the name for a use of a small number."""
@@ -149,24 +117,11 @@ class KernelCode:
         if not (small and isinstance(owner, Operation) and owner.name in MOVES):
             value.name_hint = name
 
-    def finish(self) -> None:
-        first = self.entry.first_op
-        assert first is not None
-        self.entry.insert_ops_before(self.top, first)
-
-    def add(self, op: Operation) -> SSAValue:
-        """Append an operation with one result."""
-        self.block.add_op(op)
-        return op.results[0]
-
-    def once(
-        self, kind: Callable[[SSAValue, SSAValue], Operation], *operands: SSAValue
-    ) -> SSAValue:
-        """A pure operation of two operands: the one there is, or a new one."""
-        return self._known.get((kind, *operands), lambda: self.add(kind(*operands)))
-
     def value(self, value: SSAValue) -> SSAValue:
         return self.values[value]
+
+    def operands(self, op: Operation) -> list[SSAValue]:
+        return [self.values[operand] for operand in op.operands]
 
     def type(self, type: Attribute, op: Operation) -> Attribute:
         """A type as `spirv` has it."""
@@ -178,44 +133,9 @@ class KernelCode:
             refuse(PASS, op, f"a {type} cannot be passed around in a kernel")
         return type
 
-    def constant(
-        self,
-        value: IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr,
-        type: Attribute | None = None,
-    ) -> SSAValue:
-        """A constant at the function's top, one for equal values."""
-        key = (value, type or value.get_type())
-        if key not in self._constants:
-            self._constants[key] = self._at_top(ConstantOp(value, type))
-        return self._constants[key]
-
-    def integer(self, value: int) -> SSAValue:
-        return self.constant(IntegerAttr(value, i32))
-
-    def _at_top(self, op: Operation) -> SSAValue:
-        self.top.append(op)
-        return op.results[0]
-
-    def _top_value(self, name: str, op: Callable[[], Operation]) -> SSAValue:
-        if name not in self._top_values:
-            self._top_values[name] = self._at_top(op())
-        return self._top_values[name]
-
-    def address(self, variable: GlobalVariableOp) -> SSAValue:
-        name = variable.sym_name.data
-        self.interface[name] = None
-        return self._top_value(f"@{name}", lambda: AddressOfOp(variable))
-
-    def built_in(self, built_in: BuiltIn, component: int | None = None) -> SSAValue:
-        """A built-in's value: a scalar, or one component of a vector of three."""
-        type = i32 if component is None else VectorType(i32, [3])
-        pointer = self.address(self.globals.built_in(built_in, type))
-        value = self._top_value(built_in.name, lambda: LoadOp(pointer))
-        if component is None:
-            return value
-        return self._top_value(
-            f"{built_in.name}[{component}]", lambda: CompositeExtractOp(value, [component])
-        )
+    def address(self, variable: ModuleVariable) -> SSAValue:
+        self.interface[variable.sym_name.data] = None
+        return super().address(variable)
 
     def argument(self, number: int, argument: SSAValue, op: Operation) -> None:
         """Bind a kernel argument: a storage buffer at set 0, binding `number`."""
@@ -243,7 +163,7 @@ class KernelCode:
             _buffer_struct(seen, read_only=not _is_written(argument)), StorageClass.StorageBuffer
         )
         name = f"{self.name}_arg_{number}"
-        variable = self.globals.add(GlobalVariableOp(name, pointer, bind=(0, number)))
+        variable = declare(self.module, GlobalVariableOp(name, pointer, bind=(0, number)))
         # Part of the interface even if it is not used: the launch binds it.
         self.bases[argument] = self.address(variable)
         self.arguments[argument] = number
@@ -266,7 +186,7 @@ class KernelCode:
         offsets = [SIZE_BYTES * n for n in range(len(found))]
         struct = StructType([i32] * len(found), offsets, [], [Decoration.Block])
         pointer = PointerType(struct, StorageClass.PushConstant)
-        variable = self.globals.add(GlobalVariableOp(f"{self.name}_sizes", pointer))
+        variable = declare(self.module, GlobalVariableOp(f"{self.name}_sizes", pointer))
         mark_sizes(variable, list(found))
         self._sizes = variable, found
 
@@ -291,15 +211,12 @@ class KernelCode:
             index = op.index.owner
             assert isinstance(index, arith.ConstantOp)
             assert isinstance(index.value, IntegerAttr)
-            return self.integer(op.source.type.get_shape()[index.value.value.data])
+            return self.number(op.source.type.get_shape()[index.value.value.data])
         assert self._sizes is not None
         variable, members = self._sizes
-        name = f"size {pair}"
-        if name not in self._top_values:
-            path = [self.integer(members[pair])]
-            pointer = self._at_top(AccessChainOp(self.address(variable), path))
-            self._top_values[name] = self._at_top(LoadOp(pointer))
-        return self._top_values[name]
+        path = [self.number(members[pair])]
+        chain = self.once(("member", pair), lambda: AccessChainOp(self.address(variable), path))
+        return self.once(("size", pair), lambda: LoadOp(chain))
 
     def allocation(self, op: memref.AllocOp | memref.AllocaOp) -> None:
         """Workgroup memory: a global variable."""
@@ -317,7 +234,8 @@ class KernelCode:
         number = sum(name.startswith(f"{self.name}_workgroup_") for name in self.interface)
         pointer = PointerType(ArrayType(count, stored(type.element_type)), StorageClass.Workgroup)
         name = f"{self.name}_workgroup_{number}"
-        self.bases[op.memref] = self.address(self.globals.add(GlobalVariableOp(name, pointer)))
+        variable = declare(self.module, GlobalVariableOp(name, pointer))
+        self.bases[op.memref] = self.address(variable)
 
 
 def storage_class(type: MemRefType) -> StorageClass | None:

@@ -18,25 +18,25 @@ from xdsl_spirv.dialects.scalars.sequences import repeated
 from xdsl_spirv.dialects.scalars.values import Values, element_of, like, width_of
 from xdsl_spirv.dialects.spirv import conversion, glsl
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode
+from xdsl_spirv.passes.spirv.kernel_code import PASS, Compute, KernelCode
 
 MAX_REPEATED = 64
 """Powers up to this are products."""
 
 
-def converted(function: ScalarFunction) -> Convert:
+def converted(function: ScalarFunction) -> Compute:
     """The function's instructions, between conversions to a width that they are written for."""
 
-    def convert(code: KernelCode, op: Operation) -> None:
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
         stated = code.type(op.operands[0].type, op)
         computed = _computed_type(function, op, stated)
-        operands = [code.value(operand) for operand in op.operands]
+        operands = code.operands(op)
         if computed != stated:
             operands = [_resized(code, v, computed) if v.type == stated else v for v in operands]
         result = function.sequence(Values(code, computed, width_of(stated)), *operands)
         if computed != stated and result.type == computed:
             result = _resized(code, result, stated)
-        code.values[op.results[0]] = result
+        return result
 
     return convert
 
@@ -62,21 +62,20 @@ def _resized(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValue:
     return Values(code, type).op(kind, value)
 
 
-def by_known_power(general: ScalarFunction) -> Convert:
+def by_known_power(general: ScalarFunction) -> Compute:
     """x^y; products, a root or their inverse where y is known and small."""
 
-    def convert(code: KernelCode, op: Operation) -> None:
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
         exponent = _constant_of(op.operands[1])
         known = exponent is not None and abs(exponent) <= MAX_REPEATED
         if exponent is None or not known or (exponent % 1 and abs(exponent) != 0.5):
-            converted(general)(code, op)
-            return
+            return converted(general)(code, op)
 
         def products(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
             root = v.op(glsl.GLSqrtOp, x) if exponent % 1 else repeated(v, x, int(abs(exponent)))
             return v.div(v.number(1.0), root) if exponent < 0 else root
 
-        converted(replace(general, sequence=products))(code, op)
+        return converted(replace(general, sequence=products))(code, op)
 
     return convert
 
@@ -90,7 +89,7 @@ def _constant_of(value: SSAValue) -> float | None:
     return None
 
 
-HANDLERS: dict[type[Operation], Convert] = {
+HANDLERS: dict[type[Operation], Compute] = {
     **{op: converted(function) for op, function in FUNCTIONS.items()},
     **{op: by_known_power(FUNCTIONS[op]) for op in (math.PowFOp, math.FPowIOp)},
 }

@@ -8,6 +8,7 @@ written before it available and visible: under the Vulkan memory model neither g
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeVar, cast
 
 from xdsl.dialects import arith, gpu, memref, scf, vector
@@ -20,7 +21,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.scalars.values import Values, element_of
 from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
@@ -32,12 +33,7 @@ from xdsl_spirv.dialects.spirv.composite import (
     CompositeInsertOp,
 )
 from xdsl_spirv.dialects.spirv.control_flow import (
-    BranchConditionalOp,
-    BranchOp,
-    LoopOp,
-    MergeOp,
     ReturnOp,
-    SelectionOp,
 )
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
@@ -84,74 +80,73 @@ GROUP: tuple[type[Operation], ...] = (
 )
 
 
-def extract(code: KernelCode, op: Operation) -> None:
+def extract(code: KernelCode, op: Operation) -> SSAValue | None:
     taken = cast(vector.ExtractOp, op)
     if taken.dynamic_position:
         refuse(PASS, op, "it extracts at a dynamic position")
     made = CompositeExtractOp(code.value(taken.vector), taken.static_position.get_values())
-    code.values[op.results[0]] = code.add(made)
+    return code.add(made)
 
 
-def broadcast(code: KernelCode, op: Operation) -> None:
+def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
     type = op.results[0].type
     assert isinstance(type, VectorType)
     if isinstance(op.operands[0].type, VectorType) or type.get_num_dims() != 1:
         refuse(PASS, op, "only a scalar can be spread over a vector of one dimension")
     made = CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
-    code.values[op.results[0]] = code.add(made)
+    return code.add(made)
 
 
-def constant(code: KernelCode, op: Operation) -> None:
+def constant(code: KernelCode, op: Operation) -> SSAValue | None:
     value = op.properties["value"]
     if isinstance(value, IntegerAttr) and isinstance(value.type, IndexType):
-        code.values[op.results[0]] = code.integer(value.value.data)
-        return
+        return code.number(value.value.data)
     if not isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr):
         refuse(PASS, op, f"the constant {value} is not a number or a vector of numbers")
-    code.values[op.results[0]] = code.constant(value)
+    return code.constant(value)
 
 
-def matrix_constant(code: KernelCode, op: Operation) -> None:
+def matrix_constant(code: KernelCode, op: Operation) -> SSAValue | None:
     value = op.properties["value"]
     assert isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr)
-    code.values[op.results[0]] = code.constant(value, op.results[0].type)
+    return code.constant(value, op.results[0].type)
 
 
-def block_id(code: KernelCode, op: Operation) -> None:
+def block_id(code: KernelCode, op: Operation) -> SSAValue | None:
     dimension = cast(gpu.BlockIdOp, op).dimension.data
-    code.values[op.results[0]] = code.built_in(BuiltIn.WorkgroupId, DIMENSIONS[dimension])
+    return code.built_in(BuiltIn.WorkgroupId, DIMENSIONS[dimension])
 
 
-def thread_id(code: KernelCode, op: Operation) -> None:
+def thread_id(code: KernelCode, op: Operation) -> SSAValue | None:
     dimension = cast(gpu.ThreadIdOp, op).dimension.data
-    code.values[op.results[0]] = code.built_in(BuiltIn.LocalInvocationId, DIMENSIONS[dimension])
+    return code.built_in(BuiltIn.LocalInvocationId, DIMENSIONS[dimension])
 
 
-def subgroup_id(code: KernelCode, op: Operation) -> None:
-    code.values[op.results[0]] = code.built_in(BuiltIn.SubgroupId)
+def subgroup_id(code: KernelCode, op: Operation) -> SSAValue | None:
+    return code.built_in(BuiltIn.SubgroupId)
 
 
-def lane_id(code: KernelCode, op: Operation) -> None:
-    code.values[op.results[0]] = code.built_in(BuiltIn.SubgroupLocalInvocationId)
+def lane_id(code: KernelCode, op: Operation) -> SSAValue | None:
+    return code.built_in(BuiltIn.SubgroupLocalInvocationId)
 
 
-def subgroup_size(code: KernelCode, op: Operation) -> None:
-    code.values[op.results[0]] = code.built_in(BuiltIn.SubgroupSize)
+def subgroup_size(code: KernelCode, op: Operation) -> SSAValue | None:
+    return code.built_in(BuiltIn.SubgroupSize)
 
 
-def barrier(code: KernelCode, op: Operation) -> None:
-    code.block.add_op(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, OF_WORKGROUP_MEMORY))
+def barrier(code: KernelCode, op: Operation) -> SSAValue | None:
+    code.insert(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, OF_WORKGROUP_MEMORY))
 
 
-def allocate(code: KernelCode, op: Operation) -> None:
+def allocate(code: KernelCode, op: Operation) -> SSAValue | None:
     code.allocation(cast(memref.AllocOp, op))
 
 
-def size(code: KernelCode, op: Operation) -> None:
-    code.values[op.results[0]] = code.size(cast(memref.DimOp, op))
+def size(code: KernelCode, op: Operation) -> SSAValue | None:
+    return code.size(cast(memref.DimOp, op))
 
 
-def flat_view(code: KernelCode, op: Operation) -> None:
+def flat_view(code: KernelCode, op: Operation) -> SSAValue | None:
     code.bases[op.results[0]] = code.bases[op.operands[0]]
 
 
@@ -161,19 +156,19 @@ def element_pointer(
     """The access chain to a memref's element: row-major, behind a buffer's struct."""
     type = memory.type
     assert isinstance(type, MemRefType)
-    linear: SSAValue = code.integer(0)
+    linear: SSAValue = code.number(0)
     for position, (size, index) in enumerate(zip(type.get_shape(), indices, strict=True)):
         index = code.value(index)
         if position == 0:
             linear = index
             continue
-        scaled = code.once(arithmetic.IMulOp, linear, code.integer(size))
-        linear = code.once(arithmetic.IAddOp, scaled, index)
+        scaled = code.pure(arithmetic.IMulOp, linear, code.number(size))
+        linear = code.pure(arithmetic.IAddOp, scaled, index)
     base = code.bases[memory]
     in_struct = pointer_type(base).storage_class.data == StorageClass.StorageBuffer
-    path = [code.integer(0), linear] if in_struct else [linear]
+    path = [code.number(0), linear] if in_struct else [linear]
     chain = AccessChainOp(base, path)
-    code.block.add_op(chain)
+    code.insert(chain)
     return chain
 
 
@@ -184,12 +179,12 @@ def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
     return MemoryOperand.of(MemoryAccess.NonPrivatePointer)
 
 
-def element_ptr(code: KernelCode, op: Operation) -> None:
+def element_ptr(code: KernelCode, op: Operation) -> SSAValue | None:
     pointer = cast(ElementPtrOp, op)
-    code.values[op.results[0]] = element_pointer(code, pointer.memref, pointer.indices).result
+    return element_pointer(code, pointer.memref, pointer.indices).result
 
 
-def load(code: KernelCode, op: Operation) -> None:
+def load(code: KernelCode, op: Operation) -> SSAValue | None:
     """A Boolean is a byte in memory."""
     read = cast(memref.LoadOp, op)
     pointer = element_pointer(code, read.memref, read.indices).result
@@ -197,10 +192,10 @@ def load(code: KernelCode, op: Operation) -> None:
     if element_of(op.results[0].type) == i1:
         v = Values(code, value.type)
         value = v.test(logic.INotEqualOp, value, v.number(0))
-    code.values[op.results[0]] = value
+    return value
 
 
-def store(code: KernelCode, op: Operation) -> None:
+def store(code: KernelCode, op: Operation) -> SSAValue | None:
     """A Boolean is a byte in memory, 0 or 1."""
     written = cast(memref.StoreOp, op)
     pointer = element_pointer(code, written.memref, written.indices).result
@@ -208,100 +203,57 @@ def store(code: KernelCode, op: Operation) -> None:
     if element_of(type) == i1:
         v = Values(code, stored(type))
         value = v.select(value, v.number(1), v.number(0))
-    code.block.add_op(StoreOp(pointer, value, _memory_operand(pointer)))
+    code.insert(StoreOp(pointer, value, _memory_operand(pointer)))
 
 
-def same(code: KernelCode, op: Operation) -> None:
+def same(code: KernelCode, op: Operation) -> SSAValue | None:
     """An operation of `spirv` itself, with converted operands."""
     copy = type(op).create(
-        operands=[code.value(operand) for operand in op.operands],
+        operands=code.operands(op),
         result_types=op.result_types,
         properties=op.properties,
         attributes=op.attributes,
     )
-    code.block.add_op(copy)
+    code.insert(copy)
     code.values |= zip(op.results, copy.results, strict=True)
 
 
 def for_loop(code: KernelCode, op: Operation) -> None:
-    """
-    scf.for -> spirv.mlir.loop.
-
-    entry -> header(%i, carried): %i < upper ? body : merge; body -> continue: %i + step -> header
-    """
+    """scf.for -> spirv.mlir.loop."""
     loop = cast(scf.ForOp, op)
-    lower, upper, step = (code.value(v) for v in (loop.lb, loop.ub, loop.step))
-    types: list[Attribute] = [code.type(arg.type, op) for arg in loop.body.block.args]
-    entry, header, body, back, merge = (
-        Block(),
-        Block(arg_types=types),
-        Block(),
-        Block(),
-        Block(),
-    )
-    entry.add_op(BranchOp(header, [lower, *(code.value(v) for v in loop.iter_args)]))
-    induction, *carried = header.args
-    below = logic.SLessThanOp(induction, upper)
-    header.add_ops([below, BranchConditionalOp(below.result, body, merge)])
-    for before, after in zip(loop.body.block.args, header.args, strict=True):
-        after.name_hint = before.name_hint
-        code.values[before] = after
-    outer, code.block = code.block, body
-    code.convert(loop.body.block)
-    yielded = loop.body.block.last_op
-    assert yielded is not None
-    code.block.add_op(BranchOp(back))
-    code.block = outer
-    following = arithmetic.IAddOp(induction, step)
-    results = [code.value(v) for v in yielded.operands]
-    back.add_ops([following, BranchOp(header, [following.result, *results])])
-    merge.add_op(MergeOp(carried))
-    made = LoopOp(
-        Region([entry, header, body, back, merge]),
-        [v.type for v in carried],
-        code.device.loop_control,
-    )
-    code.block.add_op(made)
-    code.values |= zip(loop.results, made.results, strict=True)
+    arguments = loop.body.block.args
+
+    def body(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        for before, after in zip(arguments, (index, *carried), strict=True):
+            after.name_hint = before.name_hint
+            code.values[before] = after
+        return code.convert(loop.body.block)
+
+    for argument in arguments:
+        code.type(argument.type, op)
+    bounds = code.value(loop.lb), code.value(loop.ub), code.value(loop.step)
+    initial = [code.value(value) for value in loop.iter_args]
+    control = code.device.loop_control
+    results = code.loop(bounds, initial, body, logic.SLessThanOp, control)
+    code.values |= zip(loop.results, results, strict=True)
 
 
 def if_branch(code: KernelCode, op: Operation) -> None:
-    """
-    scf.if -> spirv.mlir.selection.
-
-    header: condition ? then : else; then -> merge(values); else -> merge(values)
-    """
+    """scf.if -> spirv.mlir.selection."""
     branch = cast(scf.IfOp, op)
     types = [code.type(type, op) for type in branch.result_types]
-    header, merge = Block(), Block(arg_types=types)
-    blocks = [header]
-    targets: list[Block] = []
-    outer = code.block
-    for region in (branch.true_region, branch.false_region):
-        if not region.blocks:
-            targets.append(merge)
-            continue
-        code.block = Block()
-        blocks.append(code.block)
-        targets.append(code.block)
-        code.convert(region.block)
-        yielded = region.block.last_op
-        assert yielded is not None
-        code.block.add_op(BranchOp(merge, [code.value(v) for v in yielded.operands]))
-    code.block = outer
-    header.add_op(BranchConditionalOp(code.value(branch.cond), targets[0], targets[1]))
-    merge.add_op(MergeOp(merge.args))
-    made = SelectionOp(Region([*blocks, merge]), types)
-    code.block.add_op(made)
-    code.values |= zip(branch.results, made.results, strict=True)
+    regions = (branch.true_region, branch.false_region)
+    arms = [partial(code.convert, region.block) if region.blocks else None for region in regions]
+    results = code.choose(code.value(branch.cond), types, arms)
+    code.values |= zip(branch.results, results, strict=True)
 
 
-def nothing(code: KernelCode, op: Operation) -> None:
+def nothing(code: KernelCode, op: Operation) -> SSAValue | None:
     """A terminator that the enclosing operation's conversion takes care of."""
 
 
-def return_(code: KernelCode, op: Operation) -> None:
-    code.block.add_op(ReturnOp())
+def return_(code: KernelCode, op: Operation) -> SSAValue | None:
+    code.insert(ReturnOp())
 
 
 ON_MATRICES: tuple[type[Operation], ...] = (

@@ -31,64 +31,60 @@ from xdsl_spirv.dialects.scalars.values import (
     width_of,
 )
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
-from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
+from xdsl_spirv.passes.spirv.kernel_code import Compute, KernelCode
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
-Compute = Callable[..., SSAValue]
+Sequence = Callable[..., SSAValue]
+"""Instructions on values: compute(values, *operands)."""
 
 
 def _result(code: KernelCode, op: Operation) -> Values:
     return Values(code, code.type(op.results[0].type, op))
 
 
-def _operands(code: KernelCode, op: Operation) -> list[SSAValue]:
-    return [code.value(operand) for operand in op.operands]
-
-
 def _is_bool(type: Attribute) -> bool:
     return element_of(type) == i1
 
 
-def one_to_one(kind: type[Operation]) -> Convert:
+def one_to_one(kind: type[Operation]) -> Compute:
     """The same operands, one instruction."""
 
-    def convert(code: KernelCode, op: Operation) -> None:
-        code.values[op.results[0]] = _result(code, op).op(kind, *_operands(code, op))
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
+        return _result(code, op).op(kind, *code.operands(op))
 
     return convert
 
 
-def on_floats(compute: Compute) -> Convert:
+def on_floats(compute: Sequence) -> Compute:
     """compute(values, *operands); bfloat16 by way of binary32."""
 
-    def convert(code: KernelCode, op: Operation) -> None:
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
         type = op.results[0].type
-        operands = _operands(code, op)
+        operands = code.operands(op)
         if not isinstance(element_of(type), BFloat16Type):
-            code.values[op.results[0]] = compute(Values(code, type), *operands)
-            return
+            return compute(Values(code, type), *operands)
         v = Values(code, like(type, f32))
         result = compute(v, *(wide(code, operand, type) for operand in operands))
-        code.values[op.results[0]] = narrow(code, result, type)
+        return narrow(code, result, type)
 
     return convert
 
 
-def on_integers(compute: Compute) -> Convert:
+def on_integers(compute: Sequence) -> Compute:
     """compute(values, *operands)."""
 
-    def convert(code: KernelCode, op: Operation) -> None:
-        code.values[op.results[0]] = compute(_result(code, op), *_operands(code, op))
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
+        return compute(_result(code, op), *code.operands(op))
 
     return convert
 
 
-def by_kind(boolean: type[Operation], integer: type[Operation]) -> Convert:
+def by_kind(boolean: type[Operation], integer: type[Operation]) -> Compute:
     """One instruction for Booleans, another for integers."""
 
-    def convert(code: KernelCode, op: Operation) -> None:
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
         kind = boolean if _is_bool(op.results[0].type) else integer
-        code.values[op.results[0]] = _result(code, op).op(kind, *_operands(code, op))
+        return _result(code, op).op(kind, *code.operands(op))
 
     return convert
 
@@ -178,27 +174,26 @@ _FLOAT_COMPARISONS: dict[int, type[Operation]] = {
 """By the number of arith.cmpf's predicate; 0 and 15 are constants, 7 and 14 ask for a NaN."""
 
 
-def compare_integers(code: KernelCode, op: Operation) -> None:
+def compare_integers(code: KernelCode, op: Operation) -> SSAValue:
     """Booleans are compared as the integers 0 and 1, or 0 and -1 where the sign counts."""
     predicate = cast(arith.CmpiOp, op).predicate.value.data
-    a, b = _operands(code, op)
+    a, b = code.operands(op)
     type = code.type(op.operands[0].type, op)
     v = Values(code, type)
     if _is_bool(type):
         if predicate < 2:
             kind = logic.LogicalEqualOp if predicate == 0 else logic.LogicalNotEqualOp
-            code.values[op.results[0]] = v.test(kind, a, b)
-            return
+            return v.test(kind, a, b)
         v = v.as_type(i32)
         true, false = v.number(-1 if predicate < 6 else 1), v.number(0)
         a, b = v.select(a, true, false), v.select(b, true, false)
-    code.values[op.results[0]] = v.test(_INTEGER_COMPARISONS[predicate], a, b)
+    return v.test(_INTEGER_COMPARISONS[predicate], a, b)
 
 
-def compare_floats(code: KernelCode, op: Operation) -> None:
+def compare_floats(code: KernelCode, op: Operation) -> SSAValue:
     predicate = cast(arith.CmpfOp, op).predicate.value.data
     type = op.operands[0].type
-    a, b = _operands(code, op)
+    a, b = code.operands(op)
     if isinstance(element_of(type), BFloat16Type):
         a, b, type = wide(code, a, type), wide(code, b, type), like(type, f32)
     v = Values(code, type)
@@ -211,31 +206,31 @@ def compare_floats(code: KernelCode, op: Operation) -> None:
             result = boolean.op(logic.LogicalNotOp, result)
     else:
         result = v.test(_FLOAT_COMPARISONS[predicate], a, b)
-    code.values[op.results[0]] = result
+    return result
 
 
-def select(code: KernelCode, op: Operation) -> None:
-    made = logic.SelectOp(*_operands(code, op))
-    code.values[op.results[0]] = code.add(made)
+def select(code: KernelCode, op: Operation) -> SSAValue:
+    made = logic.SelectOp(*code.operands(op))
+    return code.add(made)
 
 
 # Conversions
 
 
-def convert_float(code: KernelCode, op: Operation) -> None:
+def convert_float(code: KernelCode, op: Operation) -> SSAValue:
     """Between floating types, rounded to nearest even where the device's conversion is."""
     v, value = _result(code, op), code.value(op.operands[0])
-    code.values[op.results[0]] = v.op(conversion.FConvertOp, value)
+    return v.op(conversion.FConvertOp, value)
 
 
-def resize(sign: bool) -> Convert:
+def resize(sign: bool) -> Compute:
     """Integers to another width, by their sign or with zeros; Booleans by a choice."""
 
-    def convert(code: KernelCode, op: Operation) -> None:
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
         value = code.value(op.operands[0])
         source = code.type(op.operands[0].type, op)
         v = _result(code, op)
-        code.values[op.results[0]] = resized(code, value, source, v.type, sign)
+        return resized(code, value, source, v.type, sign)
 
     return convert
 
@@ -256,42 +251,39 @@ def resized(
     return v.op(conversion.SConvertOp if sign else conversion.UConvertOp, value)
 
 
-def integer_to_float(sign: bool) -> Convert:
+def integer_to_float(sign: bool) -> Compute:
     """Rounded once; by way of binary32 where the result is smaller and that is exact."""
     kind = conversion.ConvertSToFOp if sign else conversion.ConvertUToFOp
 
-    def convert(code: KernelCode, op: Operation) -> None:
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
         value, target = code.value(op.operands[0]), op.results[0].type
         source = code.type(op.operands[0].type, op)
         if _is_bool(source):
             v = _result(code, op)
-            code.values[op.results[0]] = v.select(value, v.number(-1 if sign else 1), v.number(0))
-            return
+            return v.select(value, v.number(-1 if sign else 1), v.number(0))
         if width_of(source) < 32:
             value = resized(code, value, source, like(source, i32), sign)
         v = _result(code, op)
         if not is_small(target):
-            code.values[op.results[0]] = v.op(kind, value)
-            return
+            return v.op(kind, value)
         single = v.as_type(f32).op(kind, value)
-        code.values[op.results[0]] = narrow(code, single, target)
+        return narrow(code, single, target)
 
     return convert
 
 
-def float_to_integer(sign: bool) -> Convert:
+def float_to_integer(sign: bool) -> Compute:
     """Toward 0, by way of 32 bits where the result is smaller."""
     kind = conversion.ConvertFToSOp if sign else conversion.ConvertFToUOp
 
-    def convert(code: KernelCode, op: Operation) -> None:
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
         source = op.operands[0].type
         value = wide(code, code.value(op.operands[0]), source)
         v = _result(code, op)
         if width_of(v.type) >= 32:
-            code.values[op.results[0]] = v.op(kind, value)
-            return
+            return v.op(kind, value)
         whole = v.as_type(i32).op(conversion.ConvertFToSOp, value)
-        code.values[op.results[0]] = resized(code, whole, like(v.type, i32), v.type, True)
+        return resized(code, whole, like(v.type, i32), v.type, True)
 
     return convert
 
@@ -304,7 +296,7 @@ NO_CONTRACTION = "no_contraction"
 """The attribute that is written as the decoration NoContraction."""
 
 
-def uncontracted(compute: Compute) -> Convert:
+def uncontracted(compute: Sequence) -> Compute:
     """
     A sum or product that is not drawn together with another where its last bit decides.
 
@@ -313,11 +305,11 @@ def uncontracted(compute: Compute) -> Convert:
     """
     plain = on_floats(compute)
 
-    def convert(code: KernelCode, op: Operation) -> None:
-        plain(code, op)
-        made = code.values[op.results[0]].owner
-        if is_quantized(op.results[0]) and isinstance(made, Operation):
-            made.attributes[NO_CONTRACTION] = UnitAttr()
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
+        value = plain(code, op)
+        if is_quantized(op.results[0]) and isinstance(value.owner, Operation):
+            value.owner.attributes[NO_CONTRACTION] = UnitAttr()
+        return value
 
     return convert
 
@@ -337,7 +329,7 @@ def is_quantized(value: SSAValue) -> bool:
     return False
 
 
-def divide_floats(code: KernelCode, op: Operation) -> None:
+def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
     """
     A quotient; correctly rounded where it is rounded to an integer after, as quantization does.
 
@@ -348,9 +340,8 @@ def divide_floats(code: KernelCode, op: Operation) -> None:
     rounded = any(isinstance(use.operation, math.RoundEvenOp) for use in op.results[0].uses)
     plain = on_floats(Values.div)
     if not rounded or code.device.exact_division or op.results[0].type != f32:
-        plain(code, op)
-        return
-    a, b = _operands(code, op)
+        return plain(code, op)
+    a, b = code.operands(op)
     v = Values(code, f32)
     quotient = v.div(a, b)
     rest = v.fma(v.negated(quotient), b, a)
@@ -359,16 +350,16 @@ def divide_floats(code: KernelCode, op: Operation) -> None:
     corrected = v.add(quotient, v.div(rest, b))
     # An infinite quotient has no rest.
     small = v.less(v.magnitude(quotient), v.number(LARGEST_FRACTION))
-    code.values[op.results[0]] = v.select(small, corrected, quotient)
+    return v.select(small, corrected, quotient)
 
 
-def bitcast(code: KernelCode, op: Operation) -> None:
+def bitcast(code: KernelCode, op: Operation) -> SSAValue:
     value, v = code.value(op.operands[0]), _result(code, op)
     same = code.type(op.operands[0].type, op) == v.type
-    code.values[op.results[0]] = value if same else v.op(conversion.BitcastOp, value)
+    return value if same else v.op(conversion.BitcastOp, value)
 
 
-HANDLERS: dict[type[Operation], Convert] = {
+HANDLERS: dict[type[Operation], Compute] = {
     arith.AddiOp: one_to_one(arithmetic.IAddOp),
     arith.SubiOp: one_to_one(arithmetic.ISubOp),
     arith.MuliOp: by_kind(logic.LogicalAndOp, arithmetic.IMulOp),

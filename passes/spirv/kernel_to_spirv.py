@@ -26,11 +26,17 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.spirv.enums import ExecutionMode, ExecutionModel, LoopControl
-from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp
+from xdsl_spirv.dialects.spirv.structure import (
+    EntryPointOp,
+    ExecutionModeOp,
+    FuncOp,
+    GlobalVariableOp,
+)
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.analysis.target import TARGET, target_of
+from xdsl_spirv.passes.emit.spirv import declare
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.kernel_code import PASS, DeviceHabits, Globals, KernelCode
+from xdsl_spirv.passes.spirv.kernel_code import PASS, DeviceHabits, KernelCode
 from xdsl_spirv.passes.spirv.kernel_operations import HANDLERS
 
 
@@ -52,32 +58,43 @@ class KernelToSPIRVPass(ModulePass):
 
 def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
     """The spirv.module, of the same name, of a gpu.module's kernels."""
-    globals = Globals()
-    functions: list[Operation] = []
+    converted = SPIRVModuleOp([], sym_name=module.sym_name.data)
+    block = converted.body.block
     entries: list[Operation] = []
     for kernel in module.body.block.ops:
         if not isinstance(kernel, gpu.FuncOp) or kernel.kernel is None:
             refuse(PASS, kernel, "a gpu.module may hold kernels only")
-        function, entry = _kernel(kernel, globals, device)
-        functions.append(function)
+        function, entry = _kernel(kernel, converted, device)
+        block.add_op(function)
         entries += entry
-    return SPIRVModuleOp([*globals.in_order(), *functions, *entries], sym_name=module.sym_name.data)
+    # Built-ins first, by name: a kernel does not depend on which others stand in its module.
+    variables = [op for op in block.ops if isinstance(op, GlobalVariableOp)]
+    for variable in sorted(variables, key=_order):
+        variable.detach()
+        declare(converted, variable)
+    block.add_ops(entries)
+    return converted
+
+
+def _order(variable: GlobalVariableOp) -> tuple[bool, str]:
+    """Built-ins before a kernel's own variables, which stay as they are."""
+    own = variable.built_in is None
+    return own, "" if own else variable.sym_name.data
 
 
 def _kernel(
-    kernel: gpu.FuncOp, globals: Globals, device: DeviceHabits
+    kernel: gpu.FuncOp, module: SPIRVModuleOp, device: DeviceHabits
 ) -> tuple[FuncOp, list[Operation]]:
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:
         refuse(PASS, kernel, "the workgroup size is not known: add gpu.known_block_size")
-    code = KernelCode(name, globals, HANDLERS, device)
+    code = KernelCode(name, module, HANDLERS, device)
     block = kernel.body.blocks[0]
     for number, argument in enumerate(block.args):
         code.argument(number, argument, kernel)
     code.sizes(block, kernel)
     code.convert(block)
-    code.finish()
     function = FuncOp(name, ([], []), Region(code.entry))
     mode = ExecutionModeOp(name, ExecutionMode.LocalSize, [int(v) for v in size.get_values()])
     return function, [EntryPointOp(ExecutionModel.GLCompute, name, list(code.interface)), mode]

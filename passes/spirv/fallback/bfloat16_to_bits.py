@@ -33,8 +33,9 @@ from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.fallback.code import Code, Codes
+from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 
 NAME = "spirv-bfloat16-to-bits"
@@ -113,7 +114,7 @@ def lower_bfloat16(module: ModuleOp, *, to_nearest: bool = True) -> None:
     before = [(op, op.operands[0].type, op.results[0].type) for op in computing]
     bitcasts = [op for op in module.walk() if isinstance(op, conversion.BitcastOp)]
     retype.apply(module)
-    lowering = Lowering(Codes(module), to_nearest)
+    lowering = Lowering(ModuleEmitter(module), to_nearest)
     for op, source, target in before:
         lowering.rewrite(op, source, target)
     for op in bitcasts:
@@ -160,7 +161,7 @@ def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:
 class Lowering:
     """What computes with bfloat16, once its values are 16-bit integers."""
 
-    def __init__(self, codes: Codes, to_nearest: bool):
+    def __init__(self, codes: ModuleEmitter, to_nearest: bool):
         self.codes = codes
         self.to_nearest = to_nearest
 
@@ -182,13 +183,13 @@ class Lowering:
         Rewriter.replace_op(op, [], [result])
 
     @staticmethod
-    def to_float(code: Code, bits: SSAValue) -> SSAValue:
+    def to_float(code: SpirvEmitter, bits: SSAValue) -> SSAValue:
         """Exactly the same number: the bits are binary32's upper half."""
         wide = code.resized(bits, 32, sign=False)
         shifted = code.add(bit.ShiftLeftLogicalOp(wide, code.number(16, wide.type)))
         return code.add(conversion.BitcastOp(shifted, with_element(bits.type, f32)))
 
-    def to_bits(self, code: Code, value: SSAValue) -> SSAValue:
+    def to_bits(self, code: SpirvEmitter, value: SSAValue) -> SSAValue:
         """The upper half, rounded; a NaN keeps its upper half and becomes quiet."""
         type_ = with_element(value.type, i32)
 

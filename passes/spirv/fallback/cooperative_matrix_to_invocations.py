@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
@@ -39,10 +40,12 @@ from xdsl_spirv.dialects.spirv.enums import ExecutionMode
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, StructType
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.fallback.code import Code, Codes, Index
 from xdsl_spirv.passes.spirv.fallback.exchange import Exchange
-from xdsl_spirv.passes.spirv.fallback.matrices import Form, Place, Sharing
+from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
+from xdsl_spirv.passes.spirv.fallback.matrices import Form, Sharing
 from xdsl_spirv.passes.spirv.fallback.matrix_memory import MatrixMemory, check_whole_numbers
 from xdsl_spirv.passes.spirv.fallback.multiply import Product
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
@@ -199,7 +202,7 @@ class Lowering:
         self.sharing = Sharing(NAME, module, options.subgroup_size, options.virtual)
         self.retype = Retyping(self._array)
         self.exchange = Exchange(NAME, module, options.workgroup_memory)
-        self.codes = Codes(module)
+        self.codes = ModuleEmitter(module)
         self.products: dict[Operation, Product] = {}
         self.memories: dict[Operation, MatrixMemory] = {}
         self.forms: dict[Operation, Form] = {}
@@ -286,7 +289,9 @@ class Lowering:
                 continue
             handler(self, op, types[op])
 
-    def replace(self, op: Operation, components: list[SSAValue], code: Code, form: Form) -> None:
+    def replace(
+        self, op: Operation, components: list[SSAValue], code: SpirvEmitter, form: Form
+    ) -> None:
         made = CompositeConstructOp(components, form.array)
         code.insert(made)
         made.result.name_hint = op.results[0].name_hint
@@ -300,7 +305,7 @@ def _has_value(op: Operation) -> bool:
 Types = tuple[Attribute, ...]
 
 
-def components_of(code: Code, matrix: SSAValue, count: int) -> list[SSAValue]:
+def components_of(code: SpirvEmitter, matrix: SSAValue, count: int) -> list[SSAValue]:
     """The invocation's components, taken out of their array."""
     owner = matrix.owner
     if isinstance(owner, CompositeConstructOp) and len(owner.constituents) == count:
@@ -324,15 +329,7 @@ def _store(low: Lowering, op: Operation, types: Types) -> None:
         return
     for number, value in enumerate(values):
         place = form.place(code, number)
-
-        def put(place: Place = place, value: SSAValue = value) -> tuple[()]:
-            memory.store(code, place, value)
-            return ()
-
-        if place.exists is None:
-            put()
-        else:
-            code.when(place.exists, put)
+        code.when(place.exists, partial(memory.store, code, place, value))
     Rewriter.erase_op(op)
 
 
@@ -367,7 +364,7 @@ def _multiply_add(low: Lowering, op: Operation, types: Types) -> None:
 
 def _write(
     low: Lowering,
-    code: Code,
+    code: SpirvEmitter,
     value: SSAValue,
     form: Form,
     base: Index,
@@ -377,18 +374,12 @@ def _write(
     """A factor's components to their places, row by row."""
     for number, component in enumerate(components_of(code, value, form.count)):
         place, position = form.place(code, number), form.position(code, number)
-        key = ("write", base, position)
-        index = code.index_at_top(key, lambda at=position: code.plus(base, at))
+        index = code.plus(base, position)
 
-        def put(component: SSAValue = component, index: Index = index) -> tuple[()]:
-            wide = product.widened(code, component, sign=sign)
-            low.exchange.write(code, index, wide)
-            return ()
+        def put(component: SSAValue = component, index: Index = index) -> None:
+            low.exchange.write(code, index, product.widened(code, component, sign=sign))
 
-        if place.exists is None:
-            put()
-        else:
-            code.when(place.exists, put)
+        code.when(place.exists, put)
 
 
 def _length(low: Lowering, op: Operation, types: Types) -> None:

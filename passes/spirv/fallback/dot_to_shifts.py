@@ -29,7 +29,8 @@ from xdsl_spirv.dialects.spirv.dot_product import (
 )
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.passes.spirv.fallback.code import Code, Codes
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
+from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.integers import clamped, saturating_add
 
 NAME = "spirv-dot-to-shifts"
@@ -51,14 +52,14 @@ class DotToShiftsPass(ModulePass):
 
 def lower_dot_products(module: ModuleOp) -> None:
     """Rewrite every integer dot product of a module."""
-    codes = Codes(module)
+    codes = ModuleEmitter(module)
     for op in list(module.walk()):
         if isinstance(op, IntegerDotOperation):
             result = _lower(op, codes.before(op))
             Rewriter.replace_op(op, [], [result])
 
 
-def _lower(op: IntegerDotOperation, code: Code) -> SSAValue:
+def _lower(op: IntegerDotOperation, code: SpirvEmitter) -> SSAValue:
     result = width_of(op.result.type)
     signs = (
         op.SIGNEDNESS is not DotSignedness.UNSIGNED,
@@ -90,7 +91,7 @@ def _working_width(op: IntegerDotOperation, result: int) -> int:
     return 64 if result == 64 and exact > 31 else 32
 
 
-def _components(code: Code, vector: SSAValue, wide: int, *, sign: bool) -> list[SSAValue]:
+def _components(code: SpirvEmitter, vector: SSAValue, wide: int, *, sign: bool) -> list[SSAValue]:
     if isinstance(vector.type, VectorType):
         extended = code.resized(vector, wide, sign=sign)
         return [code.component(extended, i) for i in range(component_count(vector.type))]
@@ -98,7 +99,7 @@ def _components(code: Code, vector: SSAValue, wide: int, *, sign: bool) -> list[
     return [code.resized(_byte(code, packed, i, sign=sign), wide, sign=sign) for i in range(BYTES)]
 
 
-def _byte(code: Code, packed: SSAValue, number: int, *, sign: bool) -> SSAValue:
+def _byte(code: SpirvEmitter, packed: SSAValue, number: int, *, sign: bool) -> SSAValue:
     """Byte `number`, the least significant first (DOT-14), extended to 32 bits."""
     if number == BYTES - 1:
         shift = bit.ShiftRightArithmeticOp if sign else bit.ShiftRightLogicalOp
@@ -111,7 +112,7 @@ def _byte(code: Code, packed: SSAValue, number: int, *, sign: bool) -> SSAValue:
 
 
 def _accumulate(
-    code: Code, total: SSAValue, accumulator: SSAValue, result: int, *, sign: bool
+    code: SpirvEmitter, total: SSAValue, accumulator: SSAValue, result: int, *, sign: bool
 ) -> SSAValue:
     """The sum, cut to the result's width, plus the accumulator with saturation."""
     if result >= 32:

@@ -37,8 +37,9 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, PointerType, StructType, known
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare, free_symbol
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.fallback.code import Code, Index, declare, free_symbol
 from xdsl_spirv.passes.spirv.fallback.matrices import Form, Group
 from xdsl_spirv.passes.spirv.fallback.multiply import Product
 
@@ -186,30 +187,24 @@ class Exchange:
 
     # Code.
 
-    def base(self, code: Code, batch: Batch, start: int) -> Index:
+    def base(self, code: SpirvEmitter, batch: Batch, start: int) -> Index:
         """Where the invocation's group has the elements that begin at `start`."""
-        first = code.index_at_top(
-            ("base", batch.group, batch.size),
-            lambda: code.times(batch.group.number(code), batch.size),
-        )
-        return code.index_at_top(
-            ("base", batch.group, batch.size, start), lambda: code.plus(first, start)
-        )
+        return code.plus(code.times(batch.group.number(code), batch.size), start)
 
-    def _element(self, code: Code, type_: Attribute, index: Index) -> SSAValue:
-        return code.add(AccessChainOp(code.address(self._variables[type_]), [code.value(index)]))
+    def _element(self, code: SpirvEmitter, type_: Attribute, index: Index) -> SSAValue:
+        return code.add(AccessChainOp(code.address(self._variables[type_]), [code.index(index)]))
 
     def _memory(self) -> MemoryOperand:
         vulkan = self.module.memory_model.data is MemoryModel.Vulkan
         return MemoryOperand.of(MemoryAccess.NonPrivatePointer) if vulkan else MemoryOperand()
 
-    def write(self, code: Code, index: Index, value: SSAValue) -> None:
+    def write(self, code: SpirvEmitter, index: Index, value: SSAValue) -> None:
         code.insert(StoreOp(self._element(code, value.type, index), value, self._memory()))
 
-    def read(self, code: Code, type_: Attribute, index: Index) -> SSAValue:
+    def read(self, code: SpirvEmitter, type_: Attribute, index: Index) -> SSAValue:
         return code.add(LoadOp(self._element(code, type_, index), self._memory()))
 
-    def barrier(self, code: Code, group: Group) -> None:
+    def barrier(self, code: SpirvEmitter, group: Group) -> None:
         """All of the group have come here, and see what the others wrote."""
         semantics = MemorySemantics.AcquireRelease | MemorySemantics.WorkgroupMemory
         if self.module.memory_model.data is MemoryModel.Vulkan:

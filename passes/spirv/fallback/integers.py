@@ -9,10 +9,10 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv import arithmetic, bit, logic
 from xdsl_spirv.dialects.spirv.constraints import width_of
-from xdsl_spirv.passes.spirv.fallback.code import Code
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 
 
-def saturating_add(code: Code, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
+def saturating_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
     """a + b clamped to the range of their type, which is read with or without `sign`."""
     width = width_of(a.type)
     total = code.add(arithmetic.IAddOp(a, b))
@@ -27,7 +27,7 @@ def saturating_add(code: Code, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAVa
     return code.select(overflow, code.select(negative, least, most), total)
 
 
-def saturating_mixed_add(code: Code, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
+def saturating_mixed_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
     """
     a + b clamped to a's range, where b has the other signedness.
 
@@ -46,7 +46,7 @@ def saturating_mixed_add(code: Code, a: SSAValue, b: SSAValue, *, sign: bool) ->
     return code.select(negative, limited, code.select(above, ones, total))
 
 
-def clamped(code: Code, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
+def clamped(code: SpirvEmitter, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
     """An i32 clamped to what `width` bits hold."""
     assert value.type == IntegerType(32)
     least, most = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if sign else (0, (1 << width) - 1)

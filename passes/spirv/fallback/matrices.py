@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Scope
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, known
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.fallback.code import Code, Index
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
 
@@ -31,27 +32,22 @@ class Group:
     whole: bool
     virtual: bool
 
-    def lane(self, code: Code) -> Index:
+    def lane(self, code: SpirvEmitter) -> Index:
         """Which of the lanes an invocation is."""
         if self.lanes == 1:
             return 0
         if self.whole or self.virtual:
             local = code.built_in(BuiltIn.LocalInvocationIndex)
-            if self.count == 1:
-                return local
-            return code.index_at_top(
-                ("lane", self.lanes), lambda: code.remainder(local, self.lanes)
-            )
+            return local if self.count == 1 else code.remainder(local, self.lanes)
         return code.built_in(BuiltIn.SubgroupLocalInvocationId)
 
-    def number(self, code: Code) -> Index:
+    def number(self, code: SpirvEmitter) -> Index:
         """Which of the workgroup's groups an invocation is in."""
         if self.count == 1:
             return 0
         if not self.virtual:
             return code.built_in(BuiltIn.SubgroupId)
-        local = code.built_in(BuiltIn.LocalInvocationIndex)
-        return code.index_at_top(("group", self.lanes), lambda: code.divided(local, self.lanes))
+        return code.divided(code.built_in(BuiltIn.LocalInvocationIndex), self.lanes)
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class Place:
 
     row: Index
     column: Index
-    exists: SSAValue | None = None
+    exists: Condition = True
 
 
 @dataclass(frozen=True)
@@ -85,50 +81,32 @@ class Form:
     def array(self) -> ArrayType:
         return ArrayType(self.count, self.element)
 
-    def place(self, code: Code, number: int) -> Place:
+    def place(self, code: SpirvEmitter, number: int) -> Place:
         """Where the invocation's component `number` is."""
         lanes, columns, lane = self.group.lanes, self.columns, self.group.lane(code)
         if (number + 1) * lanes > self.total:
             return self._last_place(code, number)
         if lanes % columns == 0:
-            key = ("lane", lanes, columns)
-            first = code.index_at_top((*key, "row"), lambda: code.divided(lane, columns))
-            column = code.index_at_top((*key, "column"), lambda: code.remainder(lane, columns))
-            ahead = number * (lanes // columns)
-            row = code.index_at_top((*key, "row", ahead), lambda: code.plus(first, ahead))
-            return Place(row, column)
+            first, column = code.divided(lane, columns), code.remainder(lane, columns)
+            return Place(code.plus(first, number * (lanes // columns)), column)
         if columns % lanes == 0:
             row, part = divmod(number, columns // lanes)
-            key = ("lane", lanes, part * lanes, "plus")
-            return Place(row, code.index_at_top(key, lambda: code.plus(lane, part * lanes)))
-        return self._any_place(code, self.position(code, number), number)
+            return Place(row, code.plus(lane, part * lanes))
+        return self._any_place(code, self.position(code, number))
 
-    def position(self, code: Code, number: int) -> Index:
+    def position(self, code: SpirvEmitter, number: int) -> Index:
         """The component's number, row by row, which may lie behind the last one."""
-        lanes, lane = self.group.lanes, self.group.lane(code)
-        key = ("lane", lanes, number * lanes, "plus")
-        return code.index_at_top(key, lambda: code.plus(lane, number * lanes))
+        return code.plus(self.group.lane(code), number * self.group.lanes)
 
-    def _any_place(
-        self, code: Code, position: Index, number: int, exists: SSAValue | None = None
-    ) -> Place:
-        key = ("place", self.group.lanes, self.columns, self.total, number)
-        row = code.index_at_top((*key, "row"), lambda: code.divided(position, self.columns))
-        column = code.index_at_top((*key, "column"), lambda: code.remainder(position, self.columns))
+    def _any_place(self, code: SpirvEmitter, position: Index, exists: Condition = True) -> Place:
+        row, column = code.divided(position, self.columns), code.remainder(position, self.columns)
         return Place(row, column, exists)
 
-    def _last_place(self, code: Code, number: int) -> Place:
+    def _last_place(self, code: SpirvEmitter, number: int) -> Place:
         """Of a component that some lanes do not have: they are led to the last one."""
         position = self.position(code, number)
-        key = ("inside", self.group.lanes, self.total, number)
-        exists = code.index_at_top(key, lambda: code.below(position, self.total))
-        assert isinstance(exists, SSAValue)
-
-        def redirected() -> Index:
-            return code.select(exists, code.value(position), code.number(self.total - 1))
-
-        inside = code.index_at_top((*key, "redirected"), redirected)
-        return self._any_place(code, inside, number, exists)
+        exists = code.below(position, self.total)
+        return self._any_place(code, code.select(exists, position, self.total - 1), exists)
 
 
 class Sharing:

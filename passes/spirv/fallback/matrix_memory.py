@@ -37,8 +37,9 @@ from xdsl_spirv.dialects.spirv.types import (
     RuntimeArrayType,
     known,
 )
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.fallback.code import Code, Index
 from xdsl_spirv.passes.spirv.fallback.matrices import Form, Place
 
 
@@ -117,11 +118,11 @@ class MatrixMemory:
         indexes = list(chain.indexes)
         return [chain_type(base, indexes[:n]).pointee for n in range(len(indexes))]
 
-    def _pointer(self, code: Code, spot: Spot) -> SSAValue:
-        more = [] if spot.component is None else [code.value(spot.component)]
+    def _pointer(self, code: SpirvEmitter, spot: Spot) -> SSAValue:
+        more = [] if spot.component is None else [code.index(spot.component)]
         owner = self.op.pointer.owner
         if not isinstance(owner, AccessChainOp | InBoundsAccessChainOp):
-            element = code.value(spot.offset)
+            element = code.index(spot.offset)
             chain = PtrAccessChainOp(self.op.pointer, element, more)
             return code.add(chain)
         *head, last = owner.indexes
@@ -130,7 +131,11 @@ class MatrixMemory:
         return code.add(AccessChainOp(owner.base, [*path, *more]))
 
     def _carried(
-        self, code: Code, head: list[SSAValue], index: Index, containers: Sequence[object]
+        self,
+        code: SpirvEmitter,
+        head: list[SSAValue],
+        index: Index,
+        containers: Sequence[object],
     ) -> list[SSAValue]:
         """
         Indexes for an element `index` further than the others say.
@@ -148,33 +153,22 @@ class MatrixMemory:
             *rest, before = head
             carry = code.plus(code.as_index(before, sign=True), code.divided(index, length))
             path = self._carried(code, rest, carry, containers)
-            return [*path, code.value(code.remainder(index, length))]
-        return [*head, code.value(index)]
+            return [*path, code.index(code.remainder(index, length))]
+        return [*head, code.index(index)]
 
     # Places.
 
-    def stride(self, code: Code) -> Index:
+    def stride(self, code: SpirvEmitter) -> Index:
         if self.op.stride is None:
             # Layouts that this pass takes need one (CM-11).
             self._refuse("CM-11: a row-major or column-major matrix needs a stride")
         return code.as_index(self.op.stride, sign=True)
 
-    def spot(self, code: Code, line: Index, number: Index) -> Spot:
+    def spot(self, code: SpirvEmitter, line: Index, number: Index) -> Spot:
         """Number `number` of a line."""
-        stride = self.stride(code)
-
-        def offset() -> Index:
-            whole = code.divided(number, self.vector)
-            return code.plus(code.times(line, stride), whole)
-
-        component = None
-        if self.vector > 1:
-            key = ("component", self.vector, number)
-            component = code.index_at_top(key, lambda: code.remainder(number, self.vector))
-        if not isinstance(stride, int):
-            return Spot(offset(), component)
-        key = ("offset", stride, self.vector, line, number)
-        return Spot(code.index_at_top(key, offset), component)
+        component = code.remainder(number, self.vector) if self.vector > 1 else None
+        offset = code.times(line, self.stride(code))
+        return Spot(code.plus(offset, code.divided(number, self.vector)), component)
 
     def line_and_number(self, place: Place) -> tuple[Index, Index]:
         """The line that a component is in, and its number in the line."""
@@ -194,17 +188,17 @@ class MatrixMemory:
         made = MemoryOperand.of(bits, alignment)
         return MemoryOperand(made.access, made.alignment, self.op.memory_scope)
 
-    def _read(self, code: Code, spot: Spot) -> SSAValue:
+    def _read(self, code: SpirvEmitter, spot: Spot) -> SSAValue:
         """A number's bits."""
         value = code.add(LoadOp(self._pointer(code, spot), self._memory()))
         return code.same_bits(value, IntegerType(self.number_width))
 
-    def write(self, code: Code, spot: Spot, value: SSAValue) -> None:
+    def write(self, code: SpirvEmitter, spot: Spot, value: SSAValue) -> None:
         """Store a number, given as any type of its width."""
         pointer = self._pointer(code, spot)
         code.insert(StoreOp(pointer, code.same_bits(value, self.number), self._memory()))
 
-    def load(self, code: Code, place: Place) -> SSAValue:
+    def load(self, code: SpirvEmitter, place: Place) -> SSAValue:
         """One component."""
         line, within = self.line_and_number(place)
         wide, narrow = self.component_width, self.number_width
@@ -216,7 +210,7 @@ class MatrixMemory:
             bits = self._read(code, self.spot(code, line, self._number_of(code, within)))
             shift = self._shift_of(code, within)
             if shift != 0:
-                bits = code.add(bit.ShiftRightLogicalOp(bits, code.value(shift)))
+                bits = code.add(bit.ShiftRightLogicalOp(bits, code.index(shift)))
             return code.same_bits(code.resized(bits, wide, sign=False), self.form.element)
         total: SSAValue | None = None
         for part in range(wide // narrow):
@@ -230,25 +224,20 @@ class MatrixMemory:
         assert total is not None
         return code.same_bits(total, self.form.element)
 
-    def _number_of(self, code: Code, within: Index) -> Index:
+    def _number_of(self, code: SpirvEmitter, within: Index) -> Index:
         """Which number of a line holds a component."""
-        key = ("number", self.per_number, within)
-        return code.index_at_top(key, lambda: code.divided(within, self.per_number))
+        return code.divided(within, self.per_number)
 
-    def _shift_of(self, code: Code, within: Index) -> Index:
+    def _shift_of(self, code: SpirvEmitter, within: Index) -> Index:
         """From which bit of its number on."""
-        key = ("shift", self.per_number, self.component_width, within)
-        return code.index_at_top(
-            key, lambda: code.times(code.remainder(within, self.per_number), self.component_width)
-        )
+        return code.times(code.remainder(within, self.per_number), self.component_width)
 
-    def _part_of(self, code: Code, within: Index, part: int) -> Index:
+    def _part_of(self, code: SpirvEmitter, within: Index, part: int) -> Index:
         """The number of a line that holds part of a component."""
         parts = self.component_width // self.number_width
-        key = ("part", parts, part, within)
-        return code.index_at_top(key, lambda: code.plus(code.times(within, parts), part))
+        return code.plus(code.times(within, parts), part)
 
-    def store(self, code: Code, place: Place, value: SSAValue) -> None:
+    def store(self, code: SpirvEmitter, place: Place, value: SSAValue) -> None:
         """One component that shares no number with others."""
         line, within = self.line_and_number(place)
         wide, narrow = self.component_width, self.number_width

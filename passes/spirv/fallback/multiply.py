@@ -19,8 +19,9 @@ from xdsl_spirv.dialects.spirv.constraints import is_float, width_of
 from xdsl_spirv.dialects.spirv.conversion import FConvertOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.fallback.code import Code, Index
 from xdsl_spirv.passes.spirv.fallback.integers import (
     clamped,
     saturating_add,
@@ -32,7 +33,7 @@ FLAGS = CooperativeMatrixOperands
 AT_A_TIME = 32
 """Components whose sums one loop carries."""
 
-Read = Callable[[Code, Index], SSAValue]
+Read = Callable[[SpirvEmitter, Index], SSAValue]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Product:
         signs = self.signs
         return [((op.a, signs[0]), self.a.total), ((op.b, signs[1]), self.b.total)]
 
-    def widened(self, code: Code, value: SSAValue, *, sign: bool) -> SSAValue:
+    def widened(self, code: SpirvEmitter, value: SSAValue, *, sign: bool) -> SSAValue:
         """A component in the type that is computed in."""
         if value.type == self.wide:
             return value
@@ -89,11 +90,11 @@ class Product:
             return code.add(FConvertOp(value, self.wide))
         return code.resized(value, width_of(self.wide), sign=sign)
 
-    # Code.
+    # SpirvEmitter.
 
     def components(
         self,
-        code: Code,
+        code: SpirvEmitter,
         addends: Sequence[SSAValue],
         bases: tuple[Index, Index],
         read: Read,
@@ -115,19 +116,19 @@ class Product:
             sums = [self._saturated(code, s, c) for s, c in zip(sums, wide_addends, strict=True)]
         return [self._narrowed(code, s) for s in sums]
 
-    def _zero(self, code: Code) -> SSAValue:
+    def _zero(self, code: SpirvEmitter) -> SSAValue:
         if isinstance(self.wide, Float32Type | Float64Type):
             return code.constant(FloatAttr(0.0, self.wide))
         return code.number(0, self.wide)
 
     def _loop(
         self,
-        code: Code,
+        code: SpirvEmitter,
         start: Sequence[SSAValue],
         first: int,
         bases: tuple[Index, Index],
         read: Read,
-    ) -> list[SSAValue]:
+    ) -> Sequence[SSAValue]:
         places = [self.result.place(code, first + i) for i in range(len(start))]
         depth, columns = self.a.columns, self.b.columns
         rows = [self._start(code, bases[0], p.row, depth) for p in places]
@@ -147,20 +148,22 @@ class Product:
                 for row, line, total in zip(rows, lines, sums, strict=True)
             ]
 
-        return code.loop(depth, start, step)
+        zero, one = code.index(0), code.index(1)
+        return code.loop((zero, code.index(depth), one), start, step)
 
     @staticmethod
-    def _start(code: Code, base: Index, number: Index, step: int) -> Index:
+    def _start(code: SpirvEmitter, base: Index, number: Index, step: int) -> Index:
         """base + number * step."""
-        key = ("start", base, number, step)
-        return code.index_at_top(key, lambda: code.plus(base, code.times(number, step)))
+        return code.plus(base, code.times(number, step))
 
-    def _multiplied(self, code: Code, a: SSAValue, b: SSAValue, total: SSAValue) -> SSAValue:
+    def _multiplied(
+        self, code: SpirvEmitter, a: SSAValue, b: SSAValue, total: SSAValue
+    ) -> SSAValue:
         if is_float(self.wide):
             return code.add(arithmetic.FAddOp(total, code.add(arithmetic.FMulOp(a, b))))
         return code.add(arithmetic.IAddOp(total, code.add(arithmetic.IMulOp(a, b))))
 
-    def _saturated(self, code: Code, product: SSAValue, addend: SSAValue) -> SSAValue:
+    def _saturated(self, code: SpirvEmitter, product: SSAValue, addend: SSAValue) -> SSAValue:
         """Product, cut to the result's width, plus C, with the limits of the result's sign."""
         sign = self._sign(FLAGS.MatrixResultSignedComponentsKHR)
         addend_sign = self._sign(FLAGS.MatrixCSignedComponentsKHR)
@@ -174,7 +177,7 @@ class Product:
         add = saturating_add if sign == addend_sign else saturating_mixed_add
         return add(code, product, addend, sign=sign)
 
-    def _narrowed(self, code: Code, value: SSAValue) -> SSAValue:
+    def _narrowed(self, code: SpirvEmitter, value: SSAValue) -> SSAValue:
         """In the result's component type."""
         target = self.result.element
         if value.type == target:
@@ -184,6 +187,6 @@ class Product:
         return code.same_bits(code.resized(value, width_of(target), sign=False), target)
 
 
-def _not_negative(code: Code, value: SSAValue) -> SSAValue:
+def _not_negative(code: SpirvEmitter, value: SSAValue) -> SSAValue:
     zero = code.number(0, value.type)
     return code.select(code.add(logic.SLessThanOp(value, zero)), zero, value)

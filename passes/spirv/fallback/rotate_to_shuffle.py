@@ -22,8 +22,9 @@ from xdsl_spirv.dialects.spirv.enums import BuiltIn, Capability, MemoryModel, Sc
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.fallback.code import Code, Codes, Index
+from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
 NAME = "spirv-rotate-to-shuffle"
@@ -43,13 +44,13 @@ class RotateToShufflePass(ModulePass):
 
 def lower_rotations(module: ModuleOp) -> None:
     """Rewrite every rotation of a module."""
-    codes = Codes(module)
+    codes = ModuleEmitter(module)
     for op in list(module.walk()):
         if isinstance(op, GroupNonUniformRotateKHROp):
             _lower(op, codes.before(op))
 
 
-def _lower(op: GroupNonUniformRotateKHROp, code: Code) -> None:
+def _lower(op: GroupNonUniformRotateKHROp, code: FunctionEmitter) -> None:
     whole = op.execution_scope.data is Scope.Workgroup
     lane = code.built_in(
         BuiltIn.LocalInvocationIndex if whole else BuiltIn.SubgroupLocalInvocationId
@@ -61,11 +62,11 @@ def _lower(op: GroupNonUniformRotateKHROp, code: Code) -> None:
         around = _minus_one(code, code.as_index(op.cluster_size))
         inverse = ~around if isinstance(around, int) else code.add(bit.NotOp(around))
         source = code.plus(_and(code, further, around), _and(code, lane, inverse))
-    shuffle = GroupNonUniformShuffleOp(op.execution_scope, op.value, code.value(source))
+    shuffle = GroupNonUniformShuffleOp(op.execution_scope, op.value, code.index(source))
     Rewriter.replace_op(op, shuffle)
 
 
-def _group_size(op: GroupNonUniformRotateKHROp, code: Code) -> Index:
+def _group_size(op: GroupNonUniformRotateKHROp, code: FunctionEmitter) -> Index:
     if op.execution_scope.data is not Scope.Workgroup:
         return code.built_in(
             BuiltIn.SubgroupMaxSize if _is_kernel(code.module) else BuiltIn.SubgroupSize
@@ -85,15 +86,15 @@ def _is_kernel(module: ModuleOp) -> bool:
     return triple is not None and any(c.data is Capability.Kernel for c in triple.capabilities)
 
 
-def _and(code: Code, value: Index, mask: Index) -> Index:
+def _and(code: FunctionEmitter, value: Index, mask: Index) -> Index:
     if isinstance(value, int) and isinstance(mask, int):
         return value & mask
     if mask == 0:
         return 0
-    return code.add(bit.BitwiseAndOp(code.value(value), code.value(mask)))
+    return code.add(bit.BitwiseAndOp(code.index(value), code.index(mask)))
 
 
-def _minus_one(code: Code, value: Index) -> Index:
+def _minus_one(code: FunctionEmitter, value: Index) -> Index:
     if isinstance(value, int):
         return value - 1
     return code.add(arithmetic.ISubOp(value, code.number(1)))

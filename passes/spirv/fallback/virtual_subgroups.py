@@ -20,19 +20,21 @@ from xdsl_spirv.dialects.spirv.enums import BuiltIn, Scope
 from xdsl_spirv.dialects.spirv.memory import LoadOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, EntryPointOp, ModuleVariable
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv.fallback.code import Code, Codes, Index
+from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.uniformity import Uniformity
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
-REPLACED: dict[str, Callable[[Code, int, int], Index]] = {
+REPLACED: dict[str, Callable[[SpirvEmitter, int, int], Index]] = {
     BuiltIn.SubgroupSize.name: lambda code, lanes, size: lanes,
     BuiltIn.NumSubgroups.name: lambda code, lanes, size: size // lanes,
-    BuiltIn.SubgroupId.name: lambda code, lanes, size: code.index_at_top(
-        ("group", lanes), lambda: code.divided(code.built_in(BuiltIn.LocalInvocationIndex), lanes)
+    BuiltIn.SubgroupId.name: lambda code, lanes, size: code.divided(
+        code.built_in(BuiltIn.LocalInvocationIndex), lanes
     ),
-    BuiltIn.SubgroupLocalInvocationId.name: lambda code, lanes, size: code.index_at_top(
-        ("lane", lanes), lambda: code.remainder(code.built_in(BuiltIn.LocalInvocationIndex), lanes)
+    BuiltIn.SubgroupLocalInvocationId.name: lambda code, lanes, size: code.remainder(
+        code.built_in(BuiltIn.LocalInvocationIndex), lanes
     ),
 }
 OF_THE_DEVICE = frozenset(
@@ -79,7 +81,7 @@ def _refuse(pass_name: str, op: Operation, lanes: int) -> None:
     )
 
 
-def use_virtual_subgroups(module: ModuleOp, codes: Codes, lanes: int) -> None:
+def use_virtual_subgroups(module: ModuleOp, codes: ModuleEmitter, lanes: int) -> None:
     """Replace the built-ins and the barriers of a module that `check_virtual_subgroups` accepts."""
     size = workgroup_size(module)
     variables = {
@@ -103,10 +105,10 @@ def use_virtual_subgroups(module: ModuleOp, codes: Codes, lanes: int) -> None:
         _drop(module, name, variable)
 
 
-def _replace(load: Operation, codes: Codes, make: Callable[[Code], Index]) -> None:
+def _replace(load: Operation, codes: ModuleEmitter, make: Callable[[SpirvEmitter], Index]) -> None:
     assert isinstance(load, LoadOp)
     code = codes.before(load)
-    value = code.value(make(code))
+    value = code.index(make(code))
     Rewriter.replace_op(load, [], [code.same_bits(value, load.result.type)])
 
 

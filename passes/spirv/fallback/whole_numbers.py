@@ -14,14 +14,15 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv import bit
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
-from xdsl_spirv.passes.spirv.fallback.code import Code, Index
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.exchange import Exchange
 from xdsl_spirv.passes.spirv.fallback.matrices import Form
 from xdsl_spirv.passes.spirv.fallback.matrix_memory import MatrixMemory
 
 
 def store_whole_numbers(
-    code: Code,
+    code: SpirvEmitter,
     exchange: Exchange,
     op: CooperativeMatrixStoreOp,
     memory: MatrixMemory,
@@ -35,37 +36,28 @@ def store_whole_numbers(
         line, within = memory.line_and_number(place)
         index = code.plus(base, code.plus(code.times(line, memory.length), within))
 
-        def put(value: SSAValue = value, index: Index = index) -> tuple[()]:
+        def put(value: SSAValue = value, index: Index = index) -> None:
             bits = code.same_bits(value, IntegerType(memory.component_width))
             exchange.write(code, index, code.resized(bits, 32, sign=False))
-            return ()
 
-        if place.exists is None:
-            put()
-        else:
-            code.when(place.exists, put)
+        code.when(place.exists, put)
     exchange.barrier(code, form.group)
     # The numbers of the matrix are themselves a matrix, of fewer columns, spread over the lanes.
     numbers = Form(memory.lines, memory.length // memory.per_number, memory.number, form.group)
     for number in range(numbers.count):
         place = numbers.place(code, number)
 
-        def collect(line: Index = place.row, part: Index = place.column) -> tuple[()]:
+        def collect(line: Index = place.row, part: Index = place.column) -> None:
             at = code.plus(base, code.times(line, memory.length))
             first = code.plus(at, code.times(part, memory.per_number))
-            memory.write(
-                code, memory.spot(code, line, part), _number(code, exchange, memory, first)
-            )
-            return ()
+            value = _number(code, exchange, memory, first)
+            memory.write(code, memory.spot(code, line, part), value)
 
-        if place.exists is None:
-            collect()
-        else:
-            code.when(place.exists, collect)
+        code.when(place.exists, collect)
     exchange.barrier(code, form.group)
 
 
-def _number(code: Code, exchange: Exchange, memory: MatrixMemory, first: Index) -> SSAValue:
+def _number(code: SpirvEmitter, exchange: Exchange, memory: MatrixMemory, first: Index) -> SSAValue:
     """The number whose components' bits begin at `first`."""
     total: SSAValue | None = None
     for part in range(memory.per_number):

@@ -44,8 +44,7 @@ spirv.module Logical Vulkan {
 // CHECK-NEXT: %[[V14:\w+]] = spirv.IAdd %[[V13]], %[[V7]] : i32
 // CHECK-NEXT: %[[V15:\w+]] = spirv.IMul %[[V7]], %[[V8]] : i32
 // CHECK-NEXT: %[[V16:\w+]] = spirv.IAdd %[[V15]], %[[V5]] : i32
-// CHECK-NEXT: %[[V17:\w+]] = spirv.IMul %[[V7]], %[[V8]] : i32
-// CHECK-NEXT: %[[V18:\w+]] = spirv.IAdd %[[V17]], %[[V12]] : i32
+// CHECK-NEXT: %[[V18:\w+]] = spirv.IAdd %[[V15]], %[[V12]] : i32
 // CHECK-NEXT: %[[V19:\w+]] = spirv.Constant 5 : i32
 // CHECK-NEXT: %[[V20:\w+]] = spirv.ShiftRightLogical %[[V1]], %[[V19]] : i32, i32
 // CHECK-NEXT: %[[V21:\w+]] = spirv.Constant 128 : i32
@@ -59,10 +58,8 @@ spirv.module Logical Vulkan {
 // CHECK-NEXT: %[[V29:\w+]] = spirv.IAdd %[[V22]], %[[V28]] : i32
 // CHECK-NEXT: %[[V30:\w+]] = spirv.IAdd %[[V29]], %[[V3]] : i32
 // CHECK-NEXT: %[[V31:\w+]] = spirv.IAdd %[[V29]], %[[V26]] : i32
-// CHECK-NEXT: %[[V32:\w+]] = spirv.IMul %[[V5]], %[[V8]] : i32
-// CHECK-NEXT: %[[V33:\w+]] = spirv.IAdd %[[V22]], %[[V32]] : i32
-// CHECK-NEXT: %[[V34:\w+]] = spirv.IMul %[[V12]], %[[V8]] : i32
-// CHECK-NEXT: %[[V35:\w+]] = spirv.IAdd %[[V22]], %[[V34]] : i32
+// CHECK-NEXT: %[[V33:\w+]] = spirv.IAdd %[[V22]], %[[V9]] : i32
+// CHECK-NEXT: %[[V35:\w+]] = spirv.IAdd %[[V22]], %[[V13]] : i32
 // CHECK-NEXT: %[[V36:\w+]] = spirv.IAdd %[[V29]], %[[V7]] : i32
 // CHECK-NEXT: %[[V37:\w+]] = spirv.Constant 0 : i32
 // CHECK-NEXT: %[[V38:\w+]] = spirv.Constant 1 : i32

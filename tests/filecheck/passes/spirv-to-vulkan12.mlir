@@ -27,6 +27,7 @@ spirv.module Logical Vulkan {
 // CHECK-NEXT: %[[V0:\w+]] = spirv.mlir.addressof @__builtin__SubgroupLocalInvocationId__ : !spirv.ptr<i32, Input>
 // CHECK-NEXT: %[[V1:\w+]] = spirv.Load "Input" %[[V0]] : i32
 // CHECK-NEXT: %[[V2:\w+]] = spirv.Constant 1 : i32
+// CHECK-NEXT: %[[V5:\w+]] = spirv.IAdd %[[V1]], %[[V2]] : i32
 // CHECK-NEXT: %[[V3:\w+]] = spirv.mlir.addressof @__builtin__SubgroupSize__ : !spirv.ptr<i32, Input>
 // CHECK-NEXT: %[[V4:\w+]] = spirv.Load "Input" %[[V3]] : i32
 // CHECK-NEXT: %[[ZERO:\w+]] = spirv.Constant 0 : i32
@@ -34,7 +35,6 @@ spirv.module Logical Vulkan {
 // CHECK-NEXT: %[[DATA:\w+]] = spirv.mlir.addressof @data : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>
 // CHECK-NEXT: %[[P:\w+]] = spirv.AccessChain %[[DATA]][%[[ZERO]], %[[ONE]]] : !spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>, i32, i32 -> !spirv.ptr<i32, StorageBuffer>
 // CHECK-NEXT: %[[X:\w+]] = spirv.Load "StorageBuffer" %[[P]] : i32
-// CHECK-NEXT: %[[V5:\w+]] = spirv.IAdd %[[V1]], %[[V2]] : i32
 // CHECK-NEXT: %[[V6:\w+]] = spirv.ISub %[[V4]], %[[V2]] : i32
 // CHECK-NEXT: %[[V7:\w+]] = spirv.BitwiseAnd %[[V5]], %[[V6]] : i32
 // CHECK-NEXT: %[[Y:\w+]] = spirv.GroupNonUniformShuffle <Subgroup> %[[X]], %[[V7]] : i32, i32

@@ -1,0 +1,201 @@
+"""
+Writes code in `spirv`: into a function that is being made, or into one that stands.
+
+Indices are 32-bit integers. Constants, addresses and built-ins stand once, at the function's top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, VectorType, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.dialects.spirv import arithmetic, logic
+from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.constraints import width_of, with_element
+from xdsl_spirv.dialects.spirv.control_flow import LoopOp, MergeOp, SelectionOp
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp, SConvertOp, UConvertOp
+from xdsl_spirv.dialects.spirv.enums import BuiltIn, LoopControl, StorageClass
+from xdsl_spirv.dialects.spirv.function import FuncOp
+from xdsl_spirv.dialects.spirv.memory import LoadOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructions
+
+VECTORS_OF_THREE = (
+    BuiltIn.GlobalInvocationId,
+    BuiltIn.LocalInvocationId,
+    BuiltIn.NumWorkgroups,
+    BuiltIn.WorkgroupId,
+)
+
+Comparison = Callable[[SSAValue, SSAValue], Operation]
+
+
+def free_symbol(module: ModuleOp, wanted: str) -> str:
+    """`wanted`, or with a number behind it where the module has that name."""
+    names = (op.properties.get("sym_name") for op in module.body.block.ops)
+    taken = {str(getattr(name, "data", "")) for name in names if name is not None}
+    name, number = wanted, 0
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def declare(module: ModuleOp, variable: GlobalVariableOp) -> GlobalVariableOp:
+    """Put a variable before the module's first function."""
+    block = module.body.block
+    first = next((op for op in block.ops if isinstance(op, FuncOp)), None)
+    if first is None:
+        block.add_op(variable)
+    else:
+        block.insert_op_before(variable, first)
+    return variable
+
+
+def built_in_variable(module: ModuleOp, built_in: BuiltIn) -> ModuleVariable:
+    """The module's variable of a built-in, declared if there is none."""
+    for op in module.body.block.ops:
+        if isinstance(op, ModuleVariable) and op.built_in and op.built_in.data == built_in.name:
+            return op
+    type_ = VectorType(i32, [3]) if built_in in VECTORS_OF_THREE else i32
+    name = free_symbol(module, f"__builtin__{built_in.name}__")
+    pointer = PointerType(type_, StorageClass.Input)
+    return declare(module, GlobalVariableOp(name, pointer, built_in=built_in))
+
+
+class SpirvEmitter(Emitter):
+    """Writes the body of a module's function."""
+
+    instructions = Instructions(
+        i32,
+        ConstantOp,
+        arithmetic.IAddOp,
+        arithmetic.IMulOp,
+        arithmetic.UDivOp,
+        arithmetic.UModOp,
+        logic.ULessThanOp,
+        logic.LogicalAndOp,
+        logic.SelectOp,
+    )
+
+    def __init__(self, place: InsertPoint, module: ModuleOp):
+        super().__init__(place)
+        self.module = module
+
+    # Values at the function's top
+
+    def address(self, variable: ModuleVariable) -> SSAValue:
+        return self.once(f"@{variable.sym_name.data}", lambda: AddressOfOp(variable))
+
+    def built_in(self, built_in: BuiltIn, component: int | None = None) -> SSAValue:
+        """A built-in's value as i32: a scalar, or one component of a vector of three."""
+        pointer = self.address(built_in_variable(self.module, built_in))
+        value = self.once(built_in, lambda: LoadOp(pointer))
+        if component is not None:
+            extract = CompositeExtractOp
+            return self.once((built_in, component), lambda: extract(value, [component]))
+        if value.type == i32:
+            return value
+        return self.once((built_in, i32), lambda: BitcastOp(value, i32))
+
+    # Integers
+
+    def same_bits(self, value: SSAValue, type_: Attribute) -> SSAValue:
+        """The value under another type of its width."""
+        return value if value.type == type_ else self.add(BitcastOp(value, type_))
+
+    def as_index(self, value: SSAValue, *, sign: bool = False) -> Index:
+        """An integer of any type as i32; a constant as its number."""
+        if isinstance(value.owner, ConstantOp) and isinstance(value.owner.value, IntegerAttr):
+            return value.owner.value.value.data & 0xFFFFFFFF
+        return self.resized(value, 32, sign=sign)
+
+    def resized(self, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
+        """An integer scalar or vector at another width, without a signedness in its type."""
+        target = with_element(value.type, IntegerType(width))
+        if width_of(element_of(value.type)) == width:
+            return self.same_bits(value, target)
+        return self.add((SConvertOp if sign else UConvertOp)(value, target))
+
+    def component(self, vector: SSAValue, number: int) -> SSAValue:
+        return self.add(CompositeExtractOp(vector, [number]))
+
+    # Control flow
+
+    def loop(
+        self,
+        bounds: tuple[SSAValue, SSAValue, SSAValue],
+        initial: Sequence[SSAValue],
+        body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+        less: Comparison = logic.ULessThanOp,
+        control: LoopControl = LoopControl.None_,
+    ) -> Sequence[SSAValue]:
+        """
+        `for i in range(*bounds)`: body(i, carried) gives the next carried values.
+
+        entry -> header(i, carried): i < upper ? body : merge; body -> back: i + step -> header
+        """
+        lower, upper, step = bounds
+        types = [value.type for value in (lower, *initial)]
+        entry, inner, back, merge = Block(), Block(), Block(), Block()
+        header = Block(arg_types=types)
+        entry.add_op(BranchOp(header, [lower, *initial]))
+        index, *carried = header.args
+        below = less(index, upper)
+        header.add_ops([below, BranchConditionalOp(below.results[0], inner, merge)])
+        with self.inside(inner):
+            results = body(index, carried)
+            self.insert(BranchOp(back))
+        following = arithmetic.IAddOp(index, step)
+        back.add_ops([following, BranchOp(header, [following.result, *results])])
+        merge.add_op(MergeOp(carried))
+        loop = LoopOp(Region([entry, header, inner, back, merge]), types[1:], control)
+        self.insert(loop)
+        return loop.results
+
+    def choose(
+        self,
+        condition: SSAValue,
+        types: Sequence[Attribute],
+        arms: Sequence[Callable[[], Sequence[SSAValue] | None] | None],
+        otherwise: Sequence[SSAValue] = (),
+    ) -> Sequence[SSAValue]:
+        """
+        Values of these types, computed by the first arm where the condition holds, else by the
+        second; where that is None, they are `otherwise`.
+
+        header: condition ? then : else; then -> merge(values); else -> merge(values)
+        """
+        header, merge = Block(), Block(arg_types=types)
+        blocks, targets = [header], list[Block]()
+        for arm in arms:
+            targets.append(merge if arm is None else Block())
+            if arm is not None:
+                blocks.append(targets[-1])
+                with self.inside(targets[-1]):
+                    self.insert(BranchOp(merge, list(arm() or ())))
+        branch = BranchConditionalOp(condition, targets[0], targets[1], (), list(otherwise))
+        header.add_op(branch)
+        merge.add_op(MergeOp(merge.args))
+        selection = SelectionOp(Region([*blocks, merge]), types)
+        self.insert(selection)
+        return selection.results
+
+    def when(
+        self,
+        condition: Condition,
+        body: Callable[[], Sequence[SSAValue] | None],
+        otherwise: Sequence[SSAValue] = (),
+    ) -> Sequence[SSAValue]:
+        """What `body` gives where the condition holds, else `otherwise`."""
+        if isinstance(condition, bool):
+            return body() or () if condition else otherwise
+        return self.choose(condition, [v.type for v in otherwise], (body, None), otherwise)

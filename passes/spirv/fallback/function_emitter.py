@@ -1,0 +1,82 @@
+"""
+Writes new operations into a module's functions, before those that they replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.dialects.spirv import bit
+from xdsl_spirv.dialects.spirv.function import FuncOp
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.passes.emit.emitter import Index, Scope
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
+
+
+class FunctionEmitter(SpirvEmitter):
+    """
+    Writes into one function, where `before` says.
+
+    Index arithmetic on constants and built-ins is hoisted to the function's top.
+    """
+
+    def __init__(self, function: FuncOp, module: ModuleOp):
+        super().__init__(InsertPoint.at_start(function.body.blocks[0]), module)
+        self.function = function
+        self._top_values: set[SSAValue] = set()
+
+    def before(self, op: Operation) -> None:
+        """What is written next stands before `op`, or at the function's top."""
+        self.scopes[1:] = [Scope(InsertPoint.before(op))]
+
+    def insert(self, op: Operation, depth: int = -1) -> None:
+        if depth % len(self.scopes):
+            super().insert(op, depth)
+        else:
+            self.at_top(op)
+
+    def at_top(self, op: Operation, name: str | None = None) -> SSAValue:
+        value = super().at_top(op, name)
+        self._top_values.add(value)
+        return value
+
+    def outermost(self, kind: Callable[..., Operation], operands: Sequence[SSAValue]) -> int:
+        return 0 if self._top_values.issuperset(operands) else self.depth
+
+    def divided(self, a: Index, b: int) -> Index:
+        """Rounded down; by a shift where `b` is a power of two."""
+        if isinstance(a, int) or b == 1 or b & (b - 1):
+            return super().divided(a, b)
+        return self.pure(bit.ShiftRightLogicalOp, a, self.index(b.bit_length() - 1))
+
+    def remainder(self, a: Index, b: int) -> Index:
+        """By a mask where `b` is a power of two."""
+        if isinstance(a, int) or b == 1 or b & (b - 1):
+            return super().remainder(a, b)
+        return self.pure(bit.BitwiseAndOp, a, self.index(b - 1))
+
+
+class ModuleEmitter:
+    """The emitters of a module's functions."""
+
+    def __init__(self, module: ModuleOp):
+        self.module = module
+        self._emitters: dict[FuncOp, FunctionEmitter] = {}
+
+    def before(self, op: Operation) -> FunctionEmitter:
+        """The emitter of the function that `op` stands in, writing before `op`."""
+        parent = op.parent_op()
+        while not isinstance(parent, FuncOp):
+            assert parent is not None
+            parent = parent.parent_op()
+        emitter = self.of(parent)
+        emitter.before(op)
+        return emitter
+
+    def of(self, function: FuncOp) -> FunctionEmitter:
+        if function not in self._emitters:
+            self._emitters[function] = FunctionEmitter(function, self.module)
+        return self._emitters[function]
