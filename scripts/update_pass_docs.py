@@ -2,6 +2,7 @@
 Keep docs/passes.md what the passes really are and print.
 
     python scripts/update_pass_docs.py            rewrite the list and every example's result
+    python scripts/update_pass_docs.py NAME       rewrite those whose command names the pass
 
 The list is the line that spells `linalg-to-spirv` out. An example is a line "`xdsl-opt -p '...'`",
 a block of MLIR, the line "becomes", and another block: what the command prints of the first. A test
@@ -11,6 +12,7 @@ compares the file with what this makes of it.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from xdsl.passes import PassPipeline
@@ -49,10 +51,12 @@ def result_of(passes: str, text: str) -> str:
     return text_of(module)
 
 
-def updated(text: str) -> str:
-    """The documentation with every example's result as the passes print it now."""
+def updated(text: str, name: str = "") -> str:
+    """The documentation with the examples' results, or those of one pass, as they are now."""
 
     def replace(match: re.Match[str]) -> str:
+        if name not in match["passes"]:
+            return match[0]
         start = match.start("after") - match.start()
         end = match.end("after") - match.start()
         after = result_of(match["passes"], match["before"])
@@ -62,4 +66,4 @@ def updated(text: str) -> str:
 
 
 if __name__ == "__main__":
-    DOCS.write_text(updated(DOCS.read_text()))
+    DOCS.write_text(updated(DOCS.read_text(), *sys.argv[1:2]))

@@ -1,11 +1,12 @@
 """
-Operations of upstream's `arith` and `math` that models contain and xDSL 0.74 lacks.
+Operations of `arith` and `math` that models contain and xDSL 0.74 lacks.
 
 Until xDSL has them (a pull request of a class each) the universe puts them into its dialects.
 """
 
 from __future__ import annotations
 
+import sys
 from abc import ABC
 
 from xdsl.dialects.arith import (
@@ -24,6 +25,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.upstream.declarations import operations_of
 
 
 @irdl_op_definition
@@ -98,15 +101,17 @@ class IsFiniteOp(FloatClassOperation):
     name = "math.isfinite"
 
 
-EXTENSIONS: dict[str, list[type[Operation]]] = {
-    "arith": [RemfOp, IndexCastUIOp],
-    "math": [IsNaNOp, IsInfOp, IsFiniteOp],
-}
+OPERATIONS = operations_of([sys.modules[__name__]])
+
+
+def extensions_of(dialect: str) -> list[type[Operation]]:
+    """The operations above that belong to `arith` or `math`."""
+    return [op for op in OPERATIONS if op.name.startswith(f"{dialect}.")]
 
 
 def extended(dialect: Dialect) -> Dialect:
     """`arith` or `math` with what it lacks."""
     known = {op.name for op in dialect.operations}
-    new = [op for op in EXTENSIONS[dialect.name] if op.name not in known]
+    new = [op for op in extensions_of(dialect.name) if op.name not in known]
     interfaces = list(dialect._interfaces)  # pyright: ignore[reportPrivateUsage]
     return Dialect(dialect.name, [*dialect.operations, *new], list(dialect.attributes), interfaces)

@@ -19,11 +19,11 @@ from xdsl_spirv.dialects.scalars.functions import FUNCTIONS, RECORDS, ScalarFunc
 from xdsl_spirv.dialects.scalars.images import unbounded
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.upstream.scalar_extensions import EXTENSIONS
+from xdsl_spirv.upstream.scalar_extensions import extensions_of
 
 COUNT = 512
 
-MATH: list[type[Operation]] = [*math.Math.operations, *EXTENSIONS["math"]]
+MATH: list[type[Operation]] = [*math.Math.operations, *extensions_of("math")]
 
 BOUNDED = [record for record in RECORDS if record.image is not unbounded]
 
