@@ -1,0 +1,173 @@
+"""
+The walks of CONTRIBUTING.md are performed as they are written, and their files are counted.
+
+A block whose fence names a file is applied to a copy of the tree: a new file is written, an old one
+appended to, a `diff` found by its context. The `sh` block's commands run there, and what they print
+has every line of the `text` block. Files without a folder are for trying out and do not count.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LINKED = ROOT / "src" / "xdsl_spirv"
+
+COPIED = ("src", "scripts", "docs/passes.md", "docs/syntax.md", "docs/instructions.md", "tests")
+"""What a walk changes or runs, beside the folders that `src` links to."""
+
+NEEDED = {"An ONNX operator": ("onnx", "torch_mlir", "onnxruntime")}
+"""Packages without which a walk cannot be gone."""
+
+TITLE = re.compile(r"### (?P<title>.+): (?P<count>\d+) files?")
+BLOCK = re.compile(
+    r"^(?P<fence>```+)(?P<kind>\w+) ?(?P<path>\S*)\n(?P<text>.*?)^(?P=fence)\n", re.M | re.S
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the file that it names or "", and its text."""
+
+    kind: str
+    path: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A section of CONTRIBUTING.md, and how many files its title promises."""
+
+    title: str
+    count: int
+    blocks: tuple[Block, ...]
+
+
+def sections(text: str) -> dict[str, str]:
+    """The text under each heading; what stands in a fenced block is no heading."""
+    found, heading, fence = {"": ""}, "", ""
+    for line in text.splitlines(keepends=True):
+        ticks = re.match("```+|", line)
+        if ticks and ticks[0] and ticks[0] == (fence or ticks[0]):
+            fence = "" if fence else ticks[0]
+        if line.startswith("#") and not fence:
+            heading = line.strip()
+        found[heading] = found.get(heading, "") + line
+    return found
+
+
+def walks() -> list[Walk]:
+    return [
+        Walk(
+            title["title"],
+            int(title["count"]),
+            tuple(Block(b["kind"], b["path"], b["text"]) for b in BLOCK.finditer(body)),
+        )
+        for heading, body in sections((ROOT / "CONTRIBUTING.md").read_text()).items()
+        if (title := TITLE.fullmatch(heading))
+    ]
+
+
+WALKS = walks()
+
+
+def patched(text: str, diff: str) -> str:
+    """The text with the hunks of a diff, each of whose old lines stands in it once."""
+    for hunk in diff.split("@@\n"):
+        lines = hunk.splitlines(keepends=True)
+        old = "".join(line[1:] for line in lines if line[0] != "+")
+        new = "".join(line[1:] for line in lines if line[0] != "-")
+        assert text.count(old) == 1, f"{text.count(old)} times in the file:\n{old}"
+        text = text.replace(old, new)
+    return text
+
+
+def apply(block: Block, folder: Path) -> None:
+    path = folder / block.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if block.kind == "diff":
+        path.write_text(patched(path.read_text(), block.text))
+    elif path.exists() and "/" in block.path:
+        separator = "\n\n" if path.suffix == ".py" else ""
+        path.write_text(path.read_text() + separator + block.text)
+    else:
+        path.write_text(block.text)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what walks change and run; bytecode stays valid, since times are copied."""
+    folder = tmp_path_factory.mktemp("tree")
+    rooms = [
+        str(path.resolve().relative_to(ROOT)) for path in LINKED.iterdir() if path.is_symlink()
+    ]
+    for name in (*COPIED, *rooms):
+        source, target = ROOT / name, folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_file():
+            shutil.copy2(source, target)
+        else:
+            ignored = shutil.ignore_patterns("corpus", "Output", "*.npz", "*.spv")
+            shutil.copytree(source, target, symlinks=True, ignore=ignored)
+    shutil.copy2(ROOT / "pyproject.toml", folder)
+    return folder
+
+
+def files_of(tree: Path, folders: set[str]) -> dict[str, bytes]:
+    """What the files in some folders of a tree hold, hidden ones aside."""
+    return {
+        str(path.relative_to(tree)): path.read_bytes()
+        for folder in folders
+        for path in (tree / folder).rglob("[!.]*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_there_are_five_walks():
+    assert [walk.title.split()[-1] for walk in WALKS] == [
+        *("instruction", "operator", "activation", "pass", "device")
+    ]
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.title.split()[-1])
+def test_a_walk_leads_where_it_says(walk: Walk, tree: Path):
+    missing = [name for name in NEEDED.get(walk.title, ()) if not importlib.util.find_spec(name)]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed")
+    folders = {path.name for path in tree.iterdir() if path.is_dir()}
+    before = files_of(tree, folders)
+    for block in walk.blocks:
+        if block.path:
+            apply(block, tree)
+    (commands,) = (block.text for block in walk.blocks if block.kind == "sh")
+    (expected,) = (block.text for block in walk.blocks if block.kind == "text")
+    bin = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-ec", commands],
+        cwd=tree,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join([bin, os.environ["PATH"]]),
+            "PYTHONPATH": str(tree / "src"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, printed
+    for line in expected.splitlines():
+        assert line in printed, f"not printed: {line}\n{printed}"
+    after = files_of(tree, folders)
+    touched = [name for name in after if after[name] != before.get(name)]
+    assert len(touched) == walk.count, sorted(touched)
