@@ -279,7 +279,11 @@ def cm_11_layout(layout: Attribute, stride: SSAValue | None) -> None:
             "add the number of pointee elements from one row (column) to the next",
         )
     if not is_integer(stride.type):
-        refuse("CM-11", f"the Stride is an integer scalar, not {stride.type}", "convert it")
+        refuse(
+            "CM-11",
+            f"the Stride is an integer scalar, not {stride.type}",
+            "compute the Stride as an integer scalar",
+        )
 
 
 def cm_12_static_stride(stride: SSAValue | None, minimum: int) -> None:
@@ -387,7 +391,11 @@ def cm_20_mul_add_shapes(a: Attribute, b: Attribute, c: Attribute, result: Attri
     matrices: list[tuple[str, CooperativeMatrixType]] = []
     for name, type_ in (("A", a), ("B", b), ("C", c), ("the result", result)):
         if not isinstance(type_, CooperativeMatrixType):
-            refuse("CM-20", f"{name} is a cooperative matrix, not {type_}", "load it as one")
+            refuse(
+                "CM-20",
+                f"{name} is a cooperative matrix, not {type_}",
+                "load it with spirv.KHR.CooperativeMatrixLoad",
+            )
         matrices.append((name, type_))
     uses = (
         CooperativeMatrixUse.MatrixAKHR,
@@ -401,7 +409,7 @@ def cm_20_mul_add_shapes(a: Attribute, b: Attribute, c: Attribute, result: Attri
                 "CM-20",
                 f"the use of {name} is {matrix.use.spell(use)}, not "
                 f"{matrix.use.spell(matrix.use.data)}",
-                "load it with the use it is meant for",
+                f"load it with the use {matrix.use.spell(use)}",
             )
         if matrix.scope != matrices[0][1].scope:
             refuse(

@@ -4,6 +4,7 @@ Rules of reinterpretation (CST): OpBitcast, and pointers to integers and back.
 
 from __future__ import annotations
 
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
@@ -30,7 +31,10 @@ def bitcast(m: Module, i: Instruction) -> Problems:
         return
     for type_ in (result, operand):
         if type_.base not in ("Int", "Float") and type_.kind != "Pointer":
-            yield Problem(f"a bitcast takes numbers and pointers, not {type_}", "convert it")
+            yield Problem(
+                f"a bitcast takes numbers and pointers, not {type_}",
+                "bitcast numbers, vectors of numbers and pointers only",
+            )
             return
     pointers = (result.kind == "Pointer") + (operand.kind == "Pointer")
     if pointers == 2:
@@ -39,16 +43,24 @@ def bitcast(m: Module, i: Instruction) -> Problems:
         number = operand if result.kind == "Pointer" else result
         physical = m.addressing_model != "Logical"
         if number.base != "Int":
-            yield Problem(f"a bitcast between a pointer and {number}", "use an integer")
+            yield Problem(
+                f"a bitcast between a pointer and {number}", "use an integer of the pointer's size"
+            )
         elif not physical or (m.version < (1, 5) and number.is_vector):
-            yield Problem("a bitcast of a pointer under logical addressing", "use another way")
+            yield Problem(
+                "a bitcast of a pointer under logical addressing",
+                "address the object by OpAccessChain, or declare a physical addressing model",
+            )
         elif number.is_vector and (number.lanes != 2 or number.width != 32):
             yield Problem(f"a bitcast between a pointer and {number}", "use two 32-bit integers")
         return
     if result.is_matrix or operand.is_matrix:
         return  # CM-19 is their rule.
     if _bits(result, m) != _bits(operand, m):
-        yield Problem(f"{operand} and {result} are not of one size", "use a conversion")
+        yield Problem(
+            f"{operand} and {result} are not of one size",
+            "make the sizes equal, or use OpUConvert, OpSConvert or OpFConvert",
+        )
 
 
 @instruction_rule(
@@ -63,13 +75,19 @@ def pointer_conversion(m: Module, i: Instruction) -> Problems:
         return
     pointer, number = (operand, result) if i.op == "ConvertPtrToU" else (result, operand)
     if m.addressing_model == "Logical":
-        yield Problem("there are no such conversions under logical addressing", "drop it")
+        yield Problem(
+            "there are no such conversions under logical addressing",
+            "declare the addressing model PhysicalStorageBuffer64, or pass indices instead",
+        )
     if not pointer.is_pointer:
-        yield Problem(f"{pointer} is no pointer type", "use a pointer")
+        yield Problem(f"{pointer} is no pointer type", remedies.POINTER)
     elif m.addressing_model == "PhysicalStorageBuffer64":
         if pointer.storage != "PhysicalStorageBuffer":
-            yield Problem(f"{pointer} is in no physical storage buffer", "use one that is")
+            yield Problem(
+                f"{pointer} is in no physical storage buffer",
+                "convert pointers to PhysicalStorageBuffer storage only",
+            )
         elif m.environment.vulkan and number.width != 64:
-            yield Problem(f"the integer {number} has not 64 bits", "use 64 bits")
+            yield Problem(f"the integer {number} has not 64 bits", "use a 64-bit integer")
     if number.kind != "Int" or (i.op == "ConvertPtrToU" and number.signed):
-        yield Problem(f"{number} is no integer of Signedness 0", "use one")
+        yield Problem(f"{number} is no integer of Signedness 0", remedies.UNSIGNED)

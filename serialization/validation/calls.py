@@ -4,6 +4,7 @@ Rules of functions and calls (FUN).
 
 from __future__ import annotations
 
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import (
@@ -23,11 +24,15 @@ from xdsl_spirv.serialization.validation.registry import (
 def function(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.get("function_type"))
     if type_ is None or type_.kind != "Function":
-        yield Problem(f"{m.spell(i.get('function_type'))} is no function type", "name one")
+        yield Problem(
+            f"{m.spell(i.get('function_type'))} is no function type",
+            "name the OpTypeFunction of the function's signature",
+        )
         return
     if type_.element is not None and type_.element.id != i.type_id:
         yield Problem(
-            f"the result type is not that of the function type, {type_.element}", "use it"
+            f"the result type is not that of the function type, {type_.element}",
+            remedies.result_type(type_.element),
         )
     body = m.by_function.get(i.result)
     if body is None or body.at is not i:
@@ -35,13 +40,13 @@ def function(m: Module, i: Instruction) -> Problems:
     if len(body.parameters) != len(type_.members):
         yield Problem(
             f"there are {len(body.parameters)} parameters, and {len(type_.members)} in the type",
-            "make them agree",
+            f"give the function {len(type_.members)} OpFunctionParameter",
         )
     for parameter, want in zip(body.parameters, type_.members, strict=False):
         if want is not None and parameter.type_id != want.id:
             yield Problem(
                 f"the parameter is of {m.types.get(parameter.type_id)}, not {want}",
-                "use the type's",
+                f"make the parameter's type {want}",
                 parameter,
             )
 
@@ -57,22 +62,28 @@ def call(m: Module, i: Instruction) -> Problems:
     if callee is None:
         return
     if callee.op != "Function":
-        yield Problem(f"{m.spell(i.get('function'))} is no function", "call a function")
+        yield Problem(f"{m.spell(i.get('function'))} is no function", remedies.FUNCTION)
         return
     if callee.type_id != i.type_id:
-        yield Problem(f"the function returns {m.types.get(callee.type_id)}", "use that type")
+        yield Problem(
+            f"the function returns {m.types.get(callee.type_id)}",
+            remedies.result_type(m.types.get(callee.type_id)),
+        )
     type_ = m.types.get(callee.get("function_type"))
     if type_ is None:
         return
     arguments = i.words[4:]
     if len(arguments) != len(type_.members):
-        yield Problem(f"{len(arguments)} arguments for {len(type_.members)} parameters", "pass all")
+        yield Problem(
+            f"{len(arguments)} arguments for {len(type_.members)} parameters",
+            f"pass {len(type_.members)} arguments",
+        )
     for k, (id, want) in enumerate(zip(arguments, type_.members, strict=False)):
         found = m.type_of(id)
         if found is None or want is None:
             continue
         if found is not want:
-            yield Problem(f"argument {k} is of {found}, not {want}", "convert it")
+            yield Problem(f"argument {k} is of {found}, not {want}", remedies.convert("it", want))
         elif want.kind == "Pointer" and m.addressing_model == "Logical":
             yield from _pointer_argument(m, k, id, want.storage)
 
@@ -85,14 +96,17 @@ def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
         if "VariablePointersStorageBuffer" not in m.capabilities:
             yield Problem(
                 f"argument {k} points to {storage}, which calls do not take",
-                "declare VariablePointersStorageBuffer",
+                remedies.declare("VariablePointersStorageBuffer"),
             )
         return
     if storage not in (
         "UniformConstant", "Function", "Private", "Workgroup", "AtomicCounter", "Image",
         "TileImageEXT", "TaskPayloadWorkgroupEXT", "NodePayloadAMDX",
     ):  # fmt: skip
-        yield Problem(f"argument {k} points to {storage}, which calls do not take", "pass a value")
+        yield Problem(
+            f"argument {k} points to {storage}, which calls do not take",
+            "load it and pass the value",
+        )
     elif storage != "UniformConstant" and m.op_of(id) not in (
         "Variable", "FunctionParameter", "UntypedVariableKHR", ""
     ):  # fmt: skip
@@ -113,19 +127,22 @@ def returned(m: Module, i: Instruction) -> Problems:
         return
     if i.op == "Return":
         if result.kind != "Void":
-            yield Problem(f"the function returns {result}", "return a value")
+            yield Problem(f"the function returns {result}", "end the block with OpReturnValue")
         return
     value = m.type_of(i.get("value"))
     if value is None:
         return
     if value is not result or value.kind == "Void":
-        yield Problem(f"the value is of {value}, the function's result of {result}", "convert it")
+        yield Problem(
+            f"the value is of {value}, the function's result of {result}",
+            remedies.convert("it", result),
+        )
     elif (
         value.is_pointer
         and m.addressing_model == "Logical"
         and not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities
     ):
-        yield Problem("under logical addressing no pointer is returned", "return an index")
+        yield Problem("under logical addressing no pointer is returned", remedies.INDEX)
 
 
 @module_rule(
@@ -150,7 +167,7 @@ def recursion(m: Module) -> Problems:
                     if entry:
                         yield Problem(
                             f"the function {m.spell(to)} calls itself, directly or over others",
-                            "unroll the recursion",
+                            "replace the recursion by a loop",
                             m.definitions[to],
                         )
                 elif to not in state:
@@ -180,6 +197,14 @@ def linkage(m: Module) -> Problems:
         decoration = m.decoration(f.id, "LinkageAttributes")
         imported = decoration is not None and decoration.parameters[-1:] == (1,)
         if not f.blocks and not imported:
-            yield Problem("a function without a body is not imported", "add a body", f.at)
+            yield Problem(
+                "a function without a body is not imported",
+                "add blocks, or decorate it with LinkageAttributes Import",
+                f.at,
+            )
         elif f.blocks and imported:
-            yield Problem("an imported function has a body", "export it", f.at)
+            yield Problem(
+                "an imported function has a body",
+                "remove its blocks, or decorate it with LinkageAttributes Export",
+                f.at,
+            )

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from xdsl_spirv.grammar import Category, Requirements, Version, grammar
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import (
@@ -120,7 +121,7 @@ def _missing(m: Module, what: str, needs: Requirements, i: Instruction) -> Itera
             first = needs.capabilities[0]
             yield Problem(
                 f"{what} needs the capability {' or '.join(needs.capabilities)}",
-                f"declare OpCapability {first}",
+                remedies.declare(first),
                 i,
                 EXTENSION_RULES.get(first, ""),
             )
@@ -134,7 +135,10 @@ def _missing(m: Module, what: str, needs: Requirements, i: Instruction) -> Itera
 def _version(m: Module, what: str, needs: Requirements, i: Instruction) -> Iterator[Problem]:
     if needs.last_version is not None and m.version > needs.last_version:
         yield Problem(
-            f"{what} was removed after SPIR-V {_text(needs.last_version)}", "drop it", i, "EXT-02"
+            f"{what} was removed after SPIR-V {_text(needs.last_version)}",
+            f"remove it, or lower the version to {_text(needs.last_version)}",
+            i,
+            "EXT-02",
         )
     if needs.version is not None and m.version >= needs.version:
         return
@@ -151,7 +155,7 @@ def _version(m: Module, what: str, needs: Requirements, i: Instruction) -> Itera
     elif needs.version is not None:
         yield Problem(
             f"{what} needs SPIR-V {_text(needs.version)}, not {_text(m.version)}",
-            "raise the version in the header",
+            remedies.VERSION,
             i,
             "EXT-02",
         )
@@ -208,7 +212,7 @@ def _extension_version(m: Module, i: Instruction, table: Mapping[str, Version]) 
     if least is not None and m.version < least:
         yield Problem(
             f"{name} needs SPIR-V {_text(least)}, not {_text(m.version)}",
-            "raise the version in the header",
+            remedies.VERSION,
             None,
             EXTENSION_RULES.get(name, ""),
         )
@@ -290,7 +294,7 @@ def _one_of(m: Module, names: tuple[str, ...], what: str, rule: str = "") -> Ite
             rule = "DOT-05"
         yield Problem(
             f"{what} needs the capability {' or '.join(names)}",
-            f"declare OpCapability {names[0]}",
+            remedies.declare(names[0]),
             None,
             rule,
         )
@@ -378,7 +382,7 @@ def narrow_storage(m: Module, i: Instruction) -> Problems:
         if not any(n in m.capabilities for n in enough):
             yield Problem(
                 f"{scalar} in {storage} needs the capability {' or '.join(enough)}",
-                f"declare OpCapability {enough[0]}",
+                remedies.declare(enough[0]),
             )
 
 

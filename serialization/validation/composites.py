@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.declarations import parts_of
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
@@ -78,12 +79,12 @@ def construct(m: Module, i: Instruction) -> Problems:
             yield from _wrong_parts(m, i, [type_.element] * len(given))
         return
     if parts == [] and type_.kind != "Struct":
-        yield Problem(f"{type_} is no composite type", "use a composite type")
+        yield Problem(f"{type_} is no composite type", remedies.COMPOSITE_RESULT)
     elif len(parts) != len(given):
         if not type_.is_matrix:  # CM-08 is theirs.
             yield Problem(
                 f"{type_} is made from {len(parts)} constituents, not {len(given)}",
-                "give as many constituents as there are parts",
+                remedies.constituents(len(parts)),
             )
     else:
         yield from _wrong_parts(m, i, parts)
@@ -92,9 +93,7 @@ def construct(m: Module, i: Instruction) -> Problems:
 def _wrong_parts(m: Module, i: Instruction, parts: Sequence[Type | None]) -> Problems:
     for k, (id, want) in enumerate(zip(i.words[3:], parts, strict=True)):
         if want is not None and m.type_of(id) is not want:
-            yield Problem(
-                f"constituent {k} is of {m.spell_type(id)}, not {want}", "give one of that type"
-            )
+            yield Problem(f"constituent {k} is of {m.spell_type(id)}, not {want}", f"give {want}")
 
 
 def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Problems:
@@ -109,12 +108,14 @@ def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Probl
         else:
             yield Problem(
                 f"constituent {k} is of {found}, neither {type_.element} nor a vector of it",
-                "convert it",
+                f"give {type_.element} or a vector of it",
             )
             return
     want = type_.lanes if type_.kind == "Vector" else m.integer(type_.count_id)
     if want is not None and lanes != want:
-        yield Problem(f"{type_} has {want} components, not {lanes}", "give as many components")
+        yield Problem(
+            f"{type_} has {want} components, not {lanes}", f"give {want} components together"
+        )
     elif len(given) < 2 and type_.kind == "Vector":
         yield Problem("a vector is constructed of at least two constituents", "use OpCopyObject")
 
@@ -139,7 +140,10 @@ def insert(m: Module, i: Instruction) -> Problems:
     composite = m.type_of(i.get("composite"))
     result = m.types.get(i.type_id)
     if composite is not result:
-        yield Problem(f"the result is of {result}, the composite of {composite}", "use one type")
+        yield Problem(
+            f"the result is of {result}, the composite of {composite}",
+            remedies.result_type(composite),
+        )
     object_ = m.type_of(i.get("object"))
     yield from _access(m, i, i.get("composite"), i.rest("indexes"), object_)
 
@@ -151,15 +155,18 @@ def _access(
     if type_ is None:
         return
     if len(indexes) > MAX_INDEXES:
-        yield Problem(f"{len(indexes)} indexes are more than {MAX_INDEXES}", "access in two steps")
+        yield Problem(
+            f"{len(indexes)} indexes are more than {MAX_INDEXES}",
+            f"access in two steps of at most {MAX_INDEXES} indexes each",
+        )
     if not indexes:
-        yield Problem("there is no index", "give one")
+        yield Problem("there is no index", "give at least one index")
         return
     found = _walk(m, type_, indexes)
     if isinstance(found, str):
-        yield Problem(found, "correct the index")
+        yield Problem(found, "use indexes that lead to a part of the composite")
     elif found is not None and want is not None and found is not want:
-        yield Problem(f"the part is of {found}, not {want}", "use the part's type")
+        yield Problem(f"the part is of {found}, not {want}", f"use {want} for the part")
 
 
 @instruction_rule(
@@ -175,19 +182,25 @@ def shuffle(m: Module, i: Instruction) -> Problems:
         return
     literals = i.rest("components")
     if result.kind != "Vector" or first.kind != "Vector" or second.kind != "Vector":
-        yield Problem(f"a shuffle of {first} and {second} into {result}", "use vectors")
+        yield Problem(
+            f"a shuffle of {first} and {second} into {result}", "shuffle vectors into a vector"
+        )
         return
     if len(literals) != result.lanes:
         yield Problem(
-            f"{result} has {result.lanes} components, not {len(literals)}", "give as many"
+            f"{result} has {result.lanes} components, not {len(literals)}",
+            f"give {result.lanes} literals",
         )
     for type_ in (first, second):
         if type_.element is not result.element:
-            yield Problem(f"{type_} has other components than {result}", "convert it")
+            yield Problem(f"{type_} has other components than {result}", "use one component type")
     total = first.lanes + second.lanes
     for literal in literals:
         if literal >= total and literal != 0xFFFFFFFF:
-            yield Problem(f"there is no component {literal} of {total}", "correct the literal")
+            yield Problem(
+                f"there is no component {literal} of {total}",
+                f"use a literal below {total}, or 0xffffffff for an undefined component",
+            )
 
 
 @instruction_rule(
@@ -203,19 +216,25 @@ def dynamic(m: Module, i: Instruction) -> Problems:
     if vector is None or result is None:
         return
     if not vector.is_vector:
-        yield Problem(f"{vector} is no vector", "use OpCompositeExtract")
+        yield Problem(f"{vector} is no vector", "use OpCompositeExtract or OpCompositeInsert")
         return
     if i.op == "VectorExtractDynamic":
         if vector.element is not result:
-            yield Problem(f"the component is of {vector.element}, not {result}", "use its type")
+            yield Problem(
+                f"the component is of {vector.element}, not {result}",
+                remedies.result_type(vector.element),
+            )
     else:
         component = m.type_of(i.get("component"))
         if vector is not result:
-            yield Problem(f"the vector is of {vector}, not {result}", "use one type")
+            yield Problem(f"the vector is of {vector}, not {result}", remedies.result_type(vector))
         if component is not None and vector.element is not component:
-            yield Problem(f"the component is of {component}, not {vector.element}", "convert it")
+            yield Problem(
+                f"the component is of {component}, not {vector.element}",
+                remedies.convert("it", vector.element),
+            )
     if index is not None and index.kind != "Int":
-        yield Problem(f"the index is an integer scalar, not {index}", "convert it")
+        yield Problem(f"the index is an integer scalar, not {index}", remedies.INTEGER_SCALAR)
 
 
 @instruction_rule("CMP-06", "3.49.12", "A copy has the type of what is copied.", "CopyObject")
@@ -224,7 +243,7 @@ def copy(m: Module, i: Instruction) -> Problems:
     if result is None:
         return
     if result.kind == "Void":
-        yield Problem("there is no copy of void", "remove it")
+        yield Problem("there is no copy of void", "remove the instruction")
     elif operand is not None and operand is not result:
         yield Problem(
             f"a copy of {operand} is not of {result}", "use OpCopyLogical or a conversion"
@@ -242,9 +261,12 @@ def copy_logical(m: Module, i: Instruction) -> Problems:
     if result is None or operand is None:
         return
     if operand is result:
-        yield Problem("operand and result have one type", "use OpCopyObject")
+        yield Problem("operand and result have one type", "use OpCopyObject instead")
     elif not logically_match(m, result, operand):
-        yield Problem(f"{operand} does not match {result} logically", "copy part by part")
+        yield Problem(
+            f"{operand} does not match {result} logically",
+            "copy the parts one by one and construct the result of them",
+        )
 
 
 def logically_match(m: Module, a: Type, b: Type) -> bool:
@@ -280,7 +302,7 @@ def transpose(m: Module, i: Instruction) -> Problems:
     if result is None or matrix is None:
         return
     if result.kind != "Matrix" or matrix.kind != "Matrix":
-        yield Problem(f"the transpose of {matrix} as {result}", "use matrices")
+        yield Problem(f"the transpose of {matrix} as {result}", "transpose a matrix to a matrix")
         return
     column, other = result.element, matrix.element
     if column is None or other is None:
@@ -290,7 +312,9 @@ def transpose(m: Module, i: Instruction) -> Problems:
         or matrix.lanes != column.lanes
         or column.element is not other.element
     ):
-        yield Problem(f"{result} is not the transpose of {matrix}", "swap columns and rows")
+        yield Problem(
+            f"{result} is not the transpose of {matrix}", "swap the numbers of rows and columns"
+        )
 
 
 @instruction_rule(
@@ -308,17 +332,26 @@ def select(m: Module, i: Instruction) -> Problems:
     if result.kind == "Void" or (
         not composites and not (result.is_scalar_or_vector or result.is_pointer)
     ):
-        yield Problem(f"there is no choice between objects of {result}", "use control flow")
+        yield Problem(
+            f"there is no choice between objects of {result}",
+            "branch by OpBranchConditional and store, instead of OpSelect",
+        )
     if condition.base != "Bool" or not condition.is_scalar_or_vector:
-        yield Problem(f"the condition is of {condition}", "use a Boolean")
+        yield Problem(f"the condition is of {condition}", remedies.BOOLEAN)
     elif condition.is_vector and condition.shape() != result.shape():
-        yield Problem(f"the condition {condition} has not the shape of {result}", "use a Boolean")
+        yield Problem(
+            f"the condition {condition} has not the shape of {result}",
+            f"use a Boolean scalar, or a vector of Booleans as long as {result}",
+        )
     elif condition.is_scalar and result.is_vector and not composites:
-        yield Problem("a scalar chooses between vectors from SPIR-V 1.4 on", "use a vector")
+        yield Problem(
+            "a scalar chooses between vectors from SPIR-V 1.4 on",
+            "use a vector of Booleans, or raise the version to 1.4",
+        )
     for name in ("object_1", "object_2"):
         found = m.type_of(i.get(name))
         if found is not None and found is not result:
-            yield Problem(f"{name} is of {found}, not {result}", "convert it")
+            yield Problem(f"{name} is of {found}, not {result}", remedies.convert(name, result))
 
 
 @instruction_rule(
@@ -332,7 +365,7 @@ def phi(m: Module, i: Instruction) -> Problems:
         return
     result = m.types.get(i.type_id)
     if result is not None and (result.kind == "Void" or result.kind in ("SampledImage",)):
-        yield Problem(f"OpPhi cannot be of {result}", "merge something else")
+        yield Problem(f"OpPhi cannot be of {result}", "store and load it through a variable")
     elif result is not None and result.kind == "Pointer" and m.addressing_model == "Logical":
         if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
             if result.storage != "PhysicalStorageBuffer":
@@ -346,16 +379,18 @@ def phi(m: Module, i: Instruction) -> Problems:
     for value, parent in zip(given[::2], parents, strict=False):
         type_ = m.type_of(value)
         if type_ is None and m.op_of(value):
-            yield Problem(f"{m.spell(value)} is no value", "name a value")
+            yield Problem(f"{m.spell(value)} is no value", remedies.VALUE)
         if type_ is not None and result is not None and type_ is not result:
-            yield Problem(f"{m.spell(value)} is of {type_}, not {result}", "convert it")
+            yield Problem(
+                f"{m.spell(value)} is of {type_}, not {result}", remedies.convert("it", result)
+            )
         if parent not in predecessors:
             yield Problem(f"%{parent} is no predecessor of block %{i.block.id}", "remove the pair")
     missing = predecessors - set(parents)
     if missing:
         yield Problem(f"there is no value for the predecessor %{min(missing)}", "add a pair for it")
     elif len(parents) > len(predecessors):
-        yield Problem("a predecessor has two values", "keep one")
+        yield Problem("a predecessor has two values", "keep one pair for each predecessor")
 
 
 @instruction_rule(
@@ -369,17 +404,15 @@ def replicate(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
     value = m.type_of(i.words[3]) if len(i.words) > 3 else None
     if i.op == "ConstantCompositeReplicateEXT" and m.is_spec(i.words[3]):
-        yield Problem(
-            "the value is a specialization constant", "use OpSpecConstantCompositeReplicateEXT"
-        )
+        yield Problem("the value is a specialization constant", "use the OpSpecConstant form")
     if type_ is None or value is None:
         return
     if type_.kind in ("Struct", "Array", "Matrix") or type_.is_vector or type_.is_matrix:
         wanted = type_.members if type_.kind == "Struct" else (type_.element,)
         if any(w is not None and w is not value for w in wanted):
-            yield Problem(f"{type_} is not made of {value}", "use the part's type")
+            yield Problem(f"{type_} is not made of {value}", f"give a part of {type_}")
     else:
-        yield Problem(f"{type_} is no composite type", "use a composite type")
+        yield Problem(f"{type_} is no composite type", remedies.COMPOSITE_RESULT)
 
 
 @instruction_rule(
@@ -393,16 +426,16 @@ def extended_arithmetic(m: Module, i: Instruction) -> Problems:
     if result is None:
         return
     if result.kind != "Struct" or len(result.members) != 2 or result.members[0] is None:
-        yield Problem(f"{result} is no struct of two members", "use one")
+        yield Problem(f"{result} is no struct of two members", "make the result type two integers")
         return
     first, second = result.members
     signed_too = i.op == "SMulExtended"
     if first is None or first is not second or first.base != "Int" or not first.is_scalar_or_vector:
-        yield Problem("the members are not of one integer type", "use one type")
+        yield Problem("the members are not of one integer type", "make both the operands' type")
         return
     if first.signed and not signed_too:
-        yield Problem("the members are not of Signedness 0", "use an unsigned type")
+        yield Problem("the members are not of Signedness 0", "make them integers of Signedness 0")
     for name in ("operand_1", "operand_2"):
         found = m.type_of(i.get(name))
         if found is not None and found is not first:
-            yield Problem(f"{name} is of {found}, not {first}", "convert it")
+            yield Problem(f"{name} is of {found}, not {first}", remedies.convert(name, first))

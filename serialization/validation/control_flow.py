@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.flow import Block, Function, branch_targets
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
@@ -47,9 +48,14 @@ def targets(m: Module, i: Instruction) -> Problems:
         target = function.by_id.get(id)
         if target is None:
             if id in m.definitions:
-                yield Problem(f"{m.spell(id)} is no label of this function", "name one that is")
+                yield Problem(
+                    f"{m.spell(id)} is no label of this function",
+                    "name an OpLabel of this function",
+                )
         elif target.order == 0 and i.op not in ("LoopMerge", "SelectionMerge"):
-            yield Problem("a branch to the function's entry block", "begin with another block")
+            yield Problem(
+                "a branch to the function's entry block", "add an entry block that branches to it"
+            )
 
 
 @instruction_rule(
@@ -64,21 +70,21 @@ def conditions(m: Module, i: Instruction) -> Problems:
     type_ = m.type_of(i.words[1])
     if i.op == "BranchConditional":
         if type_ is not None and type_.kind != "Bool":
-            yield Problem(f"the condition is of {type_}", "use a Boolean")
+            yield Problem(f"the condition is of {type_}", remedies.BOOLEAN)
         elif type_ is None and m.op_of(i.words[1]):
-            yield Problem("the condition is no value", "use a Boolean")
+            yield Problem("the condition is no value", remedies.BOOLEAN)
         if len(i.words) not in (4, 6):
-            yield Problem("there are no weights or two", "give two weights, or none")
+            yield Problem("there are no weights or two", "give two branch weights, or none")
         elif len(i.words) == 6 and not i.words[4] | i.words[5]:
-            yield Problem("both weights are 0", "give one that is not")
+            yield Problem("both weights are 0", "make one of the branch weights larger than 0")
         elif m.version >= (1, 6) and len(i.words) > 3 and i.words[2] == i.words[3]:
-            yield Problem("both targets are one block, which 1.6 forbids", "use OpBranch")
+            yield Problem("both targets are one block, which 1.6 forbids", "use OpBranch instead")
         return
     if type_ is not None and type_.kind != "Int":
-        yield Problem(f"the selector is of {type_}", "use an integer")
+        yield Problem(f"the selector is of {type_}", remedies.INTEGER_SCALAR)
     literals = i.values("LiteralInteger")
     if len(set(literals)) != len(literals):
-        yield Problem("two cases have one literal", "remove one")
+        yield Problem("two cases have one literal", "remove one of the two cases")
 
 
 @module_rule("CFG-03", "2.16.1", "A block stands before the blocks that it dominates.")
@@ -92,7 +98,7 @@ def block_order(m: Module) -> Problems:
             if above.order > block.order:
                 yield Problem(
                     f"the block stands before %{above.id}, which dominates it",
-                    "move it behind",
+                    f"move the block behind %{above.id}",
                     block.label,
                 )
 
@@ -179,7 +185,10 @@ class _Structure:
                 continue
             if merge is block:
                 yield Problem(
-                    "a header is its own merge block", "name another", block.merge, "CFG-06"
+                    "a header is its own merge block",
+                    "add a block behind the construct and name it as merge block",
+                    block.merge,
+                    "CFG-06",
                 )
                 continue
             if merge in self.merges:
@@ -200,7 +209,10 @@ class _Structure:
             self.continues.setdefault(target, block)
             if target is merge:
                 yield Problem(
-                    "merge block and continue target are one", "use two", block.merge, "CFG-06"
+                    "merge block and continue target are one",
+                    "add a block for one of them",
+                    block.merge,
+                    "CFG-06",
                 )
             if not self.tree.dominates(block, target):
                 yield self._not_dominated(block, target, "continue target")
@@ -221,7 +233,7 @@ class _Structure:
                 if to.merge is None or to.merge.op != "LoopMerge":
                     yield Problem(
                         f"a back edge to %{to.id}, which is no loop header",
-                        "give it an OpLoopMerge",
+                        f"put an OpLoopMerge before the branch that ends %{to.id}",
                         block.terminator,
                     )
                 else:
@@ -255,7 +267,9 @@ class _Structure:
                 seen.update(merge.words[1:3] if merge.op == "LoopMerge" else merge.words[1:2])
             selects = merge is not None and merge.op == "SelectionMerge"
             if end is not None and not selects and end.op == "Switch":
-                yield Problem("OpSwitch has no OpSelectionMerge", "add one", end, "CFG-09")
+                yield Problem(
+                    "OpSwitch has no OpSelectionMerge", "put one before it", end, "CFG-09"
+                )
             elif end is not None and not selects and end.op == "BranchConditional":
                 if len({b.id for b in block.successors} - seen) > 1:
                     yield Problem(
@@ -331,7 +345,7 @@ class _Structure:
                 yield Problem(
                     f"the branch to %{to.id} enters the {at.kind} construct of %{at.header.id} "
                     "elsewhere than at its start",
-                    "branch to the header",
+                    f"branch to the header %{at.header.id}",
                     block.terminator,
                     "CFG-11",
                 )
@@ -356,7 +370,7 @@ class _Structure:
                 name = "" if end is None else end.op
                 yield Problem(
                     f"Op{name} ends the continue construct of %{chain.header.id}",
-                    "branch back to the header",
+                    f"branch back to the header %{chain.header.id}",
                     end or block.label,
                     "CFG-07",
                 )

@@ -15,14 +15,16 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, inst
 def continued(m: Module, i: Instruction) -> Problems:
     before = m.instructions[i.index - 1].op if i.index else ""
     if before not in ("Source", "SourceContinued"):
-        yield Problem("there is no OpSource before", "move it behind one")
+        yield Problem("there is no OpSource before", "put an OpSource before it")
 
 
 @instruction_rule("DBG-01", "3.49.2", "A line's and a source's file is an OpString.", "Line Source")
 def files(m: Module, i: Instruction) -> Problems:
     id = i.get("file")
     if id and id in m.definitions and m.op_of(id) != "String":
-        yield Problem(f"the file {m.spell(id)} is the result of Op{m.op_of(id)}", "use OpString")
+        yield Problem(
+            f"the file {m.spell(id)} is the result of Op{m.op_of(id)}", "name an OpString"
+        )
 
 
 @instruction_rule(
@@ -33,6 +35,6 @@ def member_names(m: Module, i: Instruction) -> Problems:
     if at is None:
         return
     if at.op != "TypeStruct":
-        yield Problem(f"{m.spell(at.result)} is no struct", "name a struct")
+        yield Problem(f"{m.spell(at.result)} is no struct", "name an OpTypeStruct")
     elif i.get("member") >= len(at.words) - 2:
-        yield Problem(f"the struct has no member {i.get('member')}", "correct the member")
+        yield Problem(f"the struct has no member {i.get('member')}", "use the number of a member")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
 from xdsl_spirv.serialization.validation.registry import (
@@ -61,7 +62,9 @@ def scalar_widths(m: Module, i: Instruction) -> Problems:
             yield Problem(f"Signedness is 0 or 1, not {i.words[3]}", "use 0 or 1")
         elif len(i.words) > 3 and i.words[3] and "Kernel" in m.capabilities:
             if not m.is_shader:
-                yield Problem("Signedness is 0 with the capability Kernel", "use 0")
+                yield Problem(
+                    "Signedness is 0 with the capability Kernel", "declare it with Signedness 0"
+                )
         return
     found = m.types.get(i.result)
     encoding = None if found is None else found.encoding
@@ -77,7 +80,7 @@ def _part(m: Module, id: int) -> Type | None:
 
 
 def _no_type(m: Module, what: str, id: int) -> Problem:
-    return Problem(f"{what} {m.spell(id)} is no type", "name a type")
+    return Problem(f"{what} {m.spell(id)} is no type", remedies.TYPE)
 
 
 @instruction_rule(
@@ -92,12 +95,14 @@ def vectors(m: Module, i: Instruction) -> Problems:
     element, count = _part(m, i.words[2]), i.words[3]
     if i.op == "TypeVector":
         if element is None or not element.is_scalar:
-            yield Problem(f"{m.spell(i.words[2])} is no scalar type", "name a scalar type")
+            yield Problem(
+                f"{m.spell(i.words[2])} is no scalar type", "name an integer, float or Boolean type"
+            )
         if count not in (2, 3, 4, 8, 16):
             yield Problem(f"there is no vector of {count} components", "use 2, 3 or 4")
         return
     if element is None or element.kind != "Vector" or element.base != "Float":
-        yield Problem(f"{m.spell(i.words[2])} is no vector of floats", "name one")
+        yield Problem(f"{m.spell(i.words[2])} is no vector of floats", "name a vector of floats")
     if count not in (2, 3, 4):
         yield Problem(f"there is no matrix of {count} columns", "use 2, 3 or 4")
 
@@ -118,18 +123,20 @@ def arrays(m: Module, i: Instruction) -> Problems:
     elif element.kind in ("Void", "Function") or (
         element.kind == "RuntimeArray" and m.environment.vulkan
     ):
-        yield Problem(f"an array has no elements of {element}", "use another element type")
+        yield Problem(f"an array has no elements of {element}", "use a type that has a size")
     if i.op == "TypeRuntimeArray" or len(i.words) < 4:
         return
     length = i.words[3]
     type_ = m.type_of(length)
     if m.op_of(length) not in CONSTANTS or type_ is None or type_.kind != "Int":
         if m.op_of(length) not in ("SpecConstantOp", "ConstantSizeOfEXT"):
-            yield Problem(f"the length {m.spell(length)} is no integer constant", "name one")
+            yield Problem(
+                f"the length {m.spell(length)} is no integer constant", "name an integer OpConstant"
+            )
             return
     value = m.integer(length, default=True)
     if value is not None and value < 1 and not m.is_spec(length):
-        yield Problem(f"the length is {value}", "use at least 1")
+        yield Problem(f"the length is {value}", "use a length of at least 1")
 
 
 @instruction_rule(
@@ -141,10 +148,16 @@ def arrays(m: Module, i: Instruction) -> Problems:
 def structs(m: Module, i: Instruction) -> Problems:
     members = i.words[2:]
     if len(members) > MAX_MEMBERS:
-        yield Problem(f"{len(members)} members are more than {MAX_MEMBERS}", "split the struct")
+        yield Problem(
+            f"{len(members)} members are more than {MAX_MEMBERS}",
+            f"split the struct into structs of at most {MAX_MEMBERS} members",
+        )
     found = m.types.get(i.result)
     if found is not None and found.depth > MAX_NESTING:
-        yield Problem(f"structs nest {found.depth} deep, more than {MAX_NESTING}", "flatten them")
+        yield Problem(
+            f"structs nest {found.depth} deep, more than {MAX_NESTING}",
+            f"flatten the structs to {MAX_NESTING} levels",
+        )
     last = found.members[-1] if found is not None and found.members else None
     if last is not None and last.kind == "RuntimeArray" and m.environment.vulkan:
         if not m.has(i.result, "Block") and not m.has(i.result, "BufferBlock"):
@@ -155,11 +168,15 @@ def structs(m: Module, i: Instruction) -> Problems:
         if type_ is None:
             yield _no_type(m, f"member {k},", member)
         elif type_.kind in ("Void", "Function", "Label"):
-            yield Problem(f"member {k} is of {type_}", "use another type")
+            yield Problem(f"member {k} is of {type_}", "use a type that has a size")
         elif type_.kind == "RuntimeArray" and k + 1 < len(members) and m.environment.vulkan:
-            yield Problem(f"member {k}, a runtime array, is not the last", "move it to the end")
+            yield Problem(
+                f"member {k}, a runtime array, is not the last", "make it the last member"
+            )
         elif at is not None and at.index >= i.index and type_.kind != "Pointer":
-            yield Problem(f"member {k} is declared behind the struct", "move it up")
+            yield Problem(
+                f"member {k} is declared behind the struct", "declare it before the struct"
+            )
 
 
 @instruction_rule(
@@ -177,13 +194,15 @@ def pointers(m: Module, i: Instruction) -> Problems:
         return
     target = m.types.get(i.words[1])
     if target is None or target.kind != "Pointer":
-        yield Problem(f"{m.spell(i.words[1])} is no pointer type", "name a pointer type")
+        yield Problem(f"{m.spell(i.words[1])} is no pointer type", "name an OpTypePointer")
     elif target.at.words[2:3] != i.words[2:3]:
-        yield Problem("the storage class is not that of the pointer type", "use the same")
+        yield Problem(
+            "the storage class is not that of the pointer type", "state that of the pointer type"
+        )
     else:
         held = m.pointee(target)
         if held is not None and held.kind != "Struct" and m.is_shader:
-            yield Problem("a forward pointer's pointee is a struct", "point to a struct")
+            yield Problem("a forward pointer's pointee is a struct", "announce pointers to structs")
 
 
 @instruction_rule(
@@ -195,18 +214,18 @@ def function_types(m: Module, i: Instruction) -> Problems:
         if found is None:
             yield _no_type(m, "the result type" if k == 0 else f"parameter {k - 1},", id)
         elif k and found.kind == "Void":
-            yield Problem(f"parameter {k - 1} is void", "remove it")
+            yield Problem(f"parameter {k - 1} is void", "remove the parameter")
         elif k == 0 and found.kind == "Function":
             yield Problem("the result type is a function type", "return a pointer or a value")
     if len(i.words) > 3 + 255:
-        yield Problem("there are more than 255 parameters (2.17)", "pass a struct")
+        yield Problem("there are more than 255 parameters (2.17)", "pass a struct of them")
 
 
 @instruction_rule("TYP-09", "3.49.1", "There is no undefined value of void.", "Undef PoisonKHR")
 def undefined(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind in ("Void", "Function"):
-        yield Problem(f"an OpUndef of {type_}", "use another type")
+        yield Problem(f"an OpUndef of {type_}", "use a type that has values")
 
 
 def _unsampled(m: Module, dimension: str | None) -> bool:
@@ -227,14 +246,17 @@ def images(m: Module, i: Instruction) -> Problems:
     held = m.types.get(i.words[2])
     if i.op == "TypeSampledImage":
         if held is None or held.kind != "Image":
-            yield Problem(f"{m.spell(i.words[2])} is no image type", "name one")
+            yield Problem(f"{m.spell(i.words[2])} is no image type", "name an OpTypeImage")
         elif len(held.at.words) > 7 and held.at.words[7] == 2:
-            yield Problem("the image is a storage image", "use one with Sampled 0 or 1")
+            yield Problem("the image is a storage image", "declare the image with Sampled 0 or 1")
         elif len(held.at.words) > 3 and _unsampled(m, enum_name("Dim", held.at.words[3])):
-            yield Problem("the image's Dim cannot be sampled", "use another image")
+            yield Problem("the image's Dim cannot be sampled", "use 1D, 2D, 3D, Cube or Rect")
         return
     if held is None or held.kind not in ("Int", "Float", "Void"):
-        yield Problem(f"{m.spell(i.words[2])} is no numerical type or void", "name one")
+        yield Problem(
+            f"{m.spell(i.words[2])} is no numerical type or void",
+            "name a scalar type or OpTypeVoid",
+        )
     elif held.kind == "Void" and m.environment.vulkan:
         yield Problem("Vulkan has no images of void", "name a 32- or 64-bit scalar type")
     elif held.kind != "Void" and m.environment.vulkan and held.width not in (32, 64):
@@ -243,9 +265,9 @@ def images(m: Module, i: Instruction) -> Problems:
         if len(i.words) > k and i.words[k] > most:
             yield Problem(f"{what} is {i.words[k]}", f"use at most {most}")
     if len(i.words) > 7 and m.environment.vulkan and i.words[7] == 0:
-        yield Problem("Vulkan has no image with Sampled 0", "use 1 or 2")
+        yield Problem("Vulkan has no image with Sampled 0", "declare it with Sampled 1 or 2")
     if len(i.words) > 3 and enum_name("Dim", i.words[3]) == "SubpassData" and i.words[7] != 2:
-        yield Problem("an input attachment has Sampled 2", "use 2")
+        yield Problem("an input attachment has Sampled 2", "declare it with Sampled 2")
 
 
 def enum_name(kind: str, value: int) -> str:
@@ -266,7 +288,7 @@ def constants(m: Module, i: Instruction) -> Problems:
         return
     if i.op in ("Constant", "SpecConstant"):
         if type_.kind not in ("Int", "Float"):
-            yield Problem(f"a number of {type_}", "use an integer or floating-point type")
+            yield Problem(f"a number of {type_}", "make its type an integer or a float")
     elif i.op == "ConstantNull":
         if not type_.contains.isdisjoint(
             {
@@ -280,13 +302,14 @@ def constants(m: Module, i: Instruction) -> Problems:
                 "AccelerationStructureKHR",
             }
         ):
-            yield Problem(f"there is no null of {type_}", "use a type that has one")
+            yield Problem(f"there is no null of {type_}", "use a type of values")
         elif type_.kind == "Pointer" and type_.storage == "PhysicalStorageBuffer":
             yield Problem(
-                "there is no null of a physical storage buffer pointer", "convert 0 to it"
+                "there is no null of a physical storage buffer pointer",
+                "convert 0 by OpConvertUToPtr",
             )
     elif type_.kind != "Bool":
-        yield Problem(f"true and false are of type bool, not {type_}", "use the Boolean type")
+        yield Problem(f"true and false are of type bool, not {type_}", remedies.BOOLEAN_RESULT)
 
 
 def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
@@ -318,17 +341,20 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
     parts = parts_of(type_, m)
     given = i.words[3:]
     if parts == [] and type_.kind != "Struct":
-        yield Problem(f"{type_} is no composite type", "use a composite type")
+        yield Problem(f"{type_} is no composite type", remedies.COMPOSITE_RESULT)
         return
     if parts is not None and len(parts) != len(given):
         if type_.is_matrix:
             return  # CM-08
-        yield Problem(f"{type_} has {len(parts)} constituents, not {len(given)}", "give as many")
+        yield Problem(
+            f"{type_} has {len(parts)} constituents, not {len(given)}",
+            remedies.constituents(len(parts)),
+        )
         return
     for k, id in enumerate(given):
         op = m.op_of(id)
         if op and op not in CONSTANTS and op != "Undef":
-            yield Problem(f"constituent {k}, {m.spell(id)}, is no constant", "name a constant")
+            yield Problem(f"constituent {k}, {m.spell(id)}, is no constant", remedies.CONSTANT)
             continue
         if i.op == "ConstantComposite" and op.startswith("SpecConstant"):
             yield Problem(
@@ -337,9 +363,7 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
             )
         want = type_.element if parts is None else parts[k]
         if want is not None and m.type_of(id) is not want:
-            yield Problem(
-                f"constituent {k} is of {m.spell_type(id)}, not {want}", "give one of that type"
-            )
+            yield Problem(f"constituent {k} is of {m.spell_type(id)}, not {want}", f"give {want}")
 
 
 @instruction_rule(
@@ -359,14 +383,17 @@ def constant_operations(m: Module, i: Instruction) -> Problems:
     if name not in SHADER_OPERATIONS and not (
         "Kernel" in m.capabilities and name in KERNEL_OPERATIONS
     ):
-        yield Problem(f"{entry.name} is no operation on constants here", "use one that is (3.49.7)")
+        yield Problem(
+            f"{entry.name} is no operation on constants here",
+            "use an operation that SPIR-V 3.49.7 lists for OpSpecConstantOp",
+        )
     if name == "UConvert" and m.version < (1, 4) and "Kernel" not in m.capabilities:
         if "SPV_AMD_gpu_shader_int16" not in m.extensions:
-            yield Problem("OpUConvert on constants needs SPIR-V 1.4", "raise the version")
+            yield Problem("OpUConvert on constants needs SPIR-V 1.4", "raise the version to 1.4")
     for id in i.ids()[1:]:
         op = m.op_of(id)
         if op and op not in CONSTANTS and op != "Undef" and "AccessChain" not in name:
-            yield Problem(f"{m.spell(id)} is no constant", "name constants")
+            yield Problem(f"{m.spell(id)} is no constant", remedies.CONSTANT)
 
 
 SHADER_OPERATIONS = frozenset(

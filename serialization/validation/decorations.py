@@ -95,7 +95,7 @@ def targets(m: Module) -> Problems:
             if key in seen:
                 yield Problem(
                     f"{m.spell(id)} has {decoration.name} twice",
-                    "keep one",
+                    f"remove one {decoration.name}",
                     decoration.at,
                     "DEC-03",
                 )
@@ -115,11 +115,16 @@ def _takes_ids(name: str) -> bool:
 def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
     if decoration.member is not None:
         if at.op != "TypeStruct":
-            yield Problem(f"Op{at.op} has no members", "decorate a struct", decoration.at, "DEC-02")
+            yield Problem(
+                f"Op{at.op} has no members",
+                "use OpDecorate, or decorate the members of a struct",
+                decoration.at,
+                "DEC-02",
+            )
         elif decoration.member >= len(at.words) - 2:
             yield Problem(
                 f"the struct has {len(at.words) - 2} members, and none at {decoration.member}",
-                "correct the member",
+                f"name a member below {len(at.words) - 2}",
                 decoration.at,
                 "DEC-02",
             )
@@ -139,14 +144,14 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
             )
     if decoration.name == "RelaxedPrecision" and decoration.member is None:
         if at.op.startswith("Type"):
-            yield Problem("RelaxedPrecision is on a type", "decorate values", decoration.at)
+            yield Problem("RelaxedPrecision is on a type", "decorate its values", decoration.at)
     if decoration.name == "NonWritable" and at.op == "Variable":
         yield from _non_writable(m, decoration, at)
     if decoration.name == "BuiltIn" and "Constant" in at.op:
         if decoration.parameters[:1] != (grammar().kind("BuiltIn")["WorkgroupSize"].value,):
             yield Problem(
                 "a constant is built in, and is not WorkgroupSize",
-                "decorate a variable",
+                "decorate a variable, or use the built-in WorkgroupSize",
                 decoration.at,
             )
     allowed = TARGETS.get(decoration.name)
@@ -156,7 +161,9 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
     if decoration.member is not None:
         if not members:
             yield Problem(
-                f"{decoration.name} is not for a member", "decorate the type", decoration.at
+                f"{decoration.name} is not for a member",
+                "decorate the struct or the variable by OpDecorate",
+                decoration.at,
             )
     elif at.op not in ops:
         yield Problem(
@@ -200,7 +207,9 @@ def rounding(m: Module) -> Problems:
                 continue
             if at.op not in CONVERSIONS:
                 yield Problem(
-                    f"FPRoundingMode is not for Op{at.op}", "decorate a conversion", decoration.at
+                    f"FPRoundingMode is not for Op{at.op}",
+                    "decorate a conversion to a floating-point type",
+                    decoration.at,
                 )
 
 
@@ -217,7 +226,9 @@ def groups(m: Module) -> Problems:
         for i in m.by_op.get(op, ()):
             group = m.op_of(i.words[1]) if len(i.words) > 1 else ""
             if group and group != "DecorationGroup":
-                yield Problem(f"{m.spell(i.words[1])} is no decoration group", "name one", i)
+                yield Problem(
+                    f"{m.spell(i.words[1])} is no decoration group", "name an OpDecorationGroup", i
+                )
     for id, found in m.decorations.items():
         at = m.definitions.get(id)
         for decoration in found:

@@ -5,6 +5,7 @@ Rules of entry points (ENT) and execution modes (MOD).
 from __future__ import annotations
 
 from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import EntryPoint, Module
 from xdsl_spirv.serialization.validation.registry import (
@@ -42,16 +43,16 @@ def entry_function(m: Module, i: Instruction) -> Problems:
     if at is None:
         return
     if at.op != "Function":
-        yield Problem(f"{m.spell(entry.function)} is no function", "name a function")
+        yield Problem(f"{m.spell(entry.function)} is no function", remedies.FUNCTION)
         return
     if entry.model == "Kernel":
         return
     type_ = m.types.get(at.get("function_type"))
     if type_ is not None and type_.kind == "Function" and type_.members:
-        yield Problem("the entry point's function has parameters", "use interface variables")
+        yield Problem("the entry point's function has parameters", "read Input variables instead")
     result = m.types.get(at.type_id)
     if result is not None and result.kind != "Void":
-        yield Problem(f"the entry point's function returns {result}", "return nothing")
+        yield Problem(f"the entry point's function returns {result}", "make it return void")
 
 
 @module_rule(
@@ -61,12 +62,14 @@ def entry_names(m: Module) -> Problems:
     seen: set[tuple[str, str]] = set()
     for entry in m.entry_points:
         if (entry.model, entry.name) in seen:
-            yield Problem(f"two entry points are called {entry.name!r}", "rename one", entry.at)
+            yield Problem(
+                f"two entry points are called {entry.name!r}", "rename one of them", entry.at
+            )
         seen.add((entry.model, entry.name))
     functions = {e.function for e in m.entry_points}
     for call in m.by_op.get("FunctionCall", ()):
         if call.get("function") in functions:
-            yield Problem("an entry point is called", "call another function", call)
+            yield Problem("an entry point is called", "call a function with its body", call)
 
 
 @module_rule(
@@ -81,12 +84,16 @@ def interface_variables(m: Module) -> Problems:
             if at is None:
                 continue
             if at.op not in VARIABLES:
-                yield Problem(f"{m.spell(id)} is no variable", "list variables only", entry.at)
+                yield Problem(
+                    f"{m.spell(id)} is no variable", "list results of OpVariable", entry.at
+                )
                 continue
             type_ = m.types.get(at.type_id)
             storage = "" if type_ is None else type_.storage
             if at.block is not None or storage == "Function":
-                yield Problem(f"{m.spell(id)} is in a function", "list globals only", entry.at)
+                yield Problem(
+                    f"{m.spell(id)} is in a function", "list module-scope variables", entry.at
+                )
             elif m.version < INTERFACE_OF_ALL and storage not in ("Input", "Output"):
                 yield Problem(
                     f"{m.spell(id)} is of {storage}, which is listed from 1.4 on",
@@ -195,11 +202,15 @@ def modes(m: Module) -> Problems:
         for name, _, at in found:
             if function not in models:
                 if at.index:
-                    yield Problem(f"{m.spell(function)} is no entry point", "name one", at)
+                    yield Problem(
+                        f"{m.spell(function)} is no entry point",
+                        "name the function of an entry point",
+                        at,
+                    )
                 continue
             allowed = MODELS.get(name)
             if allowed is not None and any(k not in allowed for k in models[function]):
-                yield Problem(f"{name} is not for {models[function][0]}", "remove it", at)
+                yield Problem(f"{name} is not for {models[function][0]}", "remove the mode", at)
 
 
 @module_rule(
@@ -224,11 +235,11 @@ def mode_instructions(m: Module) -> Problems:
 def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Problems:
     for id in ids:
         if id in m.definitions and not m.is_constant(id) and id not in m.types:
-            yield Problem(f"{m.spell(id)} is no constant", "use a constant", at)
+            yield Problem(f"{m.spell(id)} is no constant", remedies.CONSTANT, at)
         elif name == "LocalSizeId" and m.is_constant(id):
             type_ = m.type_of(id)
             if type_ is not None and type_.kind != "Int":
-                yield Problem(f"{m.spell(id)} is of {type_}", "use an integer", at)
+                yield Problem(f"{m.spell(id)} is of {type_}", "name a 32-bit integer constant", at)
 
 
 @module_rule(
@@ -246,7 +257,9 @@ def exclusive_modes(m: Module) -> Problems:
             seen.add(key)
         names = {k[0]: k for k in seen if isinstance(k, tuple)}
         if {"LocalSize", "LocalSizeId"} <= names.keys():
-            yield Problem("LocalSize and LocalSizeId are both stated", "keep one", found[0][2])
+            yield Problem(
+                "LocalSize and LocalSizeId are both stated", "remove one of them", found[0][2]
+            )
 
 
 PER_OPERAND = frozenset(
@@ -290,7 +303,7 @@ def local_size(m: Module) -> Problems:
         ):
             yield Problem(
                 f"the entry point {entry.name!r} has no workgroup size",
-                "add OpExecutionMode LocalSize",
+                "add OpExecutionMode LocalSize with three sizes",
                 entry.at,
             )
 
@@ -327,7 +340,9 @@ def origins(m: Module) -> Problems:
         names = {name for name, _, _ in m.modes.get(entry.function, ())}
         origin = names & {"OriginUpperLeft", "OriginLowerLeft"}
         if len(origin) != 1:
-            yield Problem(f"the entry point has {len(origin)} origins", "state one", entry.at)
+            yield Problem(
+                f"the entry point has {len(origin)} origins", "state OriginUpperLeft once", entry.at
+            )
         elif m.environment.vulkan and "OriginLowerLeft" in names:
             yield Problem("Vulkan has no OriginLowerLeft", "use OriginUpperLeft", entry.at)
 
@@ -342,20 +357,28 @@ def memory_model(m: Module) -> Problems:
         return
     at = m.memory_models[0]
     if m.is_vulkan_model and "VulkanMemoryModel" not in m.capabilities:
-        yield Problem("VulkanMemoryModel is not declared", "declare it", at)
+        yield Problem(
+            "VulkanMemoryModel is not declared", remedies.declare("VulkanMemoryModel"), at
+        )
     if not m.is_vulkan_model and "VulkanMemoryModel" in m.declared:
         rule = "CM-02" if "CooperativeMatrixKHR" in m.capabilities else ""
         yield Problem(
             "VulkanMemoryModel is declared, but the memory model is another",
-            "use the memory model Vulkan",
+            "state OpMemoryModel Logical Vulkan",
             at,
             rule,
         )
     if m.environment.vulkan:
         if m.addressing_model not in ("Logical", "PhysicalStorageBuffer64"):
-            yield Problem(f"Vulkan has no addressing model {m.addressing_model}", "use Logical", at)
+            yield Problem(
+                f"Vulkan has no addressing model {m.addressing_model}",
+                "state the addressing model Logical or PhysicalStorageBuffer64",
+                at,
+            )
         if m.memory_model not in ("Simple", "GLSL450", "Vulkan"):
-            yield Problem(f"Vulkan has no memory model {m.memory_model}", "use Vulkan", at)
+            yield Problem(
+                f"Vulkan has no memory model {m.memory_model}", "state Vulkan or GLSL450", at
+            )
 
 
 FRAGMENT = ("Fragment",)

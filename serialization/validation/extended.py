@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.ids import is_non_semantic
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
@@ -32,10 +33,13 @@ def known_set(m: Module, i: Instruction) -> Problems:
         if m.version < (1, 6) and "SPV_KHR_non_semantic_info" not in m.extensions:
             yield Problem(
                 "non-semantic instructions need the extension SPV_KHR_non_semantic_info",
-                "declare it, or use SPIR-V 1.6",
+                'declare OpExtension "SPV_KHR_non_semantic_info", or use SPIR-V 1.6',
             )
     elif i.read is not None and grammar().extended_set(name) is None:
-        yield Problem(f"there is no instruction set {name!r}", "correct the name")
+        yield Problem(
+            f"there is no instruction set {name!r}",
+            "import a set that the grammar knows, as GLSL.std.450 or OpenCL.std",
+        )
 
 
 @module_rule("EXS-04", "SPV_KHR_non_semantic_info", "Nothing semantic uses a non-semantic result.")
@@ -47,7 +51,11 @@ def semantic_uses(m: Module) -> Problems:
         if i.op in SECTION or i.op == "ExtInstWithForwardRefsKHR" or is_non_semantic(m, i):
             continue
         if not results.isdisjoint(i.ids()):
-            yield Problem("an operand is the result of a non-semantic instruction", "drop it", i)
+            yield Problem(
+                "an operand is the result of a non-semantic instruction",
+                "use the result in non-semantic instructions only",
+                i,
+            )
 
 
 def _float(widths: tuple[int, ...] = (16, 32, 64)) -> Callable[[Type], bool]:
@@ -125,11 +133,11 @@ def glsl(m: Module, i: Instruction) -> Problems:
     if entry is None or result is None:
         return
     if len(i.words) > 5 + len(entry.operands):
-        yield Problem(f"{entry.name} takes {len(entry.operands)} operands", "remove the rest")
+        yield Problem(f"{entry.name} takes {len(entry.operands)} operands", "remove those behind")
         return
     for id in i.words[5:]:
         if m.type_of(id) is None and m.op_of(id):
-            yield Problem(f"{m.spell(id)} is no value", "name a value")
+            yield Problem(f"{m.spell(id)} is no value", remedies.VALUE)
     operands = [m.type_of(id) for id in i.words[5:]]
     form = BY_NAME.get(entry.name)
     if form is not None:
@@ -137,17 +145,19 @@ def glsl(m: Module, i: Instruction) -> Problems:
     elif entry.name in PACKED:
         given, taken = PACKED[entry.name]
         if _unsigned(result) != given:
-            yield Problem(f"{entry.name} gives {given}, not {result}", "use that type")
+            yield Problem(f"{entry.name} gives {given}, not {result}", remedies.result_type(given))
         for operand in operands:
             if operand is not None and _unsigned(operand) != taken:
-                yield Problem(f"{entry.name} takes {taken}, not {operand}", "convert it")
+                yield Problem(
+                    f"{entry.name} takes {taken}, not {operand}", remedies.convert("it", taken)
+                )
     else:
         yield from _special(m, entry.name, result, operands)
 
 
 def _form(name: str, form: Form, result: Type, operands: list[Type | None]) -> Problems:
     if not form.fits(result):
-        yield Problem(f"{name} is for {form.text}, not {result}", "use another instruction")
+        yield Problem(f"{name} is for {form.text}, not {result}", f"give {name} {form.text}")
         return
     for k, operand in enumerate(operands):
         if operand is None or operand is result:
@@ -159,7 +169,10 @@ def _form(name: str, form: Form, result: Type, operands: list[Type | None]) -> P
             and operand.width == result.width
         )
         if not like:
-            yield Problem(f"operand {k} of {name} is of {operand}, not {result}", "convert it")
+            yield Problem(
+                f"operand {k} of {name} is of {operand}, not {result}",
+                remedies.convert("it", result),
+            )
 
 
 def _square(type_: Type) -> bool:
@@ -175,39 +188,49 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
     match name:
         case "Length" | "Distance":
             if result.kind != "Float" or first.scalar is not result or first.base != "Float":
-                yield Problem(f"{name} of {first} is not of {result}", "use the component type")
+                yield Problem(
+                    f"{name} of {first} is not of {result}",
+                    "make the result type the component type of a vector of floats",
+                )
             if len(operands) > 1 and operands[1] is not None and operands[1] is not first:
-                yield Problem(f"{name} of {first} and {operands[1]}", "use one type")
+                yield Problem(f"{name} of {first} and {operands[1]}", "give both operands one type")
         case "Ldexp":
             exponent = operands[1] if len(operands) > 1 else None
             if result.base != "Float" or first is not result:
-                yield Problem(f"Ldexp of {first} is not of {result}", "use one type")
+                yield Problem(f"Ldexp of {first} is not of {result}", remedies.FLOATS)
             elif exponent is not None and (
                 exponent.base != "Int" or exponent.shape() != result.shape()
             ):
-                yield Problem(f"the exponent is of {exponent}", "use integers of the same shape")
+                yield Problem(
+                    f"the exponent is of {exponent}", "use integers of the result's shape"
+                )
         case "Modf" | "Frexp":
             held = m.pointee(operands[1]) if len(operands) > 1 else None
             if result.base != "Float" or first is not result:
-                yield Problem(f"{name} of {first} is not of {result}", "use one type")
+                yield Problem(f"{name} of {first} is not of {result}", remedies.FLOATS)
             elif name == "Modf" and held is not None and held is not result:
-                yield Problem(
-                    f"the whole part is stored as {held}", "store it as the result's type"
-                )
+                yield Problem(f"the whole part is stored as {held}", f"point to a {result}")
         case "ModfStruct" | "FrexpStruct":
             if result.kind != "Struct" or len(result.members) != 2:
-                yield Problem(f"{name} gives a struct of two members", "use one")
+                yield Problem(
+                    f"{name} gives a struct of two members", "make it a struct of two members"
+                )
             elif result.members[0] is not first:
-                yield Problem(f"the first member is not of {first}", "use one type")
+                yield Problem(f"the first member is not of {first}", f"make it {first}")
         case "Determinant":
             if not _square(first) or first.scalar is not result:
-                yield Problem(f"the determinant of {first} is not of {result}", "use its component")
+                yield Problem(
+                    f"the determinant of {first} is not of {result}",
+                    "make the result type the component of a square matrix",
+                )
         case "MatrixInverse":
             if not _square(result) or first is not result:
-                yield Problem(f"the inverse of {first} is not of {result}", "use one type")
+                yield Problem(
+                    f"the inverse of {first} is not of {result}", "use one square matrix type"
+                )
         case "Refract":
             if result.base != "Float" or first is not result:
-                yield Problem(f"Refract of {first} is not of {result}", "use one type")
+                yield Problem(f"Refract of {first} is not of {result}", remedies.FLOATS)
         case _:
             return
 
@@ -223,4 +246,4 @@ def non_semantic(m: Module, i: Instruction) -> Problems:
         return
     result = m.types.get(i.type_id)
     if result is not None and result.kind != "Void":
-        yield Problem(f"the result is of {result}", "use void")
+        yield Problem(f"the result is of {result}", "make the result type OpTypeVoid")

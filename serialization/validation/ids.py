@@ -6,6 +6,7 @@ grammar explains (GRM).
 from __future__ import annotations
 
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.flow import Block, Function
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
@@ -108,7 +109,7 @@ def defined_before_use(m: Module) -> Problems:
             elif at.op != "FunctionParameter":
                 continue  # Declared outside of functions, and before.
             if at is None:
-                yield Problem(f"%{used} is used but not defined", "define it", i)
+                yield Problem(f"%{used} is used but not defined", "define it before", i)
             elif forward and op != "Phi" and ONLY.get(op, at.op) == at.op:
                 continue
             elif at.index >= i.index and op != "Phi":
@@ -116,7 +117,7 @@ def defined_before_use(m: Module) -> Problems:
                     continue
                 yield Problem(
                     f"{m.spell(used)} is used before its definition, instruction {at.index}",
-                    "move the definition up",
+                    f"move instruction {at.index} before its uses",
                     i,
                     "ID-03",
                 )
@@ -171,7 +172,10 @@ def _parameter(m: Module, i: Instruction, used: int, at: Instruction) -> Problem
         return
     if not any(p is at for p in i.block.function.parameters):
         yield Problem(
-            f"{m.spell(used)} is a parameter of another function", "pass it on", i, "ID-04"
+            f"{m.spell(used)} is a parameter of another function",
+            "pass it to this function as an argument",
+            i,
+            "ID-04",
         )
 
 
@@ -205,9 +209,7 @@ def values(m: Module) -> Problems:
                 if at.op == "DecorationGroup" or id in _types(i):
                     continue
                 yield Problem(
-                    f"{m.spell(id)} is the result of Op{at.op}, no value",
-                    "name a value",
-                    i,
+                    f"{m.spell(id)} is the result of Op{at.op}, no value", remedies.VALUE, i
                 )
 
 
@@ -222,10 +224,10 @@ def _types(i: Instruction) -> list[int]:
 def result_types(m: Module) -> Problems:
     for i in m.instructions:
         if i.type_id and i.type_id in m.definitions and i.type_id not in m.types:
-            yield Problem(f"the result type {m.spell(i.type_id)} is no type", "name a type", i)
+            yield Problem(f"the result type {m.spell(i.type_id)} is no type", remedies.TYPE, i)
         elif i.type_id and m.types.get(i.type_id) is not None:
             if m.types[i.type_id].kind == "Function":
-                yield Problem("the result type is a function type", "name another type", i)
+                yield Problem("the result type is a function type", "name a type of values", i)
 
 
 @module_rule("ID-07", "2.3", "Every id is below the bound, which is at most 4,194,303.")
@@ -235,7 +237,11 @@ def bound(m: Module) -> Problems:
         yield Problem(f"the id bound is {m.header.bound}", f"use a bound from 1 to {limit}")
     for i in m.instructions:
         if i.result >= m.header.bound:
-            yield Problem(f"%{i.result} is not below the bound {m.header.bound}", "raise it", i)
+            yield Problem(
+                f"%{i.result} is not below the bound {m.header.bound}",
+                f"raise the bound above {i.result}",
+                i,
+            )
 
 
 def reached(function: Function) -> list[Block]:

@@ -56,6 +56,9 @@ def combined(m: Module, i: Instruction) -> Problems:
     if result.kind != "SampledImage":
         yield Problem(f"the result is of {result}", "use OpTypeSampledImage")
     elif image is not None and result.element is not image:
-        yield Problem(f"the image is of {image}, not {result.element}", "use one type")
+        yield Problem(
+            f"the image is of {image}, not {result.element}",
+            "use the type of the sampled image's image",
+        )
     if sampler is not None and sampler.kind != "Sampler":
         yield Problem(f"the sampler is of {sampler}", "use OpTypeSampler")

@@ -175,7 +175,9 @@ def blocks(m: Module) -> Problems:
             continue
         if held.kind in ("Array", "RuntimeArray") and not explicit:
             if storage == "PushConstant" and m.environment.vulkan:
-                yield Problem("push constants are an array of blocks", "use one block", i)
+                yield Problem(
+                    "push constants are an array of blocks", "put the array into one block", i
+                )
             while held is not None and held.kind in ("Array", "RuntimeArray"):
                 held = held.element
         if held is None:
@@ -256,7 +258,10 @@ class _Check:
             if type_.kind == "Struct":
                 if type_ is not struct and any(self.m.has(type_.id, b) for b in BLOCKS):
                     yield Problem(
-                        "a block within a block", "decorate the outer one", type_.at, "BLK-06"
+                        "a block within a block",
+                        "remove Block from the inner struct",
+                        type_.at,
+                        "BLK-06",
                     )
                 yield from self._struct(type_)
                 for k, member in enumerate(type_.members):
@@ -270,24 +275,34 @@ class _Check:
     def _array(self, type_: Type, place: Place) -> Problems:
         stride = parameter(self.m, type_.id, "ArrayStride")
         if stride is None:
-            yield Problem("an array in a block has no ArrayStride", "add it", type_.at, "BLK-03")
+            yield Problem(
+                "an array in a block has no ArrayStride",
+                "decorate the array type with ArrayStride",
+                type_.at,
+                "BLK-03",
+            )
             return
         if not stride:
-            yield Problem("an ArrayStride of 0", "use the distance of elements", type_.at, "BLK-03")
+            yield Problem(
+                "an ArrayStride of 0",
+                "state the distance between elements in bytes",
+                type_.at,
+                "BLK-03",
+            )
             return
         element = self.layouts.extent(type_.element, place)
         alignment = self.layouts.extent(type_, place).alignment
         if stride % alignment:
             yield Problem(
                 f"the ArrayStride {stride} is no multiple of {alignment}",
-                "round it up",
+                f"round the ArrayStride up to a multiple of {alignment}",
                 type_.at,
                 "BLK-04",
             )
         elif stride < element.size:
             yield Problem(
                 f"the ArrayStride {stride} is below the element's size {element.size}",
-                "make it larger",
+                f"make the ArrayStride at least {element.size}",
                 type_.at,
                 "BLK-05",
             )
@@ -299,7 +314,12 @@ class _Check:
                 continue
             offset = parameter(m, struct.id, "Offset", k)
             if offset is None:
-                yield Problem(f"member {k} has no Offset", "add it", struct.at, "BLK-02")
+                yield Problem(
+                    f"member {k} has no Offset",
+                    f"decorate member {k} with Offset",
+                    struct.at,
+                    "BLK-02",
+                )
                 return
             yield from self._matrix(struct, k, member)
             places.append((offset, k, member))
@@ -311,7 +331,7 @@ class _Check:
             if offset < end:
                 yield Problem(
                     f"member {k} at {offset} overlaps member {last}, which ends at {end}",
-                    "move it behind",
+                    f"move member {k} to {end} or behind",
                     struct.at,
                     "BLK-05",
                 )
@@ -340,11 +360,16 @@ class _Check:
         ordered = place.row_major or self.m.has(struct.id, "ColMajor", k)
         if not place.stride or not ordered:
             what = "MatrixStride" if not place.stride else "RowMajor or ColMajor"
-            yield Problem(f"the matrix member {k} has no {what}", "add it", struct.at, "BLK-03")
+            yield Problem(
+                f"the matrix member {k} has no {what}",
+                f"decorate member {k} with {what}",
+                struct.at,
+                "BLK-03",
+            )
         elif place.stride % self.layouts.extent(inner, place).alignment:
             yield Problem(
                 f"the MatrixStride {place.stride} of member {k} is not aligned",
-                "round it up",
+                "round the MatrixStride up to the alignment of a column",
                 struct.at,
                 "BLK-04",
             )

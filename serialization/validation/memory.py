@@ -9,6 +9,7 @@ from functools import cache
 
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.operands import RawOperand
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.composites import MAX_INDEXES, part
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
@@ -29,18 +30,19 @@ def variable(m: Module, i: Instruction) -> Problems:
     if type_ is None:
         return
     if i.op == "Variable" and type_.kind != "Pointer":
-        yield Problem(f"{type_} is no pointer type", "use a pointer type")
+        yield Problem(f"{type_} is no pointer type", remedies.POINTER_RESULT)
         return
     storage = enumerant("StorageClass", i.get("storage_class"))
     if type_.storage != storage:
         yield Problem(
-            f"the storage class is {storage}, that of the type {type_.storage}", "use one"
+            f"the storage class is {storage}, that of the type {type_.storage}",
+            f"state the storage class {type_.storage}",
         )
     if (i.block is not None) != (storage == "Function"):
         where = "in a function" if i.block is not None else "outside of functions"
-        yield Problem(f"a variable of {storage} {where}", "move it, or use another storage class")
+        yield Problem(f"a variable of {storage} {where}", "move it, or change its storage class")
     if storage == "Generic":
-        yield Problem("a variable of Generic storage", "use another storage class")
+        yield Problem("a variable of Generic storage", "use Function, Private or Workgroup")
     if storage == "PhysicalStorageBuffer":
         yield Problem("a variable of PhysicalStorageBuffer storage", "use StorageBuffer")
     yield from _initializer(m, i, storage)
@@ -56,18 +58,21 @@ def _initializer(m: Module, i: Instruction, storage: str) -> Problems:
         if op and op != "Undef":
             yield Problem(
                 f"the initializer {m.spell(initializer)} is no constant or module-scope variable",
-                "store the value instead",
+                remedies.STORE,
             )
         return
     if i.op == "Variable":
         held = m.pointee(m.types.get(i.type_id))
         found = m.type_of(initializer)
         if held is not None and found is not None and found is not held:
-            yield Problem(f"the initializer is of {found}, not {held}", "convert it")
+            yield Problem(f"the initializer is of {found}, not {held}", f"use a constant of {held}")
     if storage == "Input" or (m.environment.vulkan and storage in NOT_INITIALIZED):
-        yield Problem(f"a variable of {storage} storage has an initializer", "store in the code")
+        yield Problem(f"a variable of {storage} storage has an initializer", remedies.STORE)
     elif m.environment.vulkan and storage == "Workgroup" and op != "ConstantNull":
-        yield Problem("a Workgroup variable is initialized with OpConstantNull only", "use it")
+        yield Problem(
+            "a Workgroup variable is initialized with OpConstantNull only",
+            "initialize it with an OpConstantNull of its type",
+        )
 
 
 NOT_INITIALIZED = frozenset(
@@ -89,7 +94,7 @@ def held(m: Module, i: Instruction) -> Problems:
     if type_ is None or found is None:
         return
     if found.kind in ("Void", "Function"):
-        yield Problem(f"a variable holds {found}", "use another type")
+        yield Problem(f"a variable holds {found}", "hold a type that has values")
         return
     storage = type_.storage
     if not m.is_shader:
@@ -101,9 +106,9 @@ def held(m: Module, i: Instruction) -> Problems:
     ):
         variable_pointers = {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities
         if not variable_pointers:
-            yield Problem("under logical addressing a variable holds no pointer", "hold an index")
+            yield Problem("under logical addressing a variable holds no pointer", remedies.INDEX)
         elif found.storage not in ("StorageBuffer", "Workgroup"):
-            yield Problem(f"a variable holds a pointer to {found.storage}", "hold an index")
+            yield Problem(f"a variable holds a pointer to {found.storage}", remedies.INDEX)
     if not found.contains.isdisjoint({"Bool"}) and storage in EXTERNAL:
         builtin = any(d.name == "BuiltIn" for d in m.decorations.get(i.result, ()))
         if not builtin and not (storage in ("Input", "Output") and _builtin_members(m, found)):
@@ -128,13 +133,18 @@ def _runtime_array(m: Module, i: Instruction, found: Type, storage: str) -> Prob
     # Blocks are checked where they are declared.
     if found.kind == "RuntimeArray":
         if "RuntimeDescriptorArray" not in m.capabilities:
-            yield Problem("a variable is a runtime array", "declare RuntimeDescriptorArray")
+            yield Problem(
+                "a variable is a runtime array", remedies.declare("RuntimeDescriptorArray")
+            )
         elif storage not in ("StorageBuffer", "Uniform", "UniformConstant"):
-            yield Problem(f"a runtime array in {storage}", "use a fixed length")
+            yield Problem(f"a runtime array in {storage}", "fix its length, or use StorageBuffer")
         return
     inner = found.element if found.kind == "Array" else found
     if inner is None or inner.kind != "Struct":
-        yield Problem("a runtime array is within another type than a struct", "use a struct")
+        yield Problem(
+            "a runtime array is within another type than a struct",
+            "make the array the last member of the struct that the variable holds",
+        )
     elif storage == "Uniform" and not m.has(inner.id, "BufferBlock"):
         yield Problem("a runtime array in a Uniform block", "use StorageBuffer")
     elif storage not in ("StorageBuffer", "Uniform", "PhysicalStorageBuffer"):
@@ -186,13 +196,13 @@ def store(m: Module, i: Instruction) -> Problems:
     pointer, object_ = i.get("pointer"), i.get("object")
     type_ = m.type_of(pointer)
     if m.op_of(object_) and m.type_of(object_) is None:
-        yield Problem(f"{m.spell(object_)} is no value", "store a value")
+        yield Problem(f"{m.spell(object_)} is no value", remedies.VALUE)
         return
     yield from _through(m, i, pointer, m.type_of(object_), "object")
     if type_ is None or not type_.is_pointer:
         return
     if type_.storage in ("UniformConstant", "Input", "PushConstant"):
-        yield Problem(f"a store to {type_.storage}", "use writable storage")
+        yield Problem(f"a store to {type_.storage}", "store to Private, Workgroup or StorageBuffer")
     elif type_.storage == "Uniform" and m.environment.vulkan:
         base = _base(m, pointer)
         held_ = m.pointee(m.type_of(base)) if base else None
@@ -216,10 +226,10 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
     type_ = m.type_of(pointer)
     if type_ is None:
         if m.op_of(pointer):
-            yield Problem(f"{m.spell(pointer)} is no pointer", "use a pointer")
+            yield Problem(f"{m.spell(pointer)} is no pointer", remedies.POINTER)
         return
     if not type_.is_pointer:
-        yield Problem(f"{m.spell(pointer)} is of {type_}, no pointer", "use a pointer")
+        yield Problem(f"{m.spell(pointer)} is of {type_}, no pointer", remedies.POINTER)
         return
     if not logical_pointer(m, pointer):
         yield Problem(
@@ -230,11 +240,15 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
     if want is None:
         return
     if want.kind == "Void":
-        yield Problem(f"the {what} is void", "use another type")
+        yield Problem(f"the {what} is void", "load and store types that have values")
     elif found is not None and found is not want and type_.kind == "Pointer":
-        yield Problem(f"the {what} is of {want}, the pointee of {found}", "use one type")
+        yield Problem(
+            f"the {what} is of {want}, the pointee of {found}", f"use the pointee as {what}"
+        )
     elif "RuntimeArray" in want.contains:
-        yield Problem("an object with a runtime array is loaded or stored", "access its elements")
+        yield Problem(
+            "an object with a runtime array is loaded or stored", "access its elements one by one"
+        )
 
 
 @instruction_rule(
@@ -249,33 +263,40 @@ def access_chain(m: Module, i: Instruction) -> Problems:
     if result is None:
         return
     if result.kind != "Pointer":
-        yield Problem(f"the result is a pointer, not {result}", "use a pointer type")
+        yield Problem(f"the result is a pointer, not {result}", remedies.POINTER_RESULT)
         return
     if from_ is None or from_.kind != "Pointer":
         if from_ is not None or m.op_of(base):
-            yield Problem(f"the base {m.spell(base)} is no pointer", "use a pointer")
+            yield Problem(f"the base {m.spell(base)} is no pointer", remedies.POINTER)
         return
     if from_.storage != result.storage:
-        yield Problem(f"from {from_.storage} to {result.storage}", "keep the storage class")
+        yield Problem(
+            f"from {from_.storage} to {result.storage}", remedies.pointer_to(from_.storage)
+        )
     yield from indexes(m, m.pointee(from_), i.rest("indexes"), m.pointee(result))
     if "element" in i.shape.places:
         element = m.type_of(i.get("element"))
         if element is not None and element.kind != "Int":
-            yield Problem(f"the element is an integer, not {element}", "convert it")
+            yield Problem(f"the element is an integer, not {element}", remedies.INTEGER_SCALAR)
 
 
 def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None) -> Problems:
     """The problems of indexing a type."""
     if len(ids) > MAX_INDEXES:
-        yield Problem(f"{len(ids)} indexes are more than {MAX_INDEXES} (2.17)", "use two chains")
+        yield Problem(
+            f"{len(ids)} indexes are more than {MAX_INDEXES} (2.17)",
+            f"use two chains of at most {MAX_INDEXES} indexes each",
+        )
     for id in ids:
         index = m.type_of(id)
         if index is None:
             if m.op_of(id):
-                yield Problem(f"the index {m.spell(id)} is no value", "use an integer")
+                yield Problem(f"the index {m.spell(id)} is no value", remedies.INTEGER_SCALAR)
             return
         if index.kind != "Int":
-            yield Problem(f"the index {m.spell(id)} is an integer, not {index}", "convert it")
+            yield Problem(
+                f"the index {m.spell(id)} is an integer, not {index}", remedies.INTEGER_SCALAR
+            )
             return
         value = m.integer(id)
         if value is not None and value < 0:
@@ -284,7 +305,7 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
         if type_ is not None and type_.kind == "Struct":
             if m.op_of(id) != "Constant":
                 yield Problem(
-                    f"the index {m.spell(id)} into a struct is no OpConstant", "use a constant"
+                    f"the index {m.spell(id)} into a struct is no OpConstant", "use an OpConstant"
                 )
                 return
         elif type_ is not None:
@@ -292,11 +313,11 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
         found = part(type_, value, m)
         if not isinstance(found, Type):
             if found is not None:
-                yield Problem(found, "correct the index")
+                yield Problem(found, "use indexes that lead to a part of the pointee")
             return
         type_ = found
     if type_ is not None and want is not None and type_ is not want:
-        yield Problem(f"the indexes lead to {type_}, not {want}", "use a pointer to that")
+        yield Problem(f"the indexes lead to {type_}, not {want}", f"point to {type_} instead")
 
 
 @instruction_rule(
@@ -319,24 +340,30 @@ def pointer_chain(m: Module, i: Instruction) -> Problems:
         from_.storage == "Workgroup" and "WorkgroupMemoryExplicitLayoutKHR" in m.capabilities
     )
     if explicit and not m.has(from_.id, "ArrayStride"):
-        yield Problem(f"{from_} has no ArrayStride", "decorate the pointer type with it")
+        yield Problem(f"{from_} has no ArrayStride", "decorate its type with ArrayStride")
     if m.addressing_model == "Logical":
         if from_.storage == "Workgroup":
             if "VariablePointers" not in m.capabilities:
-                yield Problem("a base in Workgroup needs VariablePointers", "declare it")
+                yield Problem(
+                    "a base in Workgroup needs VariablePointers",
+                    remedies.declare("VariablePointers"),
+                )
         elif from_.storage == "StorageBuffer":
             if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
-                yield Problem("a base in StorageBuffer needs variable pointers", "declare them")
+                yield Problem(
+                    "a base in StorageBuffer needs variable pointers",
+                    remedies.declare("VariablePointersStorageBuffer"),
+                )
         else:
             yield Problem(
-                f"a base in {from_.storage} under logical addressing", "use OpAccessChain"
+                f"a base in {from_.storage} under logical addressing", remedies.ACCESS_CHAIN
             )
     elif m.environment.vulkan and from_.storage not in (
         "Workgroup",
         "StorageBuffer",
         "PhysicalStorageBuffer",
     ):
-        yield Problem(f"a base in {from_.storage} in Vulkan", "use OpAccessChain")
+        yield Problem(f"a base in {from_.storage} in Vulkan", remedies.ACCESS_CHAIN)
 
 
 @instruction_rule(
@@ -350,12 +377,17 @@ def array_length(m: Module, i: Instruction) -> Problems:
     if result is None:
         return
     if result.kind != "Int" or result.width != 32 or result.signed:
-        yield Problem(f"the length is a 32-bit unsigned integer, not {result}", "convert it later")
+        yield Problem(
+            f"the length is a 32-bit unsigned integer, not {result}",
+            "make the result type a 32-bit integer of Signedness 0 and convert it later",
+        )
     if i.op == "ArrayLength":
         pointer = m.type_of(i.get("structure"))
         struct = m.pointee(pointer)
         if pointer is not None and not pointer.is_pointer:
-            yield Problem(f"{m.spell(i.get('structure'))} is no pointer", "use a pointer")
+            yield Problem(
+                f"{m.spell(i.get('structure'))} is no pointer", "name a pointer to a struct"
+            )
             return
     else:
         struct = m.types.get(i.get("structure"))
@@ -363,13 +395,16 @@ def array_length(m: Module, i: Instruction) -> Problems:
         return
     member = i.get("array_member")
     if struct.kind != "Struct":
-        yield Problem(f"the length is of a member of a struct, not of {struct}", "use a struct")
+        yield Problem(
+            f"the length is of a member of a struct, not of {struct}",
+            "name a pointer to a struct whose last member is a runtime array",
+        )
     elif not struct.members or member != len(struct.members) - 1:
-        yield Problem(f"member {member} is not the last of {struct}", "name the last")
+        yield Problem(f"member {member} is not the last of {struct}", "name the last member")
     else:
         last = struct.members[-1]
         if last is not None and last.kind != "RuntimeArray":
-            yield Problem(f"the last member is of {last}", "use a runtime array")
+            yield Problem(f"the last member is of {last}", "end the struct with a runtime array")
 
 
 def memory_operands(i: Instruction) -> Iterator[tuple[int, list[RawOperand]]]:
@@ -422,7 +457,7 @@ def _mask(
     if mask & visible and not loads and not matrix:
         yield Problem("MakePointerVisible is not for a store", "use MakePointerAvailable")
     if mask & (available | visible) and not mask & private:
-        yield Problem("NonPrivatePointer is missing", "add it")
+        yield Problem("NonPrivatePointer is missing", "add the bit NonPrivatePointer")
     if mask & private:
         at = i.words[3] if i.op.endswith("Load") or "LoadKHR" in i.op else i.words[1]
         type_ = m.type_of(at)
@@ -430,24 +465,28 @@ def _mask(
             "Uniform", "Workgroup", "CrossWorkgroup", "Generic", "Image", "StorageBuffer",
             "PhysicalStorageBuffer",
         ):  # fmt: skip
-            yield Problem(f"NonPrivatePointer is not for {type_.storage}", "drop it")
+            yield Problem(
+                f"NonPrivatePointer is not for {type_.storage}", "remove the bit NonPrivatePointer"
+            )
     rest = list(parameters)
     if mask & _bit("Aligned") and rest:
         value = int(rest.pop(0).value)
         if value == 0 or value & (value - 1):
-            yield Problem(f"the alignment {value} is no power of two", "use one")
+            yield Problem(f"the alignment {value} is no power of two", "use 1, 2, 4, 8, 16, ...")
     for scope in rest:
         device = grammar().kind("Scope")["Device"].value
         if scope.kind == "IdScope" and m.integer(int(scope.value)) == device and m.is_vulkan_model:
             if "VulkanMemoryModelDeviceScope" not in m.capabilities:
                 yield Problem(
                     "the scope Device needs the capability VulkanMemoryModelDeviceScope",
-                    "declare it",
+                    remedies.declare("VulkanMemoryModelDeviceScope"),
                     None,
                     "CAP-05",
                 )
         if scope.kind == "IdScope" and m.is_shader and m.integer(int(scope.value)) is None:
-            yield Problem(f"the scope {m.spell(int(scope.value))} is no constant", "use a constant")
+            yield Problem(
+                f"the scope {m.spell(int(scope.value))} is no constant", "name an OpConstant"
+            )
 
 
 def scalar_sizes(type_: Type) -> list[int]:
@@ -469,14 +508,18 @@ def _aligned(m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]
             continue
         mask, parameters = masks[min(k, len(masks) - 1)] if masks else (0, [])
         if not mask & _bit("Aligned") or not parameters:
-            yield Problem("an access to a physical storage buffer is not Aligned", "add Aligned")
+            yield Problem(
+                "an access to a physical storage buffer is not Aligned",
+                "add Aligned with the alignment to the memory operands",
+            )
             continue
         held_ = m.pointee(type_)
         least = max(scalar_sizes(held_), default=0) if held_ is not None else 0
         value = int(parameters[0].value)
         if value < least:
             yield Problem(
-                f"the alignment {value} is below the {least} bytes of a scalar", "raise it"
+                f"the alignment {value} is below the {least} bytes of a scalar",
+                f"state an alignment of at least {least}",
             )
 
 
@@ -487,16 +530,16 @@ def copy_memory(m: Module, i: Instruction) -> Problems:
     target, source = m.type_of(i.get("target")), m.type_of(i.get("source"))
     for id in (i.get("target"), i.get("source")):
         if m.type_of(id) is None and m.op_of(id):
-            yield Problem(f"{m.spell(id)} is no value", "use pointers")
+            yield Problem(f"{m.spell(id)} is no value", remedies.POINTER)
     for type_ in (target, source):
         if type_ is not None and not type_.is_pointer:
-            yield Problem(f"{type_} is no pointer type", "use pointers")
+            yield Problem(f"{type_} is no pointer type", remedies.POINTER)
             return
     to, from_ = m.pointee(target), m.pointee(source)
     if to is not None and from_ is not None and to is not from_:
         yield Problem(f"from {from_} to {to}", "copy between pointers to one type")
     elif to is not None and to.kind == "Void":
-        yield Problem("a copy of void", "name a type")
+        yield Problem("a copy of void", "copy between pointers to a type that has values")
 
 
 @instruction_rule(
@@ -511,20 +554,31 @@ def pointer_comparison(m: Module, i: Instruction) -> Problems:
     if result is None or first is None or second is None:
         return
     if result.kind != ("Int" if i.op == "PtrDiff" else "Bool"):
-        yield Problem(f"the result is of {result}", "use a Boolean, an integer for OpPtrDiff")
+        yield Problem(f"the result is of {result}", "use OpTypeBool, for OpPtrDiff an integer")
     if first is not second or not first.is_pointer:
-        yield Problem(f"the operands are of {first} and {second}", "use pointers of one type")
+        yield Problem(f"the operands are of {first} and {second}", "compare pointers of one type")
     elif first.storage == "PhysicalStorageBuffer":
-        yield Problem("physical storage buffer pointers are not compared so", "convert them first")
+        yield Problem(
+            "physical storage buffer pointers are not compared so",
+            "convert both by OpConvertPtrToU and compare the integers",
+        )
     elif m.addressing_model == "Logical" and m.is_shader:
         if first.storage == "StorageBuffer":
             if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
-                yield Problem("variable pointers are not declared", "declare them")
+                yield Problem(
+                    "variable pointers are not declared",
+                    remedies.declare("VariablePointersStorageBuffer"),
+                )
         elif first.storage == "Workgroup":
             if "VariablePointers" not in m.capabilities:
-                yield Problem("VariablePointers is not declared", "declare it")
+                yield Problem(
+                    "VariablePointers is not declared", remedies.declare("VariablePointers")
+                )
         else:
-            yield Problem(f"pointers to {first.storage} are not compared", "compare indices")
+            yield Problem(
+                f"pointers to {first.storage} are not compared",
+                "compare the indices that the pointers are formed with",
+            )
 
 
 @instruction_rule(
@@ -561,14 +615,17 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
     if result is None or base is None:
         return
     if result.kind != "UntypedPointerKHR":
-        yield Problem(f"the result is an untyped pointer, not {result}", "use one")
+        yield Problem(
+            f"the result is an untyped pointer, not {result}",
+            "make the result type an OpTypeUntypedPointerKHR",
+        )
     if not base.is_pointer:
-        yield Problem(f"the base {m.spell(i.get('base'))} is no pointer", "use a pointer")
+        yield Problem(f"the base {m.spell(i.get('base'))} is no pointer", remedies.POINTER)
         return
     if base.storage != result.storage and result.is_pointer:
-        yield Problem(f"from {base.storage} to {result.storage}", "keep the storage class")
+        yield Problem(f"from {base.storage} to {result.storage}", remedies.pointer_to(base.storage))
     if i.get("base_type") not in m.types:
-        yield Problem(f"{m.spell(i.get('base_type'))} is no type", "name a type")
+        yield Problem(f"{m.spell(i.get('base_type'))} is no type", remedies.TYPE)
         return
     yield from indexes(m, m.types[i.get("base_type")], i.rest("indexes"), None)
 
@@ -583,11 +640,11 @@ def sized_copy(m: Module, i: Instruction) -> Problems:
     for name in ("target", "source"):
         type_ = m.type_of(i.get(name))
         if type_ is None and m.op_of(i.get(name)):
-            yield Problem(f"the {name} {m.spell(i.get(name))} is no value", "use a pointer")
+            yield Problem(f"the {name} {m.spell(i.get(name))} is no value", remedies.POINTER)
         if type_ is not None and not type_.is_pointer:
-            yield Problem(f"the {name} is of {type_}, no pointer", "use a pointer")
+            yield Problem(f"the {name} is of {type_}, no pointer", remedies.POINTER)
     size = m.type_of(i.get("size"))
     if size is not None and size.kind != "Int":
-        yield Problem(f"the size is of {size}", "use an integer")
+        yield Problem(f"the size is of {size}", remedies.INTEGER_SCALAR)
     elif m.integer(i.get("size")) == 0:
         yield Problem("the size is 0", "copy at least one byte")

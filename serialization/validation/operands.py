@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
@@ -209,7 +210,8 @@ def check_row(
             return
         if not row.result.fits(result, result):
             yield Problem(
-                f"the result is {row.result.text}, not {result}", "change the result type"
+                f"the result is {row.result.text}, not {result}",
+                remedies.result_type(row.result.text),
             )
             return
     sound = True
@@ -228,7 +230,7 @@ def check_row(
     if sound and row.also is not None and len(words) > 3:
         cause = row.also(m, i)
         if cause is not None:
-            yield Problem(cause, "convert one of them, or drop the instruction")
+            yield Problem(cause, "convert one of them, or use the instruction for their types")
 
 
 def _matrix_product(m: Module, i: Instruction) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.flow import MERGES, TERMINATORS
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
@@ -68,7 +69,7 @@ def sections(m: Module) -> Problems:
         if here < reached and op not in BOTH:
             yield Problem(
                 f"Op{op} stands behind instructions of a later section",
-                "move it to its section",
+                "move it to the section that SPIR-V 2.4 gives it",
                 i,
             )
         elif here == FUNCTIONS:
@@ -83,7 +84,7 @@ def sections(m: Module) -> Problems:
         if here < FUNCTIONS and i.op not in BOTH and i.op not in NO_PLACE:
             yield Problem(
                 f"Op{i.op} stands behind the start of a function",
-                "move it to its section",
+                "move it before the first OpFunction",
                 i,
             )
 
@@ -91,9 +92,9 @@ def sections(m: Module) -> Problems:
 @module_rule("LAY-02", "2.4", "There is exactly one OpMemoryModel.")
 def one_memory_model(m: Module) -> Problems:
     if not m.memory_models:
-        yield Problem("the module has no OpMemoryModel", "add one behind the extensions")
+        yield Problem("the module has no OpMemoryModel", "add it behind the extensions and imports")
     for i in m.memory_models[1:]:
-        yield Problem("this is a second OpMemoryModel", "keep one", i)
+        yield Problem("this is a second OpMemoryModel", "remove one of the two", i)
 
 
 declared_rule(
@@ -124,22 +125,31 @@ class _Walk:
                 continue
             yield from self._step(i)
         if self.function is not None:
-            yield Problem("the function has no OpFunctionEnd", "add it", self.function)
+            yield Problem(
+                "the function has no OpFunctionEnd", "add it behind the last block", self.function
+            )
 
     def _step(self, i: Instruction) -> Iterator[Problem]:
         op = i.op
         if op == "Function":
             if self.function is not None:
-                yield Problem("a function starts within another", "end that one first", i)
+                yield Problem("a function starts within another", "put OpFunctionEnd before it", i)
             self.function, self.labels, self.in_block = i, 0, False
         elif op == "FunctionEnd":
             yield from self._end(i)
         elif op == "FunctionParameter":
             if self.labels:
-                yield Problem("a parameter stands behind a block", "move it up", i, "LAY-03")
+                yield Problem(
+                    "a parameter stands behind a block",
+                    "move the parameter behind OpFunction",
+                    i,
+                    "LAY-03",
+                )
         elif op == "Label":
             if self.in_block:
-                yield Problem("the block before has no terminator", "end it", i, "LAY-04")
+                yield Problem(
+                    "the block before has no terminator", remedies.END_OF_BLOCK, i, "LAY-04"
+                )
             self.labels += 1
             self.in_block = True
         elif op in ("Line", "NoLine"):
@@ -147,7 +157,7 @@ class _Walk:
         elif not self.in_block:
             if self.labels and op == "ExtInst" and self._non_semantic(i):
                 return  # Debug information of spirv-opt's, behind a terminator.
-            yield Problem(f"Op{op} stands in no block", "begin one with OpLabel", i, "LAY-04")
+            yield Problem(f"Op{op} stands in no block", "put OpLabel before it", i, "LAY-04")
         elif op in TERMINATORS:
             self.in_block = False
 
@@ -156,16 +166,16 @@ class _Walk:
 
     def _end(self, i: Instruction) -> Iterator[Problem]:
         if self.function is None:
-            yield Problem("OpFunctionEnd ends no function", "remove it", i, "LAY-03")
+            yield Problem("OpFunctionEnd ends no function", "remove the OpFunctionEnd", i, "LAY-03")
             return
         if self.in_block:
-            yield Problem("the last block has no terminator", "end it", i, "LAY-04")
+            yield Problem("the last block has no terminator", remedies.END_OF_BLOCK, i, "LAY-04")
         if self.labels:
             self.defined = True
         elif self.defined:
             yield Problem(
                 "a function without a body stands behind one with a body",
-                "move declarations up",
+                "move functions without a body before those with one",
                 self.function,
                 "LAY-05",
             )
@@ -188,13 +198,18 @@ def variables_first(m: Module, i: Instruction) -> Problems:
     if block is None:
         return
     if block.order:
-        yield Problem("the variable is not in the function's first block", "move it there")
+        yield Problem(
+            "the variable is not in the function's first block",
+            "move it to the first block's start",
+        )
         return
     for other in block.instructions:
         if other is i:
             return
         if other.op not in VARIABLE_COMPANY:
-            yield Problem(f"the variable stands behind Op{other.op}", "move it up")
+            yield Problem(
+                f"the variable stands behind Op{other.op}", "move it to the block's start"
+            )
             return
 
 
@@ -205,13 +220,16 @@ def phi_first(m: Module, i: Instruction) -> Problems:
     if i.block is None:
         return
     if i.block.order == 0:
-        yield Problem("an OpPhi stands in the entry block", "the entry has no predecessors")
+        yield Problem(
+            "an OpPhi stands in the entry block",
+            "replace the OpPhi by its value: the entry block has no predecessors",
+        )
         return
     for other in i.block.instructions:
         if other is i:
             return
         if other.op not in ("Phi", "Line", "NoLine"):
-            yield Problem(f"the OpPhi stands behind Op{other.op}", "move it up")
+            yield Problem(f"the OpPhi stands behind Op{other.op}", "move it to the block's start")
             return
 
 
@@ -232,8 +250,7 @@ def merge_second_to_last(m: Module, i: Instruction) -> Problems:
     if following is None or following.op not in allowed:
         what = "nothing" if following is None else f"Op{following.op}"
         yield Problem(
-            f"Op{i.op} is followed by {what}",
-            f"put Op{' or Op'.join(allowed)} right behind it",
+            f"Op{i.op} is followed by {what}", f"put Op{' or Op'.join(allowed)} right behind it"
         )
     if any(o.op in MERGES and o is not i for o in i.block.instructions):
-        yield Problem("the block has two merge instructions", "keep one")
+        yield Problem("the block has two merge instructions", "remove one of the two")

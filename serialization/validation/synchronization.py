@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
 from xdsl_spirv.serialization.validation.registry import (
@@ -82,9 +83,12 @@ def scope_type(m: Module, i: Instruction) -> Problems:
             continue
         what = "scope" if kind == "IdScope" else "semantics"
         if type_.kind != "Int" or type_.width != 32:
-            yield Problem(f"the {what} is a 32-bit integer, not {type_}", "use a 32-bit integer")
+            yield Problem(
+                f"the {what} is a 32-bit integer, not {type_}",
+                f"make the {what} a constant of a 32-bit integer type",
+            )
         elif m.integer(id) is None and m.is_shader and not late:
-            yield Problem(f"the {what} {m.spell(id)} is no OpConstant", "use a constant")
+            yield Problem(f"the {what} {m.spell(id)} is no OpConstant", "name an OpConstant")
         elif kind == "IdScope":
             value = m.integer(id)
             if value is not None and value not in grammar().kind("Scope"):
@@ -151,26 +155,31 @@ def semantics(m: Module, i: Instruction) -> Problems:
 def _semantics(m: Module, i: Instruction, value: int) -> Problems:
     orders = [o for o in ORDERS if value & _bits((o,))]
     if len(orders) > 1:
-        yield Problem(f"the semantics are {' and '.join(orders)}", "choose one order")
+        yield Problem(
+            f"the semantics are {' and '.join(orders)}", f"keep one of {' and '.join(orders)}"
+        )
         return
     if value & ~_bits((*ORDERS, *STORAGES, "MakeAvailable", "MakeVisible", "Volatile")):
-        yield Problem(f"the semantics 0x{value:x} have unknown bits", "use those of SPIR-V 3.25")
+        yield Problem(f"the semantics 0x{value:x} have unknown bits", "use the bits of SPIR-V 3.25")
         return
     order = orders[0] if orders else ""
     vulkan = "VulkanMemoryModel" in m.capabilities
     for name in ("MakeAvailable", "MakeVisible", "OutputMemory", "Volatile"):
         if value & _bits((name,)) and not vulkan:
-            yield Problem(f"{name} needs the capability VulkanMemoryModel", "declare it")
+            yield Problem(
+                f"{name} needs the capability VulkanMemoryModel",
+                remedies.declare("VulkanMemoryModel"),
+            )
     if value & _bits(("MakeAvailable",)) and order not in ("Release", "AcquireRelease"):
-        yield Problem("MakeAvailable goes with Release or AcquireRelease", "add one")
+        yield Problem("MakeAvailable goes with Release or AcquireRelease", "add one of the two")
     if value & _bits(("MakeVisible",)) and order not in ("Acquire", "AcquireRelease"):
-        yield Problem("MakeVisible goes with Acquire or AcquireRelease", "add one")
+        yield Problem("MakeVisible goes with Acquire or AcquireRelease", "add one of the two")
     if value & _bits(("MakeAvailable", "MakeVisible")) and not value & _bits(STORAGES):
-        yield Problem("nothing says which memory is made available or visible", "name it")
+        yield Problem("nothing says which memory is made available or visible", remedies.MEMORY)
     if order == "SequentiallyConsistent" and m.is_vulkan_model:
-        yield Problem("the Vulkan memory model has no SequentiallyConsistent", "AcquireRelease")
+        yield Problem("the Vulkan memory model has no SequentiallyConsistent", "use AcquireRelease")
     if value & _bits(("Volatile",)) and i.op in BARRIERS.split():
-        yield Problem("a barrier is not Volatile", "drop it")
+        yield Problem("a barrier is not Volatile", "remove Volatile from the semantics")
     if i.op == "AtomicLoad" and order in ("Release", "AcquireRelease"):
         yield Problem(f"a load is not {order}", "use Acquire")
     if i.op == "AtomicStore" and order in ("Acquire", "AcquireRelease"):
@@ -185,13 +194,21 @@ def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Prob
     if order == "SequentiallyConsistent":
         yield Problem("there is no SequentiallyConsistent in Vulkan", "use AcquireRelease")
     if i.op == "MemoryBarrier" and not order:
-        yield Problem("a memory barrier has one of Acquire, Release, AcquireRelease", "add one")
+        yield Problem(
+            "a memory barrier has one of Acquire, Release, AcquireRelease",
+            "add Acquire, Release or AcquireRelease to the semantics",
+        )
     elif stores and not order:
-        yield Problem("semantics that name a storage class have an order", "add one, or use 0")
+        yield Problem(
+            "semantics that name a storage class have an order", "add Acquire, say, or use 0"
+        )
     elif order and not stores:
-        yield Problem(f"the semantics {order} name no storage class", "add UniformMemory, say")
+        yield Problem(f"the semantics {order} name no storage class", remedies.MEMORY)
     if order and _scope(m, i.get("memory")) == "Invocation":
-        yield Problem("with the memory scope Invocation the semantics have no order", "use 0")
+        yield Problem(
+            "with the memory scope Invocation the semantics have no order",
+            "use the semantics 0, or the memory scope that shares the memory",
+        )
 
 
 @instruction_rule(
@@ -205,7 +222,7 @@ def atomic(m: Module, i: Instruction) -> Problems:
     if pointer is None:
         return
     if not pointer.is_pointer:
-        yield Problem(f"{m.spell(i.get('pointer'))} is no pointer", "use a pointer")
+        yield Problem(f"{m.spell(i.get('pointer'))} is no pointer", remedies.POINTER)
         return
     held = m.pointee(pointer) or (m.types.get(i.type_id) if i.type_id else None)
     result = m.types.get(i.type_id) if i.type_id else held
@@ -219,13 +236,15 @@ def atomic(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the pointee is of {held}", f"use a {' or '.join(kinds).lower()} scalar")
         return
     if result is not held:
-        yield Problem(f"the result is of {result}, the pointee of {held}", "use one type")
+        yield Problem(
+            f"the result is of {result}, the pointee of {held}", remedies.result_type(held)
+        )
     for name in ("value", "comparator"):
         if name not in i.shape.places:
             continue
         value = m.type_of(i.get(name))
         if value is not None and value is not held:
-            yield Problem(f"the {name} is of {value}, not {held}", "convert it")
+            yield Problem(f"the {name} is of {value}, not {held}", remedies.convert("it", held))
     yield from _atomic_place(m, i, pointer.storage, held.width, held.kind)
 
 
@@ -236,17 +255,17 @@ def _atomic_place(m: Module, i: Instruction, storage: str, width: int, kind: str
     ):  # fmt: skip
         yield Problem(f"Vulkan has no atomics in {storage}", "use StorageBuffer or Workgroup")
     elif storage == "Function" and m.is_shader:
-        yield Problem("there are no atomics in Function storage", "use a plain access")
+        yield Problem("there are no atomics in Function storage", "use OpLoad and OpStore")
     if kind == "Int" and width == 64 and m.is_shader:
         if "Int64Atomics" not in m.capabilities and "Int64ImageEXT" not in m.capabilities:
-            yield Problem("a 64-bit atomic needs Int64Atomics", "declare it")
+            yield Problem("a 64-bit atomic needs Int64Atomics", remedies.declare("Int64Atomics"))
     elif kind == "Int" and width not in (32, 64) and m.environment.vulkan:
         yield Problem(f"there are no atomics of {width} bits", "use 32 or 64 bits")
     if kind == "Float" and i.op.startswith("AtomicF"):
         name = "Add" if "Add" in i.op else "MinMax"
         need = f"AtomicFloat{width}{name}EXT"
         if need not in m.capabilities and need in grammar().kind("Capability"):
-            yield Problem(f"Op{i.op} of {width} bits needs {need}", "declare it")
+            yield Problem(f"Op{i.op} of {width} bits needs {need}", remedies.declare(need))
 
 
 @instruction_rule(
@@ -260,10 +279,10 @@ def unequal(m: Module, i: Instruction) -> Problems:
     if value is None:
         return
     if value & _bits(("Release", "AcquireRelease")):
-        yield Problem("the Unequal semantics release", "use Acquire or None")
+        yield Problem("the Unequal semantics release", "use Acquire or None as Unequal semantics")
     volatile = _bits(("Volatile",))
     if equal is not None and (value ^ equal) & volatile:
-        yield Problem("Volatile is in one of the semantics only", "use it in both or none")
+        yield Problem("Volatile is in one of the semantics only", "state it in both or in none")
 
 
 @instruction_rule(
@@ -277,9 +296,9 @@ def group_value(m: Module, i: Instruction) -> Problems:
     if result is None:
         return
     if not result.is_scalar_or_vector:
-        yield Problem(f"the result is a scalar or a vector, not {result}", "use its components")
+        yield Problem(f"the result is a scalar or a vector, not {result}", "move its components")
     elif value is not None and value is not result:
-        yield Problem(f"the value is of {value}, not {result}", "convert it")
+        yield Problem(f"the value is of {value}, not {result}", remedies.result_type(value))
     if result.is_bfloat16:
         return  # BF-09 is reported by the extension's rule.
     for name in ("invocation_id", "mask", "delta", "index", "id", "direction"):
@@ -290,10 +309,10 @@ def group_value(m: Module, i: Instruction) -> Problems:
         if type_ is None:
             continue
         if type_.kind != "Int" or type_.signed:
-            yield Problem(f"{name} is an integer of Signedness 0, not {type_}", "convert it")
+            yield Problem(f"{name} is an integer of Signedness 0, not {type_}", remedies.UNSIGNED)
         constant = name == "direction" or (name in ("id", "index") and m.version < (1, 5))
         if constant and m.op_of(id) not in CONSTANTS and i.op != "GroupNonUniformShuffle":
-            yield Problem(f"{name} is no constant", "use a constant")
+            yield Problem(f"{name} is no constant", f"name a constant as {name}")
 
 
 @instruction_rule(
@@ -312,17 +331,20 @@ def reduction(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the result is of {result}", f"use {kind.lower()} scalars or vectors")
     elif result.is_bfloat16:
         yield Problem(
-            f"no group operation takes bfloat16, as in {result}", "use f32", None, "BF-09"
+            f"no group operation takes bfloat16, as in {result}",
+            "convert to f32 by OpFConvert and back",
+            None,
+            "BF-09",
         )
     elif i.op in ("GroupNonUniformUMin", "GroupNonUniformUMax") and result.signed:
-        yield Problem(f"the result {result} has Signedness 1", "use Signedness 0")
+        yield Problem(f"the result {result} has Signedness 1", remedies.UNSIGNED_RESULT)
     operation = enumerant("GroupOperation", i.get("operation"))
     value = m.type_of(i.words[5])
     if value is not None and value is not result:
-        yield Problem(f"the value is of {value}, not {result}", "convert it")
+        yield Problem(f"the value is of {value}, not {result}", remedies.convert("it", result))
     size = i.words[6] if len(i.words) > 6 else 0
     if operation == "ClusteredReduce" and not size:
-        yield Problem("ClusteredReduce has no ClusterSize", "add it")
+        yield Problem("ClusteredReduce has no ClusterSize", "add a ClusterSize, or use Reduce")
     elif (
         operation
         not in (
@@ -336,7 +358,7 @@ def reduction(m: Module, i: Instruction) -> Problems:
         )
         and size
     ):
-        yield Problem(f"{operation} has no ClusterSize", "drop it")
+        yield Problem(f"{operation} has no ClusterSize", "remove it, or use ClusteredReduce")
     elif size and operation == "ClusteredReduce":
         yield from cluster_size(m, size)
 
@@ -347,13 +369,13 @@ def cluster_size(m: Module, id: int) -> Problems:
     if type_ is None:
         return
     if type_.kind != "Int" or type_.signed:
-        yield Problem(f"ClusterSize is an integer of Signedness 0, not {type_}", "convert it")
+        yield Problem(f"ClusterSize is an integer of Signedness 0, not {type_}", remedies.UNSIGNED)
     elif m.op_of(id) not in CONSTANTS:
-        yield Problem("ClusterSize is no constant", "use a constant")
+        yield Problem("ClusterSize is no constant", "name a constant as ClusterSize")
     else:
         value = m.integer(id)
         if value is not None and (value < 1 or value & (value - 1)):
-            yield Problem(f"ClusterSize is {value}", "use a power of two")
+            yield Problem(f"ClusterSize is {value}", "use 1, 2, 4, 8, ...")
 
 
 @instruction_rule("GRP-03", "3.49.21", "A vote gives a Boolean.", GROUP_VOTES)
@@ -362,15 +384,17 @@ def vote(m: Module, i: Instruction) -> Problems:
     if result is None:
         return
     if result.kind != "Bool":
-        yield Problem(f"the result is a Boolean, not {result}", "use a Boolean")
+        yield Problem(f"the result is a Boolean, not {result}", remedies.BOOLEAN_RESULT)
     if i.op in ("GroupNonUniformAll", "GroupNonUniformAny"):
         predicate = m.type_of(i.get("predicate"))
         if predicate is not None and predicate.kind != "Bool":
-            yield Problem(f"the predicate is a Boolean, not {predicate}", "use a Boolean")
+            yield Problem(f"the predicate is a Boolean, not {predicate}", remedies.BOOLEAN)
     elif i.op == "GroupNonUniformAllEqual":
         value = m.type_of(i.get("value"))
         if value is not None and not value.is_scalar_or_vector:
-            yield Problem(f"the value is a scalar or a vector, not {value}", "vote on components")
+            yield Problem(
+                f"the value is a scalar or a vector, not {value}", "vote on its components"
+            )
 
 
 @instruction_rule(
@@ -393,17 +417,17 @@ def ballot(m: Module, i: Instruction) -> Problems:
     if made:
         predicate = m.type_of(i.get("predicate"))
         if predicate is not None and predicate.kind != "Bool":
-            yield Problem(f"the predicate is a Boolean, not {predicate}", "use a Boolean")
+            yield Problem(f"the predicate is a Boolean, not {predicate}", remedies.BOOLEAN)
     elif i.op in ("GroupNonUniformInverseBallot", "GroupNonUniformBallotBitExtract"):
         if result.kind != "Bool":
-            yield Problem(f"the result is a Boolean, not {result}", "use a Boolean")
+            yield Problem(f"the result is a Boolean, not {result}", remedies.BOOLEAN_RESULT)
         if "index" in i.shape.places:
             index = m.type_of(i.get("index"))
             if index is not None and (index.kind != "Int" or index.signed):
-                yield Problem(f"the index is of {index}", "use Signedness 0")
+                yield Problem(f"the index is of {index}", remedies.UNSIGNED)
     elif result.kind != "Int" or result.signed:
-        yield Problem(f"the result is of {result}", "use an integer of Signedness 0")
+        yield Problem(f"the result is of {result}", remedies.UNSIGNED_RESULT)
     if "BitCount" in i.op and m.environment.vulkan:
         operation = enumerant("GroupOperation", i.words[4])
         if operation not in ("Reduce", "InclusiveScan", "ExclusiveScan"):
-            yield Problem(f"the operation is {operation}", "use Reduce or a scan")
+            yield Problem(f"the operation is {operation}", "use Reduce or one of the scans")

@@ -56,13 +56,16 @@ def capability(m: Module, i: Instruction) -> Problems:
     name = next((n for n, at in m.declared.items() if at is i), "")
     known = grammar().kind("Capability")
     if name in NOT_VULKAN:
-        yield Problem(f"Vulkan takes no module with {name}", "do without it")
+        yield Problem(f"Vulkan takes no module with {name}", "remove it and what needs it")
     elif name in known:
         first = FIRST_VULKAN.get(name)
         vulkan = m.environment.vulkan
         provided = any(e in m.extensions for e in known[name].extensions)
         if first is not None and vulkan is not None and vulkan < first and not provided:
-            yield Problem(f"{name} is of Vulkan {first[0]}.{first[1]}", "target that version")
+            yield Problem(
+                f"{name} is of Vulkan {first[0]}.{first[1]}",
+                f"target Vulkan {first[0]}.{first[1]}, or do without {name}",
+            )
 
 
 FIRST_VULKAN = {
@@ -105,7 +108,10 @@ STORAGE = frozenset(
 def storage(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.result if i.op == "TypePointer" else i.type_id)
     if type_ is not None and type_.storage and type_.storage not in STORAGE:
-        yield Problem(f"Vulkan has no storage class {type_.storage}", "use StorageBuffer")
+        yield Problem(
+            f"Vulkan has no storage class {type_.storage}",
+            "move the variable to StorageBuffer, Uniform or Workgroup storage",
+        )
 
 
 @instruction_rule(
@@ -125,9 +131,11 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
     if held is None:
         return
     if type_.storage == "UniformConstant" and held.kind not in OPAQUE:
-        yield Problem(f"UniformConstant holds {held}", "use Uniform or StorageBuffer")
+        yield Problem(f"UniformConstant holds {held}", "move it to Uniform or StorageBuffer")
     elif type_.storage in ("StorageBuffer", "Uniform", "PushConstant") and held.contains & OPAQUE:
-        yield Problem(f"{type_.storage} holds an opaque object", "use UniformConstant")
+        yield Problem(
+            f"{type_.storage} holds an opaque object", "move it to UniformConstant storage"
+        )
 
 
 @instruction_rule(
@@ -143,7 +151,7 @@ def matrix_scope(m: Module, i: Instruction) -> Problems:
     value = m.integer(i.get("scope"))
     name = "" if value is None else enumerant("Scope", value)
     if name and name not in ("Workgroup", "Subgroup"):
-        yield Problem(f"the scope is {name}", "use Subgroup")
+        yield Problem(f"the scope is {name}", "use the scope Subgroup")
 
 
 @module_rule(
@@ -162,7 +170,11 @@ def push_constants(m: Module) -> Problems:
     for entry in m.entry_points:
         used = {v for f in reachable(m, entry) for v in _globals(m, f)} & variables
         if len(used) > 1:
-            yield Problem(f"{len(used)} blocks of push constants are used", "use one", entry.at)
+            yield Problem(
+                f"{len(used)} blocks of push constants are used",
+                "put all of them into one block",
+                entry.at,
+            )
 
 
 class BuiltIn(NamedTuple):
@@ -216,7 +228,11 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
     type_: Type | None = m.types.get(at.type_id)
     if name == "WorkgroupSize":
         if at.op not in ("ConstantComposite", "SpecConstantComposite"):
-            yield Problem("WorkgroupSize is no constant", "decorate a constant", decoration.at)
+            yield Problem(
+                "WorkgroupSize is no constant",
+                "decorate a constant of three 32-bit integers, or state LocalSize",
+                decoration.at,
+            )
             return
         held = type_
     else:
@@ -224,12 +240,12 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
         if type_ is None or not type_.is_pointer:
             return
         if type_.storage != "Input":
-            yield Problem(f"{name} is in {type_.storage}", "use Input", at)
+            yield Problem(f"{name} is in {type_.storage}", "move the variable to Input storage", at)
     if held is None:
         return
     lanes = held.lanes if held.kind == "Vector" else 1 if held.kind == "Int" else 0
     if held.base != "Int" or held.width != 32 or lanes != want.lanes:
-        yield Problem(f"{name} is {want.what}, not {held}", "use that type", at)
+        yield Problem(f"{name} is {want.what}, not {held}", f"make {name} {want.what}", at)
 
 
 @instruction_rule(
@@ -238,7 +254,7 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
 def model(m: Module, i: Instruction) -> Problems:
     entry = next((e for e in m.entry_points if e.at is i), None)
     if entry is not None and entry.model == "Kernel":
-        yield Problem("Vulkan has no Kernel", "use GLCompute")
+        yield Problem("Vulkan has no Kernel", "use the execution model GLCompute")
 
 
 @module_rule(
@@ -258,4 +274,8 @@ def workgroup(m: Module) -> Problems:
         if entry.model in ("GLCompute", "TaskEXT", "MeshEXT", "TaskNV", "MeshNV"):
             continue
         if any(_globals(m, f) & shared for f in reachable(m, entry)):
-            yield Problem(f"{entry.model} uses Workgroup storage", "use a compute kernel", entry.at)
+            yield Problem(
+                f"{entry.model} uses Workgroup storage",
+                "move the variable to Private storage, or use GLCompute",
+                entry.at,
+            )

@@ -58,7 +58,7 @@
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixB>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixB>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
-// CHECK: CM-20: the use of A is MatrixA, not MatrixB; load it with the use it is meant for
+// CHECK: CM-20: the use of A is MatrixA, not MatrixB; load it with the use MatrixA
 
 // -----
 

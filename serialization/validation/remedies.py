@@ -1,0 +1,52 @@
+"""
+The remedies that several rules share: what to do about a finding, in the words of SPIR-V.
+
+A remedy that one rule alone has stands with its cause.
+"""
+
+from __future__ import annotations
+
+ACCESS_CHAIN = "form the pointer with OpAccessChain"
+BOOLEAN = "compare first, so that it is a Boolean"
+BOOLEAN_RESULT = "make the result type OpTypeBool"
+COMPOSITE_RESULT = "make the result type a struct, array, vector or matrix"
+CONSTANT = "name the result of OpConstant or another constant instruction"
+END_OF_BLOCK = "end the block with a branch, OpReturn or OpUnreachable"
+FLOATS = "make the result type and the operand one type of floats"
+FUNCTION = "name the result of an OpFunction"
+INDEX = "pass an index, and form the pointer where it is used"
+INTEGER_SCALAR = "compute it as an integer scalar"
+MEMORY = "add UniformMemory, WorkgroupMemory or another storage class"
+POINTER = "name a value whose type is an OpTypePointer"
+POINTER_RESULT = "make the result type an OpTypePointer"
+STORE = "store the value at the function's start instead"
+TYPE = "name the result of an OpType instruction"
+UNSIGNED = "use an integer of Signedness 0"
+UNSIGNED_RESULT = "make the result type an integer of Signedness 0"
+VALUE = "name the result of an instruction that gives a value"
+VERSION = "raise the version in the header"
+
+
+def constituents(count: int) -> str:
+    """Of a composite made from too few or too many."""
+    return f"give {count} constituents"
+
+
+def convert(what: str, type_: object) -> str:
+    """Of an operand that has another type than it must."""
+    return f"convert {what} to {type_}"
+
+
+def declare(capability: str) -> str:
+    """Of what no declared capability enables."""
+    return f"declare OpCapability {capability}"
+
+
+def pointer_to(storage: str) -> str:
+    """Of a result pointer that changes the storage class."""
+    return f"make the result a pointer to {storage}"
+
+
+def result_type(type_: object) -> str:
+    """Of a result that follows from the operands and is declared otherwise."""
+    return f"make the result type {type_}"
