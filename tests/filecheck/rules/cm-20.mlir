@@ -94,4 +94,4 @@
 
 %a, %b, %v = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, vector<4xf32>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %v : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> vector<4xf32>
-// CHECK: CM-20: C is a cooperative matrix, not vector<4xf32>; load it as one
+// CHECK: CM-20: C is a cooperative matrix, not vector<4xf32>; load it with spirv.KHR.CooperativeMatrixLoad
