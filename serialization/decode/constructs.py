@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from xdsl_spirv.serialization.dominance import Dominators
+
 MAX_NESTING = 60
 """Deeper nested constructs stay blocks: regions are read and written by recursion."""
 
@@ -60,63 +62,10 @@ class Constructs:
     """Loop headers that stand in the block before them, and blocks that go on in it."""
 
 
-def dominators(blocks: Mapping[int, BasicBlock], entry: int) -> dict[int, int]:
-    """
-    The immediate structural dominator of every block that can be reached; the entry has itself.
-
-    Cooper, Harvey and Kennedy's iteration over reverse postorder.
-    """
-    order = _postorder(blocks, entry)
-    number = {label: i for i, label in enumerate(order)}
-    incoming: dict[int, list[int]] = {label: [] for label in order}
-    for label in order:
-        for target in _edges(blocks[label]):
-            incoming[target].append(label)
-    dominators = {entry: entry}
-    changed = True
-    while changed:
-        changed = False
-        for label in reversed(order[:-1]):
-            best: int | None = None
-            for source in incoming[label]:
-                if source not in dominators:
-                    continue
-                best = source if best is None else _meet(best, source, dominators, number)
-            if best is not None and dominators.get(label) != best:
-                dominators[label] = best
-                changed = True
-    return dominators
-
-
-def _meet(a: int, b: int, dominators: Mapping[int, int], number: Mapping[int, int]) -> int:
-    while a != b:
-        while number[a] < number[b]:
-            a = dominators[a]
-        while number[b] < number[a]:
-            b = dominators[b]
-    return a
-
-
 def _edges(block: BasicBlock) -> Iterable[int]:
-    more = [t for t in (block.merge, block.continue_target) if t is not None]
-    return (*block.successors, *more)
-
-
-def _postorder(blocks: Mapping[int, BasicBlock], entry: int) -> list[int]:
-    order: list[int] = []
-    seen = {entry}
-    stack = [(entry, iter(tuple(_edges(blocks[entry]))))]
-    while stack:
-        label, targets = stack[-1]
-        for target in targets:
-            if target not in seen:
-                seen.add(target)
-                stack.append((target, iter(tuple(_edges(blocks[target])))))
-                break
-        else:
-            order.append(label)
-            stack.pop()
-    return order
+    """A block's successors, and a header's merge block and continue target."""
+    named = [t for t in (block.merge, block.continue_target) if t is not None]
+    return (*block.successors, *named)
 
 
 def find_constructs(blocks: Mapping[int, BasicBlock], entry: int) -> Constructs | None:
@@ -130,7 +79,8 @@ def find_constructs(blocks: Mapping[int, BasicBlock], entry: int) -> Constructs 
         return None
     if entry in merges or entry in continues or blocks[entry].continue_target is not None:
         return None
-    finder = _Finder(blocks, entry, dominators(blocks, entry))
+    dominators = Dominators(entry, lambda label: _edges(blocks[label]))
+    finder = _Finder(blocks, entry, dominators.immediate())
     return finder.result if finder.find() else None
 
 

@@ -3,15 +3,15 @@ A function's blocks and what dominates what.
 
 Two graphs are kept. The control-flow graph has the branches; the structured one also has an edge
 from a header to its merge block and continue target (SPIR-V 2.11: "structurally dominates"), so
-that unreachable continue targets have a place in it. Dominators come from the iteration of Cooper,
-Harvey and Kennedy over reverse postorder, then numbered so that a question costs two comparisons.
+that unreachable continue targets have a place in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xdsl_spirv.serialization.dominance import Dominators
 from xdsl_spirv.serialization.validation.instructions import Instruction
 
 TERMINATORS = frozenset(
@@ -61,98 +61,6 @@ class Block:
         return f"<block %{self.id}>"
 
 
-class Dominators:
-    """The dominator tree of the blocks that are reached from an entry."""
-
-    __slots__ = ("_enter", "_leave", "number", "order", "parent")
-
-    def __init__(self, entry: Block, successors: Callable[[Block], Sequence[Block]]):
-        self.order = reverse_postorder(entry, successors)
-        """Reachable blocks in reverse postorder."""
-        self.number = {block: k for k, block in enumerate(self.order)}
-        edges: list[list[int]] = [[] for _ in self.order]
-        for block in self.order:
-            for to in successors(block):
-                edges[self.number[to]].append(self.number[block])
-        self.parent = _immediate(edges)
-        self._enter, self._leave = _intervals(self.parent)
-
-    def reaches(self, block: Block) -> bool:
-        return block in self.number
-
-    def dominates(self, above: Block, below: Block) -> bool:
-        """Whether every way to a block leads through another; a block dominates itself."""
-        if above not in self.number or below not in self.number:
-            return False
-        a, b = self.number[above], self.number[below]
-        return self._enter[a] <= self._enter[b] and self._leave[b] <= self._leave[a]
-
-
-def reverse_postorder(entry: Block, successors: Callable[[Block], Sequence[Block]]) -> list[Block]:
-    seen = {entry}
-    done: list[Block] = []
-    stack = [(entry, iter(successors(entry)))]
-    while stack:
-        block, ways = stack[-1]
-        for to in ways:
-            if to not in seen:
-                seen.add(to)
-                stack.append((to, iter(successors(to))))
-                break
-        else:
-            stack.pop()
-            done.append(block)
-    return done[::-1]
-
-
-def _immediate(edges: list[list[int]]) -> list[int]:
-    """The immediate dominator of each block by number; the entry's is itself."""
-    parent = [-1] * len(edges)
-    parent[0] = 0
-    changed = True
-    while changed:
-        changed = False
-        for block in range(1, len(edges)):
-            best = -1
-            for other in edges[block]:
-                if parent[other] < 0:
-                    continue
-                best = other if best < 0 else _common(parent, best, other)
-            if best >= 0 and parent[block] != best:
-                parent[block] = best
-                changed = True
-    return parent
-
-
-def _common(parent: list[int], a: int, b: int) -> int:
-    while a != b:
-        while a > b:
-            a = parent[a]
-        while b > a:
-            b = parent[b]
-    return a
-
-
-def _intervals(parent: list[int]) -> tuple[list[int], list[int]]:
-    """Numbers at which a walk of the tree enters and leaves each block."""
-    children: list[list[int]] = [[] for _ in parent]
-    for block in range(1, len(parent)):
-        children[parent[block]].append(block)
-    enter, leave = [0] * len(parent), [0] * len(parent)
-    clock = 0
-    stack = [(0, False)]
-    while stack:
-        block, left = stack.pop()
-        clock += 1
-        if left:
-            leave[block] = clock
-            continue
-        enter[block] = clock
-        stack.append((block, True))
-        stack.extend((child, False) for child in children[block])
-    return enter, leave
-
-
 class Function:
     """A function's instructions, blocks and graphs."""
 
@@ -172,8 +80,8 @@ class Function:
         self.parameters: list[Instruction] = []
         self.blocks: list[Block] = []
         self.by_id: dict[int, Block] = {}
-        self._flow: Dominators | None = None
-        self._structured: Dominators | None = None
+        self._flow: Dominators[Block] | None = None
+        self._structured: Dominators[Block] | None = None
 
     def add_block(self, label: Instruction) -> Block:
         block = Block(label, self, len(self.blocks))
@@ -202,14 +110,14 @@ class Function:
         return [*extra, *block.successors]
 
     @property
-    def flow(self) -> Dominators:
+    def flow(self) -> Dominators[Block]:
         """Dominators by branches. The function must have a block."""
         if self._flow is None:
             self._flow = Dominators(self.blocks[0], lambda b: b.successors)
         return self._flow
 
     @property
-    def structured(self) -> Dominators:
+    def structured(self) -> Dominators[Block]:
         """Dominators with the edges of merge instructions."""
         if self._structured is None:
             headers = any(block.merge is not None for block in self.blocks)
