@@ -129,7 +129,7 @@ class Intervals:
         off = self._sum(contraction, np.abs(a.middle), b.radius, init.radius)
         off = off + self._sum(contraction, a.radius, b.magnitude, zero)
         if is_float(dtype):
-            bound = contraction_bound(contraction.k, contraction.types[2])
+            bound = contraction_bound(_depth(contraction.op, operands), contraction.types[2])
             off = off + bound.evaluate(middle, size)
             if _is_whole(operands) and size.max(initial=0) <= 2.0 ** _digits(dtype):
                 off = np.zeros_like(off)
@@ -151,7 +151,7 @@ class Intervals:
         kinds = [str(item.data) for item in op.get_iterator_types()]
         parallel = all(kind == "parallel" for kind in kinds)
         if not parallel and _adds_up(op):
-            return self._added_up(op, operands, kinds)
+            return self._added_up(op, operands)
         if not parallel and _is_monotone(op):
             return self._extreme(op, operands)
         if len(op.outputs) != 1 or not parallel or not is_permutation(maps[-1]):
@@ -170,14 +170,9 @@ class Intervals:
         )
         return Interval(low, high, _dtype(op.results[0].type))
 
-    def _added_up(
-        self, op: LinalgStructuredOperation, operands: Sequence[Interval], kinds: Sequence[str]
-    ) -> Interval:
+    def _added_up(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
         """A sum of floats, in any order: a contraction whose other operand is 1."""
         dtype = _dtype(op.results[0].type)
-        maps = [item.data for item in op.get_indexing_maps()]
-        sizes = loop_sizes(maps, [item.low.shape for item in operands])
-        count = prod(s for s, kind in zip(sizes, kinds, strict=True) if kind != "parallel")
         middle, off, size = (
             np.asarray(self.host.evaluate(op, [np.asarray(item, np.float64) for item in values])[0])
             for values in (
@@ -186,7 +181,7 @@ class Intervals:
                 [item.magnitude for item in operands],
             )
         )
-        bound = contraction_bound(count, NAMES[dtype.itemsize])
+        bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
         return spread(middle, off + bound.evaluate(middle, size), dtype)
 
     def _extreme(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
@@ -199,6 +194,14 @@ class Intervals:
             )
         )
         return Interval(low, high, _dtype(op.results[0].type))
+
+
+def _depth(op: LinalgStructuredOperation, operands: Sequence[Interval]) -> int:
+    """How many elements each element of the result is summed up from."""
+    maps = [each.data for each in op.get_indexing_maps()]
+    sizes = loop_sizes(maps, [each.low.shape for each in operands])
+    kinds = [str(each.data) for each in op.get_iterator_types()]
+    return prod(size for size, kind in zip(sizes, kinds, strict=True) if kind != "parallel")
 
 
 EXTREMES = (

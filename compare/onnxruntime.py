@@ -31,6 +31,7 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation
 
 from xdsl_spirv.compare.check import ACCUMULATOR, unit_roundoff
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
@@ -80,7 +81,7 @@ def tolerance_of(module: Operation) -> Tolerance:
             continue
         contractions += 1
         accumulator = ACCUMULATOR.get(names[0], names[0])
-        total += (contraction.k + 1) * _roundoff(accumulator) + _roundoff(names[0])
+        total += (typical(contraction.k) + 1) * _roundoff(accumulator) + _roundoff(names[0])
     return Tolerance(2 * total + steps(quantized), contractions, others, quantized)
 
 

@@ -28,6 +28,7 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     bit_width,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.affine import loop_sizes
 from xdsl_spirv.passes.analysis.contraction import (
@@ -181,9 +182,8 @@ def _operations(op: Operation, contraction: Contraction | None) -> int | None:
     if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
         return 0
     if contraction is not None and op is contraction.op:
-        if contraction.is_dynamic:
-            return None
-        return 2 * contraction.batch * contraction.m * contraction.n * contraction.k
+        products = contraction.batch * contraction.m * contraction.n * contraction.k
+        return None if is_dynamic(products) else 2 * products
     shapes = [v.type.get_shape() for v in op.operands if isinstance(v.type, TensorType)]
     maps = [each.data for each in op.get_indexing_maps()]
     if len(shapes) != len(maps) or any(DYNAMIC_INDEX in shape for shape in shapes):

@@ -21,9 +21,10 @@ from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.dialects.places import place
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.frontends.model import SIZES
 from xdsl_spirv.passes.analysis.local_sizes import is_size_check
-from xdsl_spirv.passes.analysis.sizes import Extent, Size, extent, number
+from xdsl_spirv.passes.analysis.sizes import extent, number
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import MIN, NAME, Number, written
 from xdsl_spirv.runtime.program import Equation
@@ -71,7 +72,7 @@ def names_of(function: FuncOp) -> Names:
         return Names()
     parents = {key: key for key in keys}
     numbers: dict[Key, int] = {}
-    others: list[tuple[int, int, Operation]] = []
+    others: list[tuple[Size, Size, Operation]] = []
 
     def root(key: Key) -> Key:
         while parents[key] != key:
@@ -83,9 +84,9 @@ def names_of(function: FuncOp) -> Names:
         if first is not None and second is not None:
             low, high = sorted((root(first), root(second)))
             parents[high] = low
-        elif first is not None and not isinstance(right, Size):
+        elif first is not None and not is_dynamic(right):
             numbers[first] = right
-        elif second is not None and not isinstance(left, Size):
+        elif second is not None and not is_dynamic(left):
             numbers[second] = left
         else:
             others.append((left, right, op))
@@ -132,9 +133,9 @@ def _free(name: str, called: dict[Key, Number]) -> str:
     return found
 
 
-def _key(size: int, known: dict[Key, Key]) -> Key | None:
+def _key(size: Size, known: dict[Key, Key]) -> Key | None:
     """The argument's dimension that a size is, if it is one."""
-    if not isinstance(size, Size) or len(size.terms) != 1:
+    if not is_dynamic(size) or len(size.terms) != 1:
         return None
     ((atoms, factor),) = size.terms
     if factor != 1 or len(atoms) != 1 or not isinstance(atoms[0], Extent):
@@ -144,7 +145,7 @@ def _key(size: int, known: dict[Key, Key]) -> Key | None:
     return found if found in known else None
 
 
-def _equal_sizes(function: FuncOp) -> Iterator[tuple[int, int, Operation]]:
+def _equal_sizes(function: FuncOp) -> Iterator[tuple[Size, Size, Operation]]:
     """Pairs of sizes that an operation needs to be equal, and which operation it is."""
     for op in function.body.block.ops:
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):
@@ -161,8 +162,8 @@ def _equal_sizes(function: FuncOp) -> Iterator[tuple[int, int, Operation]]:
                         yield extent(op.inputs[0], dimension), extent(value, dimension), op
 
 
-def _of_loops(op: LinalgStructuredOperation) -> Iterator[tuple[int, int, Operation]]:
-    known: dict[int, int] = {}
+def _of_loops(op: LinalgStructuredOperation) -> Iterator[tuple[Size, Size, Operation]]:
+    known: dict[int, Size] = {}
     maps = [each.data for each in op.get_indexing_maps()]
     for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
         if not isinstance(value.type, TensorType):

@@ -13,7 +13,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from xdsl_spirv.passes.analysis.sizes import Atom, Extent, Least, Size
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Atom,
+    Extent,
+    Least,
+    Size,
+    SymbolicSize,
+    is_dynamic,
+)
 from xdsl_spirv.runtime.errors import ProgramError
 
 Number: TypeAlias = int | str
@@ -116,12 +123,12 @@ class _Reader:
         return self.values[token]
 
 
-def written(size: int, name: Callable[[Extent], Number]) -> Number:
+def written(size: Size, name: Callable[[Extent], Number]) -> Number:
     """A size as an expression, its extents called as `name` says."""
-    return _sum(size, name) if isinstance(size, Size) else size
+    return _sum(size, name) if is_dynamic(size) else size
 
 
-def _sum(size: Size, name: Callable[[Extent], Number]) -> str:
+def _sum(size: SymbolicSize, name: Callable[[Extent], Number]) -> str:
     text = ""
     for atoms, factor in sorted(size.terms, key=lambda term: (term[1] < 0, not term[0])):
         parts = [_atom(atom, name) for atom in atoms]

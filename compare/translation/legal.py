@@ -23,6 +23,7 @@ from xdsl_spirv.compare.intervals import Intervals, tolerance
 from xdsl_spirv.compare.translation.report import Wrong
 from xdsl_spirv.compare.translation.subjects import HostSubject, Subject
 from xdsl_spirv.dialects.schedule import AttentionOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.interpreter.numbers import F64, is_float
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.runtime.elements import Array
@@ -122,7 +123,9 @@ class Judge:
 def _bound(contractions: Sequence[Contraction]) -> Bound:
     if not contractions:
         return EXACT
-    return chained([contraction_bound(c.k, c.types[2]) for c in contractions])
+    depths = static(contraction.k for contraction in contractions)
+    types = [contraction.types[2] for contraction in contractions]
+    return chained(list(map(contraction_bound, depths, types)))
 
 
 def _bounded(module: ModuleOp) -> list[Contraction]:

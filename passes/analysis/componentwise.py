@@ -18,6 +18,7 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.contraction import Contraction, type_name
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Layout
@@ -107,7 +108,7 @@ class MatrixAccess:
     """How a fragment lies in memory: by rows or by columns, so many elements apart."""
 
     by_rows: bool
-    stride: int
+    stride: Size
 
 
 def matrix_access(layout: Layout) -> MatrixAccess | None:
@@ -140,7 +141,7 @@ def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], targ
         minor = n if access.by_rows else m
         needed = min(target.cooperative_matrix_alignment, minor * size)
         steps = [access.stride, layout.start, *(axis.stride for axis in layout.walks[0])]
-        return minor * size % needed == 0 and all(step * size % needed == 0 for step in steps)
+        return all(is_multiple(step * size, needed) for step in (minor, *steps))
 
     lanes = target.subgroup_size
     components = m * n // lanes if target.even_fragments and m * n % lanes == 0 else 0

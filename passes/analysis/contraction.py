@@ -35,11 +35,12 @@ from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static, typical
 from xdsl_spirv.passes.analysis.body import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.epilogue import Epilogue, epilogue_of, prologue_of
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
-from xdsl_spirv.passes.analysis.sizes import extents, is_dynamic
+from xdsl_spirv.passes.analysis.sizes import extents
 
 Prologue: TypeAlias = tuple[linalg.ops.GenericOp, ...]
 FLOAT_NAMES: dict[type[Attribute], str] = {
@@ -66,7 +67,7 @@ class Contraction:
     result[batch, M, N] = a[batch, M, K] * b[batch, K, N] + init, element type by element type.
 
     `sizes` are the loops' in the order batch, M, N, K, of which there are `counts`; those that are
-    known only when the program runs are `Size`s. `maps` are the index maps of A, B and the result
+    known only when the program runs are symbolic. `maps` are the index maps of A, B and the result
     over them. `types` are the names of A's, B's and the result's
     element types as in a target's property list.
     """
@@ -75,7 +76,7 @@ class Contraction:
     a: SSAValue
     b: SSAValue
     init: SSAValue
-    sizes: tuple[int, ...]
+    sizes: tuple[Size, ...]
     counts: tuple[int, int, int, int]
     maps: tuple[AffineMap, AffineMap, AffineMap]
     types: tuple[str, str, str]
@@ -98,23 +99,23 @@ class Contraction:
         first, second, third, fourth = (range(ends[i], ends[i + 1]) for i in range(4))
         return first, second, third, fourth
 
-    def _size(self, group: int) -> int:
+    def _size(self, group: int) -> Size:
         return prod(self.sizes[loop] for loop in self.groups[group])
 
     @cached_property
-    def batch(self) -> int:
+    def batch(self) -> Size:
         return self._size(0)
 
     @cached_property
-    def m(self) -> int:
+    def m(self) -> Size:
         return self._size(1)
 
     @cached_property
-    def n(self) -> int:
+    def n(self) -> Size:
         return self._size(2)
 
     @cached_property
-    def k(self) -> int:
+    def k(self) -> Size:
         return self._size(3)
 
     @cached_property
@@ -136,12 +137,12 @@ class Contraction:
             self.layout_of_result(self.maps[2], shape_of(self.init)),
         )
 
-    def layout_of_result(self, map: AffineMap, shape: Sequence[int]) -> Layout:
+    def layout_of_result(self, map: AffineMap, shape: Sequence[Size]) -> Layout:
         """Where something lies (walks batch, M, N) whose dimensions these loops walk."""
         batch, m, n, _ = self.groups
         return layout_of(map, self._walked(map, shape), None, self.sizes, (batch, m, n))
 
-    def _walked(self, map: AffineMap, shape: Sequence[int]) -> tuple[int, ...]:
+    def _walked(self, map: AffineMap, shape: Sequence[Size]) -> tuple[Size, ...]:
         """A shape, dynamic dimensions in terms of the loops that walk them."""
         return tuple(
             self.sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
@@ -161,14 +162,14 @@ class Contraction:
         self, operand: int, fragment: tuple[int, int], tile: tuple[int, int]
     ) -> PackingAttr:
         """How A (0) or B (1) is packed into fragments; both pairs along M or N, and K."""
-        if self.walks_dynamic(operand):
+        batch, *free, k = self.groups
+        groups = (batch, free[operand], k)
+        loops = [loop for group in groups for loop in group]
+        if self.walks_dynamic(operand) or any(is_dynamic(self.sizes[loop]) for loop in loops):
             raise NotAContraction(
                 f"{'ab'[operand]} = direct: sizes of {'AB'[operand]} are known only when the "
                 "program runs, and packing needs them before: use staged"
             )
-        batch, *free, k = self.groups
-        groups = (batch, free[operand], k)
-        loops = [loop for group in groups for loop in group]
         others = [loop for loop in range(len(self.sizes)) if loop not in loops]
         map = _reordered(self.maps[operand], [*loops, *others])
         return PackingAttr(
@@ -176,7 +177,7 @@ class Contraction:
             fragment,
             tile,
             AffineMapAttr(AffineMap(len(loops), 0, map.results)),
-            [self.sizes[loop] for loop in loops],
+            static(self.sizes[loop] for loop in loops),
             [len(group) for group in groups],
         )
 
@@ -197,7 +198,7 @@ class Contraction:
         """
         *_, last = (None, *self.maps[2].results)
         own = isinstance(last, AffineDimExpr) and last.position in self.groups[0]
-        return own and min(self.m, self.n) <= FEW
+        return own and min(typical(self.m), typical(self.n)) <= FEW
 
     @cached_property
     def is_convolution(self) -> bool:
@@ -206,7 +207,7 @@ class Contraction:
 
     def __str__(self) -> str:
         a, b, result = self.types
-        batch = f"{self.batch} x " if self.batch > 1 else ""
+        batch = f"{self.batch} x " if self.batch != 1 else ""
         return f"{batch}{self.m}x{self.n}x{self.k} {a} x {b} -> {result}"
 
 
@@ -217,7 +218,7 @@ def element_type(value: SSAValue) -> Attribute:
     return shaped.element_type
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
+def shape_of(value: SSAValue) -> tuple[Size, ...]:
     """The sizes of a tensor's or memref's dimensions."""
     shaped = value.type
     if not isinstance(shaped, TensorType | MemRefType):
@@ -367,9 +368,9 @@ def _reduction(of_a: list[int], of_b: list[int], in_out: list[int], count: int) 
     return [d for d in dict.fromkeys((*first, *second, *range(count))) if d not in in_out]
 
 
-def _sizes(op: LinalgStructuredOperation, maps: Sequence[AffineMap]) -> list[int]:
+def _sizes(op: LinalgStructuredOperation, maps: Sequence[AffineMap]) -> list[Size]:
     """The loops' sizes, from the dimensions that one of them walks alone."""
-    sizes: dict[int, int] = {}
+    sizes: dict[int, Size] = {}
     for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
         for expression, size in zip(map.results, shape_of(value), strict=True):
             if isinstance(expression, AffineDimExpr):

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp, PaddedViewOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.body import NotAContraction
 from xdsl_spirv.passes.analysis.pointwise import composed, is_permutation, is_pointwise, loops_of
 from xdsl_spirv.passes.analysis.sizes import extents
@@ -41,7 +42,7 @@ class Placed:
         return type.element_type if isinstance(type, TensorType | MemRefType) else type
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Size, ...]:
         type = self.value.type
         return extents(self.value) if isinstance(type, TensorType | MemRefType) else ()
 

@@ -26,7 +26,7 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
-from xdsl_spirv.passes.analysis.sizes import common_divisor, surely_below
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, common_divisor, surely_below
 
 
 class NotLinear(ValueError):
@@ -40,7 +40,7 @@ class Linear:
     start: int
     factors: tuple[int, ...]
 
-    def span(self, sizes: Sequence[int]) -> tuple[int, int]:
+    def span(self, sizes: Sequence[Size]) -> tuple[Size, Size]:
         """The least and the greatest value over loops of these sizes."""
         ends = [(f, f * (size - 1)) for f, size in zip(self.factors, sizes, strict=True)]
         least, greatest = ([end for f, end in ends if f * sign > 0] for sign in (-1, 1))
@@ -75,8 +75,8 @@ class Axis:
     `size` elements, `stride` apart; `steps` is what a step adds to each guarded coordinate.
     """
 
-    size: int
-    stride: int
+    size: Size
+    stride: Size
     steps: tuple[int, ...] = ()
 
 
@@ -84,7 +84,7 @@ Walk: TypeAlias = tuple[Axis, ...]
 """The axes that one number counts through, outermost first; none if there is one place only."""
 
 
-def walk_size(walk: Walk) -> int:
+def walk_size(walk: Walk) -> Size:
     return prod(axis.size for axis in walk)
 
 
@@ -93,7 +93,7 @@ class Guard:
     """A coordinate, `start` at the origin of all walks, that is inside from 0 to `size` - 1."""
 
     start: int
-    size: int
+    size: Size
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Layout:
     `walks` follow the groups that the layout was made for.
     """
 
-    start: int
+    start: Size
     walks: tuple[Walk, ...]
     guards: tuple[Guard, ...] = ()
 
@@ -146,9 +146,9 @@ class Layout:
 
 def layout_of(
     map: AffineMap,
-    shape: Sequence[int],
+    shape: Sequence[Size],
     low: Sequence[int] | None,
-    sizes: Sequence[int],
+    sizes: Sequence[Size],
     groups: Sequence[range],
 ) -> Layout:
     """
@@ -162,7 +162,7 @@ def layout_of(
         pairs = zip(indices, low, strict=True)
         indices = [Linear(index.start - before, index.factors) for index, before in pairs]
     strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    guarded: list[tuple[Linear, int]] = []
+    guarded: list[tuple[Linear, Size]] = []
     for index, size in zip(indices, shape, strict=True):
         least, greatest = index.span(sizes)
         if not (surely_below(-1, least) and surely_below(greatest, size)):

@@ -26,17 +26,16 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import DispatchOp
-from xdsl_spirv.passes.analysis.sizes import (
-    DIVISIONS,
-    OPERATIONS,
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Atom,
     Extent,
     Least,
     Quotient,
     Size,
-    extent,
-    number,
+    SymbolicSize,
+    is_dynamic,
 )
+from xdsl_spirv.passes.analysis.sizes import DIVISIONS, OPERATIONS, extent, number
 
 INDEX = IndexType()
 
@@ -100,9 +99,9 @@ class SizeCode:
         self._known = {} if known is None else known
         """What has been written already."""
 
-    def value(self, size: int) -> SSAValue:
+    def value(self, size: Size) -> SSAValue:
         """A size as a number of type `index`."""
-        if not isinstance(size, Size):
+        if not is_dynamic(size):
             key = ("constant", size)
             return self._once(key, lambda: arith.ConstantOp(IntegerAttr(size, INDEX)))
         if size not in self._known:
@@ -116,7 +115,7 @@ class SizeCode:
             self._known[key] = op.results[0]
         return self._known[key]
 
-    def _sum(self, size: Size) -> SSAValue:
+    def _sum(self, size: SymbolicSize) -> SSAValue:
         total: SSAValue | None = None
         for atoms, factor in sorted(size.terms, key=lambda term: term[1] < 0):
             subtracted = factor < 0 and total is not None
@@ -154,12 +153,12 @@ class SizeCode:
         )
 
 
-def empty_of(sizes: Sequence[int], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
+def empty_of(sizes: Sequence[Size], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
     """A tensor of these sizes, and the operations before it that compute them."""
     before: list[Operation] = []
     code = SizeCode(before.append)
-    given = [code.value(size) for size in sizes if isinstance(size, Size)]
-    shape = [DYNAMIC_INDEX if isinstance(size, Size) else size for size in sizes]
+    given = [code.value(size) for size in sizes if is_dynamic(size)]
+    shape = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
     return before, tensor.EmptyOp(given, TensorType(element, shape))
 
 
@@ -171,7 +170,7 @@ def resolve_sizes(block: Block) -> None:
         if not isinstance(op, tensor.DimOp) or isinstance(op.source, BlockArgument):
             continue
         size = number(op.result)
-        if isinstance(size, Size) and all(each.value is op.source for each in size.extents):
+        if is_dynamic(size) and all(each.value is op.source for each in size.extents):
             continue
         op.result.replace_all_uses_with(
             SizeCode(Builder(InsertPoint.before(op)).insert).value(size)
@@ -205,7 +204,7 @@ def _localize(op: tensor.EmptyOp, code: SizeCode) -> None:
         found = _walked(op.tensor, dimension)
         if found is None:
             found = extent(op.tensor, dimension)
-        if isinstance(found, Size) and all(_is_given(each) for each in found.extents):
+        if is_dynamic(found) and all(_is_given(each) for each in found.extents):
             op.operands[at] = code.value(found)
 
 
@@ -214,7 +213,7 @@ def _is_given(each: Extent) -> bool:
     return isinstance(each.value, BlockArgument)
 
 
-def _walked(value: SSAValue, dimension: int) -> int | None:
+def _walked(value: SSAValue, dimension: int) -> Size | None:
     """The size of an output by what the loops that write it read; None if nobody says."""
     for use in value.uses:
         op = use.operation
@@ -229,7 +228,7 @@ def _walked(value: SSAValue, dimension: int) -> int | None:
     return None
 
 
-def _input_size(op: LinalgStructuredOperation, index: int, dimension: int) -> int | None:
+def _input_size(op: LinalgStructuredOperation, index: int, dimension: int) -> Size | None:
     maps = [each.data for each in op.get_indexing_maps()]
     walked = maps[index].results[dimension]
     if not isinstance(walked, AffineDimExpr):

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, typical
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -26,19 +27,18 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Transposed,
 )
 from xdsl_spirv.passes.analysis.loops_nests import Nest, all_reductions_of
-from xdsl_spirv.passes.analysis.sizes import ceil_div
 
 Axis: TypeAlias = int | None
 """A loop's number; None for an index that is no single loop."""
 
 
-def fast_loops(loops: Loops, size: int) -> set[Axis]:
+def fast_loops(loops: Loops, size: Size) -> set[Axis]:
     """For each array of `size` elements or more that loops read, the loop along its neighbours."""
     point = tuple(range(len(loops.sizes)))
     return {axis for each in _inputs(loops, point) for axis in _fast(*each, size)}
 
 
-def fast_axes(array: Array, size: int) -> set[Axis]:
+def fast_axes(array: Array, size: Size) -> set[Axis]:
     """The same for the indices of an element."""
     return set(_fast(array, tuple(range(len(array.shape))), size))
 
@@ -55,10 +55,10 @@ def _inputs(loops: Loops, point: Sequence[Axis]) -> Iterator[tuple[Array, tuple[
             )
 
 
-def _fast(array: Array, at: tuple[Axis, ...], size: int) -> Iterator[Axis]:
+def _fast(array: Array, at: tuple[Axis, ...], size: Size) -> Iterator[Axis]:
     match array:
         case Stored():
-            if prod(array.shape) >= size:
+            if typical(prod(array.shape)) >= typical(size):
                 wide = [axis for axis, extent in zip(at, array.shape, strict=True) if extent != 1]
                 yield wide[-1] if wide else None
         case Computed(loops=loops, number=number):
@@ -111,7 +111,7 @@ def crossing(nest: Nest) -> tuple[int, int] | None:
     return None if first is None or first == wide[-1] else (first, wide[-1])
 
 
-def tile_grid(nest: Nest, axes: tuple[int, int], size: int) -> list[int]:
+def tile_grid(nest: Nest, axes: tuple[int, int], size: int) -> list[Size]:
     """How many tiles there are, along the other loops first."""
     shape = nest.shape
     others = [shape[axis] for axis in range(len(shape)) if axis not in axes]

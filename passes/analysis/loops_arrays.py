@@ -24,9 +24,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.sizes import extents
 
-Shape: TypeAlias = tuple[int, ...]
+Shape: TypeAlias = tuple[Size, ...]
 
 
 class NotLoops(ValueError):

@@ -14,6 +14,7 @@ from itertools import pairwise
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient, surely_below, typical
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -29,7 +30,6 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Transposed,
     Unwritten,
 )
-from xdsl_spirv.passes.analysis.sizes import surely_below
 
 
 @dataclass(frozen=True)
@@ -229,23 +229,27 @@ def _places(expr: AffineExpr, point: Sequence[frozenset[int]]) -> frozenset[int]
 
 def _reshaped(array: Reshaped, at: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
     """What each dimension of the source depends on: those that share its elements."""
-    found: list[frozenset[int]] = []
+    dependences: list[frozenset[int]] = []
     outer, inner = _ends(array.shape), _ends(array.source.shape)
-    strides = sorted({stride for stride, _ in (*outer, *inner)})
-    if any(large % small for small, large in pairwise(strides)):
+    strides = sorted({stride for ends in (*outer, *inner) for stride in ends}, key=typical)
+    if any(exact_quotient(large, small) is None for small, large in pairwise(strides)):
         return (frozenset[int]().union(*at),) * len(inner)
+    # Each stride divides the next one, so they are in order whatever the sizes are.
+    rank = {stride: number for number, stride in enumerate(strides)}
     for low, high in inner:
         touching = [
-            place for (l2, h2), place in zip(outer, at, strict=True) if l2 < high and low < h2
+            place
+            for (start, end), place in zip(outer, at, strict=True)
+            if rank[start] < rank[high] and rank[low] < rank[end]
         ]
-        found.append(frozenset[int]().union(*touching) if touching else frozenset())
-    return tuple(found)
+        dependences.append(frozenset[int]().union(*touching))
+    return tuple(dependences)
 
 
-def _ends(shape: Shape) -> list[tuple[int, int]]:
+def _ends(shape: Shape) -> list[tuple[Size, Size]]:
     """For each dimension the strides between which its index counts."""
-    ends: list[tuple[int, int]] = []
-    stride = 1
+    ends: list[tuple[Size, Size]] = []
+    stride: Size = 1
     for size in reversed(shape):
         ends.append((stride, stride * size))
         stride *= size

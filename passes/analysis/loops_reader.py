@@ -27,6 +27,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import DispatchOp, PaddedViewOp, YieldOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -45,7 +46,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Unwritten,
     shaped,
 )
-from xdsl_spirv.passes.analysis.sizes import Extent, Size, is_dynamic, number, tied_extents
+from xdsl_spirv.passes.analysis.sizes import number, tied_extents
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Reader:
         """What a load that stands outside every loop reads."""
 
     @cached_property
-    def tied(self) -> dict[Extent, int]:
+    def tied(self) -> dict[Extent, Size]:
         """Sizes that the block's operations need to be equal to others."""
         return tied_extents(self.block.ops)
 
@@ -93,9 +94,9 @@ class Reader:
         shape, element = shaped(value, op)
         return tuple(self.size(size) for size in shape), element
 
-    def size(self, size: int) -> int:
+    def size(self, size: Size) -> Size:
         """A size in terms of those that stand for all that are equal."""
-        return size.replaced(self.tied) if isinstance(size, Size) else size
+        return size.replaced(self.tied) if is_dynamic(size) else size
 
     def array(self, value: SSAValue, op: Operation) -> Array:
         """What a tensor or a buffer holds at this point."""
@@ -220,7 +221,7 @@ def _shape_or_scalar(reader: Reader, value: SSAValue, op: Operation) -> Shape:
 
 def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) -> Shape:
     """The trip count of each loop, from the operands whose maps name it alone."""
-    sizes: dict[int, int] = {}
+    sizes: dict[int, Size] = {}
     for map, shape in zip(maps, shapes, strict=True):
         for expr, size in zip(map.results, shape, strict=True):
             if isinstance(expr, AffineDimExpr):
@@ -383,12 +384,12 @@ def _places(reader: Reader, op: Any) -> tuple[Shape, Shape, Shape]:
 
 def _numbers(reader: Reader, op: Any, name: str) -> Shape:
     dynamic = iter(getattr(op, name))
-    found: list[int] = []
+    found: list[Size] = []
     for value in getattr(op, f"static_{name}").get_values():
         given = value == DYNAMIC_INDEX
         found.append(reader.size(number(next(dynamic)) if given else int(value)))
     for size in found:
-        for each in size.extents if isinstance(size, Size) else ():
+        for each in size.extents if is_dynamic(size) else ():
             if isinstance(each.value.type, IndexType):
                 raise NotLoops(op, f"its {name} are known only when it runs: make them static")
     return tuple(found)
@@ -445,7 +446,7 @@ def _pad(reader: Reader, op: Operation) -> None:
         raise NotLoops(op, "its value depends on the place: only one value can surround a tensor")
     shape, element = reader.shaped(op.result, op)
     source = reader.array(op.source, op)
-    if min((*low, *high), default=0) < 0:
+    if min((*static(low), *static(high)), default=0) < 0:
         raise NotLoops(op, "a padding is negative")
     reader.arrays[op.result] = Padded(shape, element, source, low, last.operands[0])
 

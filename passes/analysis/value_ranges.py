@@ -23,16 +23,9 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
-from xdsl_spirv.passes.analysis.sizes import (
-    Extent,
-    Size,
-    extents,
-    is_dynamic,
-    loop_extents,
-    number,
-    tied_extents,
-)
+from xdsl_spirv.passes.analysis.sizes import extents, loop_extents, number, tied_extents
 
 RANGE = "program.range"
 """An argument's attribute: the least and the greatest number that its elements may be."""
@@ -61,7 +54,7 @@ class ValueRanges:
 
     def __init__(self, function: FuncOp, trusted: bool = True):
         self._block = function.body.block
-        self._dynamic: tuple[list[list[int]], dict[Extent, int]] | None = None
+        self._dynamic: tuple[list[list[Size]], dict[Extent, Size]] | None = None
         self._known: dict[SSAValue, Range] = {}
         self._assumed: dict[SSAValue, Range] = {}
         self._declared(function)
@@ -154,7 +147,7 @@ class ValueRanges:
                 return Range(0, MOST_ELEMENTS // max(1, prod(static)))
         return everything(op.result.type)
 
-    def _shapes(self) -> tuple[list[list[int]], dict[Extent, int]]:
+    def _shapes(self) -> tuple[list[list[Size]], dict[Extent, Size]]:
         """The shapes of tensors that are not wholly known, and which sizes are others."""
         if self._dynamic is None:
             block = self._block
@@ -173,8 +166,7 @@ class ValueRanges:
         if not isinstance(parent, linalg.ops.GenericOp):
             return Range(0, MOST_ELEMENTS - 1)
         size = loop_extents(parent)[op.dim.value.data]
-        known = size is not None and not is_dynamic(size)
-        return Range(0, max(0, (size if known and size is not None else MOST_ELEMENTS) - 1))
+        return Range(0, max(0, (size if isinstance(size, int) else MOST_ELEMENTS) - 1))
 
     def _generic(self, op: linalg.ops.GenericOp) -> None:
         block = op.body.block
@@ -238,9 +230,10 @@ class ValueRanges:
         term = self.of(terms[0])
         kinds = op.get_iterator_types()
         turns = [s for s, k in zip(sizes, kinds, strict=True) if k != IteratorTypeAttr.parallel()]
-        if any(size is None or is_dynamic(size) for size in turns):
+        known = [size for size in turns if isinstance(size, int)]
+        if len(known) != len(turns):
             return None
-        count = prod(size for size in turns if size is not None)
+        count = prod(known)
         low = start.low + count * min(0, term.low)
         high = start.high + count * max(0, term.high)
         whole = everything(value.type)
@@ -256,7 +249,7 @@ class ValueRanges:
             type = inner.tensor.type
             assert isinstance(type, TensorType)
             for value, size in zip(inner.indices, type.get_shape(), strict=True):
-                most = MOST_ELEMENTS if is_dynamic(size) or size < 1 else size
+                most = MOST_ELEMENTS if size < 1 else size
                 self._assume(value, Range(0, most - 1))
 
     def _assume(self, value: SSAValue, bounds: Range) -> None:
@@ -357,8 +350,8 @@ def counted_from_the_end(op: arith.SelectOp) -> tuple[SSAValue, int] | None:
     return op.rhs, size
 
 
-def _replaced(size: int, known: Mapping[Extent, int]) -> int:
-    return size.replaced(known) if isinstance(size, Size) else size
+def _replaced(size: Size, known: Mapping[Extent, Size]) -> Size:
+    return size.replaced(known) if is_dynamic(size) else size
 
 
 def factors_of(value: Operation) -> list[SSAValue]:

@@ -4,7 +4,7 @@ what is known.
 
 An index is a Python int where the compiler knows it and an SSA value where the device does, so is a
 condition a bool or a value. Code that emits need not tell the two apart, and what is known costs no
-instruction. A `Size` is a Python int as long as it is computed with, and what the launch says once
+instruction. A symbolic size is computed with by the compiler, too, and is what the launch says once
 code needs it. An emitter for a level of the lowering names its operations (`instructions`) and says
 how far out a pure operation stands (`outermost`).
 """
@@ -28,9 +28,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.passes.analysis.sizes import is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError, is_dynamic
 
-Index: TypeAlias = int | SSAValue
+Index: TypeAlias = Size | SSAValue
 Condition: TypeAlias = bool | SSAValue
 Constant: TypeAlias = IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr
 
@@ -176,41 +176,41 @@ class Emitter:
         """An index as a value."""
         if isinstance(value, SSAValue):
             return value
+        if is_dynamic(value):
+            raise UnknownSizeError(f"{type(self).__name__} writes code that is given no sizes")
         return self.number(value)
 
     # Index arithmetic: unsigned, of numbers that fit 31 bits
 
     def plus(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int):
-            a, b = b, a
-        if isinstance(a, int):
-            return a + b  # pyright: ignore[reportReturnType, reportOperatorIssue]
-        return a if b == 0 else self.pure(self.instructions.add, a, self.index(b))
+        if not isinstance(a, SSAValue) and not isinstance(b, SSAValue):
+            return a + b
+        a, b = (a, b) if isinstance(a, SSAValue) else (b, a)
+        return a if b == 0 else self.pure(self.instructions.add, self.index(a), self.index(b))
 
     def times(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int):
-            a, b = b, a
-        if isinstance(a, int):
-            return a * b  # pyright: ignore[reportReturnType, reportOperatorIssue]
+        if not isinstance(a, SSAValue) and not isinstance(b, SSAValue):
+            return a * b
+        a, b = (a, b) if isinstance(a, SSAValue) else (b, a)
         if b in (0, 1):
-            return a if b else 0
-        return self.pure(self.instructions.multiply, a, self.index(b))
+            return a if b == 1 else 0
+        return self.pure(self.instructions.multiply, self.index(a), self.index(b))
 
-    def divided(self, a: Index, b: int) -> Index:
-        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(b)):
+    def divided(self, a: Index, b: Size) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
             return a // b
         a = self.index(a)
         return a if b == 1 else self.pure(self.instructions.divide, a, self.index(b))
 
-    def remainder(self, a: Index, b: int) -> Index:
-        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(b)):
+    def remainder(self, a: Index, b: Size) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
             return a % b
         a = self.index(a)
         return 0 if b == 1 else self.pure(self.instructions.remainder, a, self.index(b))
 
-    def below(self, a: Index, limit: int) -> Condition:
+    def below(self, a: Index, limit: Size) -> Condition:
         """a < limit."""
-        if isinstance(a, int) and not (is_dynamic(a) or is_dynamic(limit)):
+        if isinstance(a, int) and isinstance(limit, int):
             return 0 <= a < limit
         return self.pure(self.instructions.less, self.index(a), self.index(limit))
 

@@ -21,7 +21,14 @@ from math import gcd, prod
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.passes.analysis.sizes import Size, common_divisor, is_dynamic, surely_below
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    SymbolicSize,
+    common_divisor,
+    exact_quotient,
+    is_dynamic,
+    surely_below,
+)
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 
@@ -31,7 +38,7 @@ class Run:
     """Neighbouring indices `first` to `last` of a number that was delinearized by `sizes`."""
 
     number: Index
-    sizes: tuple[int, ...]
+    sizes: tuple[Size, ...]
     first: int
     last: int
 
@@ -44,7 +51,7 @@ class HoistingEmitter(KernelEmitter):
         self.depths: dict[SSAValue, int] = {}
         self.multiples: dict[SSAValue, int] = {}
         self.splits: dict[SSAValue, tuple[SSAValue, int]] = {}
-        self.products: dict[SSAValue, tuple[SSAValue, int]] = {}
+        self.products: dict[SSAValue, tuple[SSAValue, Size]] = {}
         self.runs: dict[tuple[Index, ...], Run] = {}
 
     # Places
@@ -89,7 +96,7 @@ class HoistingEmitter(KernelEmitter):
 
     # Facts about an index
 
-    def size(self, size: Size) -> SSAValue:
+    def size(self, size: SymbolicSize) -> SSAValue:
         value = super().size(size)
         self.multiples.setdefault(value, common_divisor(size))
         return value
@@ -104,14 +111,14 @@ class HoistingEmitter(KernelEmitter):
 
     def bound(self, value: Index) -> int | None:
         """A number that is greater than the index, None if nothing is known."""
-        if isinstance(value, int):
-            return value + 1 if value >= 0 else None
+        if not isinstance(value, SSAValue):
+            return value + 1 if isinstance(value, int) and value >= 0 else None
         for scope in reversed(self.scopes):
             if value in scope.bounds:
                 return scope.bounds[value]
         return None
 
-    def assume(self, value: Index, bound: int) -> Index:
+    def assume(self, value: Index, bound: Size) -> Index:
         """The index, which is less than `bound` from here to the end of the scope."""
         if isinstance(value, SSAValue):
             depth = max(self.depth_of(value), self.fenced(0))
@@ -122,14 +129,16 @@ class HoistingEmitter(KernelEmitter):
         return value
 
     def _bounded(self, value: Index, bound: int | None, depth: int = -1) -> Index:
-        if bound is not None and not is_dynamic(bound) and isinstance(value, SSAValue):
+        if bound is not None and isinstance(value, SSAValue):
             known = self.bound(value)
             if known is None or known > bound:
                 self.scopes[depth].bounds[value] = bound
         return value
 
-    def _is_below(self, value: Index, limit: int) -> bool:
+    def _is_below(self, value: Index, limit: Size) -> bool:
         """Whether an index is known to be less than a size."""
+        if not isinstance(value, SSAValue):
+            return surely_below(-1, value) and surely_below(value, limit)
         bound = self.bound(value)
         if bound is not None and surely_below(bound - 1, limit):
             return True
@@ -139,7 +148,9 @@ class HoistingEmitter(KernelEmitter):
 
     def multiple(self, value: Index) -> int:
         """A number that divides the index; 0 divides nothing but 0."""
-        return abs(value) if isinstance(value, int) else self.multiples.get(value, 1)
+        if isinstance(value, SSAValue):
+            return self.multiples.get(value, 1)
+        return common_divisor(value)
 
     def split(self, value: SSAValue) -> tuple[SSAValue, int]:
         """The index as a value and a number added to it."""
@@ -153,10 +164,10 @@ class HoistingEmitter(KernelEmitter):
     # Index arithmetic, modulo 2^32; division and comparison of what is not negative
 
     def plus(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
+        if not isinstance(a, SSAValue) and not isinstance(b, SSAValue):
             return a + b
         # Beside an index, a size that the launch gives is an index too.
-        a, b = (self.index(x) if isinstance(x, Size) else x for x in (a, b))
+        a, b = (self.index(x) if is_dynamic(x) else x for x in (a, b))
         first, low = self.split(a) if isinstance(a, SSAValue) else (None, a)
         second, high = self.split(b) if isinstance(b, SSAValue) else (None, b)
         bounds = self.bound(a), self.bound(b)
@@ -179,7 +190,7 @@ class HoistingEmitter(KernelEmitter):
         return result
 
     def times(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) or isinstance(b, SSAValue) or b in (0, 1):
+        if not isinstance(a, SSAValue) or isinstance(b, SSAValue) or b in (0, 1):
             return super().times(a, b)
         base, number = (a, 0) if is_dynamic(b) else self.split(a)
         product = self.pure(self.instructions.multiply, base, self.index(b))
@@ -195,8 +206,8 @@ class HoistingEmitter(KernelEmitter):
         self._bounded(product, scaled_bound(base))
         return self._bounded(self._plus_number(product, number * b), scaled_bound(a))
 
-    def divided(self, a: Index, b: int) -> Index:
-        if isinstance(a, int) and not is_dynamic(b):
+    def divided(self, a: Index, b: Size) -> Index:
+        if not isinstance(a, SSAValue) and isinstance(b, int):
             return a // b
         if b == 1:
             return a
@@ -207,8 +218,10 @@ class HoistingEmitter(KernelEmitter):
             if not is_dynamic(b):
                 a, _ = self._without_low_part(a, b)
             product = self.products.get(a)
-            if product is not None and product[1] % b == 0 and product[1] > 0:
-                return self.times(product[0], product[1] // b)
+            if product is not None and surely_below(-1, product[1]):
+                factor = exact_quotient(product[1], b)
+                if factor is not None:
+                    return self.times(product[0], factor)
         quotient = self.pure(self.instructions.divide, self.index(a), self.index(b))
         if is_dynamic(b):
             return quotient
@@ -216,9 +229,9 @@ class HoistingEmitter(KernelEmitter):
             self.multiples.setdefault(quotient, self.multiple(a) // b)
         return self._bounded(quotient, None if bound is None else (bound - 1) // b + 1)
 
-    def remainder(self, a: Index, b: int) -> Index:
+    def remainder(self, a: Index, b: Size) -> Index:
         if not is_dynamic(b):
-            a = self.index(a) if isinstance(a, Size) else a
+            a = self.index(a) if is_dynamic(a) else a
             if isinstance(a, int):
                 return a % b
             if self.multiple(a) % b == 0:
@@ -227,9 +240,9 @@ class HoistingEmitter(KernelEmitter):
             return a
         if isinstance(a, SSAValue) and is_dynamic(b):
             product = self.products.get(a)
-            if product is not None and product[1] % b == 0:
+            if product is not None and exact_quotient(product[1], b) is not None:
                 return 0
-        elif isinstance(a, SSAValue):
+        elif isinstance(a, SSAValue) and not is_dynamic(b):
             base, low = self._without_low_part(a, b)
             if low:
                 return self._bounded(self.plus(self.remainder(base, b), low), b)
@@ -237,10 +250,10 @@ class HoistingEmitter(KernelEmitter):
         self.multiples.setdefault(rest, common_divisor(self.multiple(a), b))
         return self.assume(rest, b) if is_dynamic(b) else self._bounded(rest, b)
 
-    def below(self, a: Index, limit: int) -> Condition:
+    def below(self, a: Index, limit: Size) -> Condition:
         if self._is_below(a, limit):
             return True
-        if isinstance(a, int) and not is_dynamic(a) and (a < 0 or not is_dynamic(limit)):
+        if isinstance(a, int) and (a < 0 or isinstance(limit, int)):
             return False
         return self.pure(self.instructions.less, self.index(a), self.index(limit))
 
@@ -255,7 +268,7 @@ class HoistingEmitter(KernelEmitter):
 
     # Shapes
 
-    def delinearized(self, number: Index, sizes: Sequence[int]) -> tuple[Index, ...]:
+    def delinearized(self, number: Index, sizes: Sequence[Size]) -> tuple[Index, ...]:
         """The indices of element `number` of a row-major shape."""
         indices: list[Index] = [0] * len(sizes)
         wide = [axis for axis, size in enumerate(sizes) if size != 1]
@@ -269,7 +282,9 @@ class HoistingEmitter(KernelEmitter):
             self._remember(number, [indices[a] for a in wide], tuple(sizes[a] for a in wide))
         return tuple(indices)
 
-    def _remember(self, number: SSAValue, indices: Sequence[Index], sizes: tuple[int, ...]) -> None:
+    def _remember(
+        self, number: SSAValue, indices: Sequence[Index], sizes: tuple[Size, ...]
+    ) -> None:
         for first in range(len(indices)):
             for last in range(first + 1, len(indices)):
                 key = tuple(indices[first : last + 1])
@@ -277,7 +292,7 @@ class HoistingEmitter(KernelEmitter):
                     self.runs.setdefault(key, Run(number, sizes, first, last))
 
     def reshaped(
-        self, indices: Sequence[Index], shape: Sequence[int], source: Sequence[int]
+        self, indices: Sequence[Index], shape: Sequence[Size], source: Sequence[Size]
     ) -> tuple[Index, ...]:
         """
         The indices in a row-major shape of what has these in another one.
@@ -300,7 +315,7 @@ class HoistingEmitter(KernelEmitter):
         left = iter(wide)
         return tuple(0 if size == 1 else next(left) for size in source)
 
-    def linear(self, indices: Sequence[Index], sizes: Sequence[int]) -> Index:
+    def linear(self, indices: Sequence[Index], sizes: Sequence[Size]) -> Index:
         """The number of an element of a row-major shape."""
         pairs = [(i, s) for i, s in zip(indices, sizes, strict=True) if s != 1]
         total: Index = 0
@@ -312,7 +327,7 @@ class HoistingEmitter(KernelEmitter):
             total = self.plus(total, self.times(number, stride))
         return total
 
-    def _run(self, pairs: Sequence[tuple[Index, int]]) -> tuple[Index, int]:
+    def _run(self, pairs: Sequence[tuple[Index, Size]]) -> tuple[Index, int]:
         """The number that the longest known run of indices is, and its length."""
         for length in range(len(pairs), 1, -1):
             run = self.runs.get(tuple(index for index, _ in pairs[:length]))
@@ -331,13 +346,12 @@ class HoistingEmitter(KernelEmitter):
 
     def is_single_trip(self, lower: Index, upper: int, step: int) -> bool:
         bound = self.bound(lower)
-        single = not is_dynamic(upper) and upper <= step
-        return single and bound is not None and bound <= min(step, upper)
+        return bound is not None and bound <= upper <= step
 
     def enter_loop(self, index: SSAValue, lower: Index, upper: Index, step: int) -> None:
         for bound in (lower, upper, step):
             self.index(bound)
-        if isinstance(upper, int) and is_dynamic(upper):
+        if is_dynamic(upper):
             self.scopes[-1].known["below", index, upper] = True
         elif isinstance(upper, int):
             self.scopes[-1].bounds[index] = upper

@@ -15,10 +15,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import ElementPtrOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, is_dynamic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
 from xdsl_spirv.passes.analysis.local_sizes import SizeCode
-from xdsl_spirv.passes.analysis.sizes import Size, is_dynamic
 from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructions
 
 INDEX = IndexType()
@@ -63,14 +63,14 @@ class KernelEmitter(Emitter):
     # Values
 
     def index(self, value: Index) -> SSAValue:
-        return self.size(value) if isinstance(value, Size) else super().index(value)
+        return self.size(value) if is_dynamic(value) else super().index(value)
 
-    def size(self, size: Size) -> SSAValue:
+    def size(self, size: SymbolicSize) -> SSAValue:
         """A size that the launch gives."""
         return SizeCode(self.at_top, known=self._sizes).value(size)
 
-    def i32(self, value: int) -> SSAValue:
-        if isinstance(value, Size):
+    def i32(self, value: Size) -> SSAValue:
+        if is_dynamic(value):
             return self.once(("i32", value), lambda: arith.IndexCastOp(self.size(value), i32))
         return self.number(value, i32)
 
@@ -132,7 +132,7 @@ class KernelEmitter(Emitter):
 
     def is_single_trip(self, lower: Index, upper: int, step: int) -> bool:
         """Whether a loop is known to run once."""
-        return not is_dynamic(upper) and upper <= step and lower == 0
+        return upper <= step and lower == 0
 
     def enter_loop(self, index: SSAValue, lower: Index, upper: Index, step: int) -> None:
         """Called before a loop's body is written, with the loop's index."""

@@ -37,6 +37,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -348,4 +349,5 @@ def _add_producers(group: Group, others: list[Operation]) -> None:
 
 
 def _count(value: SSAValue) -> int:
-    return prod(extents(value))
+    """The elements of a tensor, dynamic sizes taken for typical ones."""
+    return typical(prod(extents(value)))

@@ -23,6 +23,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import (
     INNER,
@@ -199,7 +200,8 @@ def _reduces(op: Operation) -> bool:
 
 
 def _count(value: SSAValue) -> int:
-    return prod(extents(value))
+    """The elements of a tensor, dynamic sizes taken for typical ones."""
+    return typical(prod(extents(value)))
 
 
 def _points(op: Operation) -> int:
@@ -207,7 +209,7 @@ def _points(op: Operation) -> int:
     if isinstance(op, linalg.ops.GenericOp):
         sizes = loop_extents(op)
         if None not in sizes:
-            return prod(size for size in sizes if size is not None)
+            return typical(prod(size for size in sizes if size is not None))
     return max(_count(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
 
 
@@ -231,8 +233,8 @@ def _agrees(nest: Nest) -> bool:
     if len(kinds) > 1 or any(INNER in rows for rows in kinds):
         return False
     (rows,) = kinds
-    count = prod(nest.shape[axis] for axis in rows)
-    return not (count < FEW_ROWS and prod(nest.shape) // max(1, count) > LONG_ROW)
+    count = typical(prod(nest.shape[axis] for axis in rows))
+    return not (count < FEW_ROWS and typical(prod(nest.shape)) // max(1, count) > LONG_ROW)
 
 
 def _leave_reshapes(group: Group) -> None:

@@ -15,6 +15,7 @@ operand, if the sums fit in 32 bits: see `dequantized`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -37,10 +38,11 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
 from xdsl_spirv.passes.analysis.body import NotAContraction, clone_into, factors_of
 from xdsl_spirv.passes.analysis.factors import own_map
 from xdsl_spirv.passes.analysis.local_sizes import empty_of
-from xdsl_spirv.passes.analysis.sizes import extents, is_dynamic, loop_extents
+from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.target import load_target
 from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.graph.dequantized import with_integers
@@ -178,7 +180,8 @@ class _Quantized:
             return False
         if any(not isinstance(each, AffineDimExpr) for each in self.out.results):
             return False
-        if self._sizes() is None or is_dynamic(self.k):
+        sizes = self._sizes()
+        if sizes is None or any(is_dynamic(sizes[loop]) for loop in self._reduced(sizes)):
             return False
         try:
             for each in (self.a, self.b):
@@ -188,7 +191,7 @@ class _Quantized:
             return False
         return True
 
-    def _sizes(self) -> list[int] | None:
+    def _sizes(self) -> list[Size] | None:
         """The loops' sizes, from the dimensions that one of them walks alone."""
         sizes = loop_extents(self.op)
         known = [size for size in sizes if size is not None]
@@ -238,7 +241,11 @@ class _Quantized:
         """Terms of a sum."""
         sizes = self._sizes()
         assert sizes is not None
-        return prod(size for loop, size in enumerate(sizes) if loop not in self._parallel())
+        return prod(static(sizes[loop] for loop in self._reduced(sizes)))
+
+    def _reduced(self, sizes: Sequence[Size]) -> list[int]:
+        """The loops of K, whose sizes are static."""
+        return [loop for loop in range(len(sizes)) if loop not in self._parallel()]
 
     def _parallel(self) -> list[int]:
         return [x.position for x in self.out.results if isinstance(x, AffineDimExpr)]
@@ -271,14 +278,14 @@ class _Quantized:
         windows = [at for at in range(len(kept), count) if at not in named]
         inputs, maps = [self.values[each.input]], [renamed]
         if windows:
-            window = tensor.EmptyOp((), TensorType(self.type, [sizes[order[at]] for at in windows]))
+            window = tensor.EmptyOp(
+                (), TensorType(self.type, static(sizes[order[at]] for at in windows))
+            )
             ops.append(window)
             inputs.append(window.tensor)
             maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in windows)))
         maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in range(len(kept)))))
-        repeated = prod(
-            size for d, size in enumerate(sizes) if d not in used and d not in self._parallel()
-        )
+        repeated = prod(static(sizes[d] for d in self._reduced(sizes) if d not in used))
         made = linalg.ops.GenericOp(
             inputs,
             [fill.results[0]],

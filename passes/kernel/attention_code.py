@@ -293,7 +293,7 @@ class AttentionCode:
         """An index, or a difference of two, as f32."""
         if isinstance(number, int):
             return self.number(float(number))
-        integer = self.b.add(arith.IndexCastOp(number, i32))
+        integer = self.b.add(arith.IndexCastOp(self.b.index(number), i32))
         return self.b.add(arith.SIToFPOp(integer, f32))
 
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:

@@ -9,6 +9,7 @@ from typing import Protocol
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout
 from xdsl_spirv.passes.analysis.layout import Layout
@@ -103,7 +104,7 @@ def at_walk(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index
     return spot(b, layout.walks[walk], number, 0).base
 
 
-def stride_of(layout: Layout, walk: int) -> int:
+def stride_of(layout: Layout, walk: int) -> Size:
     """Elements from one to the next along a walk of one axis; 0 if it stands still."""
     axes = layout.walks[walk]
     return axes[0].stride if axes else 0

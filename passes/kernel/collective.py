@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     WindowAttr,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, storage
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Index
@@ -173,7 +174,7 @@ def _place(b: KernelEmitter, made: Plan) -> Place:
     row, column = (across, along) if made.schedule.raster.data == "rows" else (along, across)
     _, columns = made.schedule.grid
     subgroup = b.subgroup_id(made.schedule.subgroup_count)
-    batched = made.contraction.batch > 1
+    batched = made.contraction.batch != 1
     return Place(
         batch=b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0,
         tile_row=row,
@@ -205,6 +206,8 @@ def _tile_place(b: KernelEmitter, made: Plan) -> tuple[Index, Index]:
     before = b.times(b.divided(number, group * length), group)
     within = b.remainder(number, group * length)
     along, across = b.divided(within, group), b.remainder(within, group)
+    # Where a size is not known, groups are of one.
+    (width,) = static([width])
     if last := width % group:
         whole = b.below(before, width - last)
         along = b.select(whole, along, b.divided(within, last))

@@ -192,7 +192,7 @@ class WindowKernel:
 
     def _inside(self, loops: Loops, ahead: int) -> Condition:
         """Whether the input has the element `ahead` further along the row."""
-        b, elements, sizes = self.builder, self.input_elements, self.made.contraction.sizes
+        b, elements, sizes = self.builder, self.input_elements, self.made.sizes
         condition: Condition = True
         last = len(elements.shape) - 1
         for dimension, index in enumerate(elements.indices):

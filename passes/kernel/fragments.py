@@ -17,6 +17,7 @@ from typing import cast
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, MemRefType
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
@@ -65,7 +66,7 @@ class FragmentTile(ResultTile):
         """The result's buffer, or the initial value's, as one row of elements."""
         return self.view(memory, self.type.element_type)
 
-    def _stride(self) -> int:
+    def _stride(self) -> Size:
         stride = self.plan.result_stride
         assert stride is not None, "only a matrix is moved directly"
         return stride
@@ -116,7 +117,7 @@ class FragmentTile(ResultTile):
             (place.tile_row, contraction.m, tile_m),
             (place.tile_column, contraction.n, tile_n),
         ):
-            if size % tile:
+            if not is_multiple(size, tile):
                 inside = b.both(inside, b.below(index, size // tile))
         b.when(
             inside,
@@ -168,8 +169,8 @@ class FragmentTile(ResultTile):
         b, contraction = self.builder, self.plan.contraction
         tile_m, tile_n, _ = self.plan.schedule.tile
         row, column = b.plus(at[0], self.m - 1), b.plus(at[1], self.n - 1)
-        inside = b.below(row, contraction.m) if contraction.m % tile_m else True
-        return b.both(inside, b.below(column, contraction.n)) if contraction.n % tile_n else inside
+        inside = is_multiple(contraction.m, tile_m) or b.below(row, contraction.m)
+        return b.both(inside, is_multiple(contraction.n, tile_n) or b.below(column, contraction.n))
 
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
         """Where a fragment begins, or the result's first one where it lies outside."""

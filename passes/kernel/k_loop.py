@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.packed import PackedOperand
@@ -107,7 +108,8 @@ class _KLoop:
     def alternating(self, accumulators: Values) -> Values:
         """Two tiles a trip, each in a buffer of its own; the last of an odd number by itself."""
         b, pair = self.builder, 2 * self.tile
-        count = -(-self.size // self.tile)
+        (size,) = static([self.size])
+        count = ceil_div(size, self.tile)
         waiting = self._first()
         self._use(0)
         self._store(self._load(0), 0)

@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.schedule import (
     PaddedViewOp,
     YieldOp,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.passes.analysis.contraction import (
@@ -40,7 +41,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
 )
 from xdsl_spirv.passes.analysis.local_sizes import SizeCode, is_size_op
-from xdsl_spirv.passes.analysis.sizes import Size, extent
+from xdsl_spirv.passes.analysis.sizes import extent
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
 
@@ -163,9 +164,9 @@ class KernelBody:
             if size == DYNAMIC_INDEX
         ]
 
-    def _number(self, size: int) -> SSAValue:
+    def _number(self, size: Size) -> SSAValue:
         """A size as the kernel computes it from those of its arguments."""
-        found = size.extents if isinstance(size, Size) else []
+        found = size.extents if is_dynamic(size) else []
         for each in found:
             if not isinstance(each.value, BlockArgument):
                 owner = each.value.owner

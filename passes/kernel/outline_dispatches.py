@@ -46,9 +46,10 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     WindowAttr,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.local_sizes import SizeCode
-from xdsl_spirv.passes.analysis.sizes import Size, extent, is_dynamic, least
+from xdsl_spirv.passes.analysis.sizes import extent
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
@@ -67,6 +68,7 @@ KERNELS = "kernels"
 """The gpu.module that holds the kernels."""
 
 Triple = tuple[int, int, int]
+Grid = tuple[Size, Size, Size]
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,7 @@ def _root(dispatch: DispatchOp) -> LinalgStructuredOperation | None:
 class _Shape:
     """How a kernel is launched: workgroups, and invocations of each."""
 
-    grid: Triple
+    grid: Grid
     block: Triple
 
 
@@ -240,7 +242,7 @@ class _Kernels:
             body.region,
             kernel=True,
             known_block_size=shape.block,
-            known_grid_size=None if any(map(is_dynamic, shape.grid)) else shape.grid,
+            known_grid_size=None if any(map(is_dynamic, shape.grid)) else static(shape.grid),
         )
         self._known.setdefault(key, []).append(made)
         self.functions.append(made)
@@ -251,7 +253,7 @@ def _name(contraction: Contraction) -> str:
     """`matmul_MxNxK`, `batch_matmul_BxMxNxK`, `convolution_MxNxK`; D for a dynamic size."""
     kind = "convolution" if contraction.is_convolution else "matmul"
     sizes = [contraction.m, contraction.n, contraction.k]
-    if contraction.batch > 1:
+    if contraction.batch != 1:
         kind, sizes = f"batch_{kind}", [contraction.batch, *sizes]
     return f"{kind}_{'x'.join('D' if is_dynamic(size) else str(size) for size in sizes)}"
 
@@ -298,7 +300,7 @@ def _sizes(dispatch: DispatchOp, value: SSAValue, code: SizeCode) -> list[SSAVal
         if size != DYNAMIC_INDEX:
             continue
         size = extent(value, dimension)
-        for each in size.extents if isinstance(size, Size) else ():
+        for each in size.extents if is_dynamic(size) else ():
             if not isinstance(each.value, BlockArgument):
                 refuse(
                     OutlineDispatchesPass.name,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -65,5 +66,5 @@ class ResultTile:
         """Whether an element lies inside the result, as far as the shape leaves it open."""
         b, contraction = self.builder, self.plan.contraction
         tile_m, tile_n, _ = self.plan.schedule.tile
-        inside = b.below(row, contraction.m) if contraction.m % tile_m else True
-        return b.both(inside, b.below(column, contraction.n)) if contraction.n % tile_n else inside
+        inside = is_multiple(contraction.m, tile_m) or b.below(row, contraction.m)
+        return b.both(inside, is_multiple(contraction.n, tile_n) or b.below(column, contraction.n))

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IntAttr, MemRefType, VectorType, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
@@ -28,7 +29,6 @@ from xdsl_spirv.dialects.spirv.enums import (
     StorageClass,
 )
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.analysis.sizes import is_dynamic
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.bodies import computed
@@ -244,7 +244,7 @@ class StagedOperand:
         move: Move,
         begin: Index,
         at: tuple[Index, int],
-        limit: int,
+        limit: Size,
         guarded: bool,
         depth: int,
     ) -> SSAValue:
@@ -271,7 +271,7 @@ class StagedOperand:
             k_inside = b.below(k, limit)
             inside = b.both(inside, k_inside)
             place = self._spot(INNER, b.select(k_inside, k, 0))
-        elif len(walk) > 1 and walk[-1].size % depth == 0:
+        elif len(walk) > 1 and is_multiple(walk[-1].size, depth):
             # The whole K tile lies on one place of the outer axes: they are taken apart once.
             place = self._spot(INNER, begin, ahead=b.plus(first, step))
         else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.layout import Layout, Walk
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -21,7 +22,7 @@ class Spot:
     """
 
     base: Index
-    constant: int
+    constant: Size
     coordinates: tuple[Index, ...]
 
     def plus(self, b: KernelEmitter, other: Spot) -> Spot:

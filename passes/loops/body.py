@@ -26,9 +26,10 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import pads_with_zeros
 from xdsl_spirv.passes.analysis.local_sizes import is_size_op
-from xdsl_spirv.passes.analysis.sizes import extents, is_dynamic, number
+from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
 
 
@@ -117,10 +118,10 @@ class LoopsBody(KernelBody):
     def _subview(
         self,
         memory: SSAValue,
-        offsets: Sequence[int],
-        sizes: Sequence[int],
+        offsets: Sequence[Size],
+        sizes: Sequence[Size],
         strides: Sequence[int],
-        shape: Sequence[int] | None = None,
+        shape: Sequence[Size] | None = None,
     ) -> SSAValue:
         """Part of a buffer; `shape` without some of the dimensions of size 1."""
         source = memory.type
@@ -129,13 +130,15 @@ class LoopsBody(KernelBody):
         layout = source.layout
         start = layout.get_offset() if isinstance(layout, StridedLayoutAttr) else 0
         for offset, step in zip(offsets, steps, strict=True):
-            unknown = start is None or (step is None and offset) or is_dynamic(offset)
-            start = None if unknown else start + offset * (step or 0)  # pyright: ignore
+            if is_dynamic(offset) or start is None or (step is None and offset != 0):
+                start = None
+            else:
+                start += offset * (step or 0)
         kept = _kept(sizes, sizes if shape is None else shape)
         taken = [steps[axis] for axis in kept]
         result = MemRefType(
             source.element_type,
-            [DYNAMIC_INDEX if is_dynamic(sizes[axis]) else sizes[axis] for axis in kept],
+            _static([sizes[axis] for axis in kept]),
             StridedLayoutAttr(
                 [
                     None if step is None else strides[axis] * step
@@ -146,12 +149,12 @@ class LoopsBody(KernelBody):
             source.memory_space,
         )
         starts, counts = self._numbers(offsets), self._numbers(sizes)
-        offsets, sizes = _static(offsets), _static(sizes)
-        view = memref.SubviewOp(memory, starts, counts, (), offsets, sizes, strides, result)
+        static = _static(offsets), _static(sizes), strides
+        view = memref.SubviewOp(memory, starts, counts, (), *static, result)
         self.ops.append(view)
         return view.result
 
-    def _numbers(self, sizes: Sequence[int]) -> list[SSAValue]:
+    def _numbers(self, sizes: Sequence[Size]) -> list[SSAValue]:
         return [self._number(size) for size in sizes if is_dynamic(size)]
 
     def _extracted(self, op: tensor.ExtractSliceOp) -> None:
@@ -209,11 +212,11 @@ def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
     return _listed(op.static_offsets, op.offsets), _listed(op.static_sizes, op.sizes), strides
 
 
-def _static(sizes: Sequence[int]) -> list[int]:
+def _static(sizes: Sequence[Size]) -> list[int]:
     return [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
 
 
-def _listed(static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue]) -> list[int]:
+def _listed(static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue]) -> list[Size]:
     """Numbers, or what sizes of tensors make of them."""
     left = iter(dynamic)
     values = [int(v) for v in static.get_values()]
@@ -232,7 +235,7 @@ def _strides(type: MemRefType) -> list[int | None]:
     ]
 
 
-def _kept(sizes: Sequence[int], shape: Sequence[int]) -> list[int]:
+def _kept(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
     """The dimensions that stay when others of size 1 are dropped to give `shape`."""
     kept: list[int] = []
     left = list(shape)

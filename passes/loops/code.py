@@ -12,6 +12,7 @@ that depends on data is limited to the array, so that no kernel reads outside it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Protocol, TypeAlias, cast
 
 from xdsl.dialects import arith, cf, linalg, memref, scf, tensor
@@ -32,6 +33,7 @@ from xdsl.ir.affine import (
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -49,7 +51,6 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Unwritten,
 )
 from xdsl_spirv.passes.analysis.loops_reader import Reader
-from xdsl_spirv.passes.analysis.sizes import is_dynamic
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 
@@ -314,9 +315,8 @@ class LoopsCode:
     ) -> Sequence[SSAValue]:
         """A reduction as nested loops of the invocation, in the order of the operation's."""
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
-        total = 1
-        for loop in order:
-            total *= loops.sizes[loop]
+        total: Size = prod(loops.sizes[loop] for loop in order)
+        unrolled = isinstance(total, int) and total <= UNROLLED
 
         def nest(position: int, point: Point, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             if position == len(order):
@@ -327,9 +327,10 @@ class LoopsCode:
                 inner = (*point[:loop], index, *point[loop + 1 :])
                 return nest(position + 1, inner, carried)
 
-            if is_dynamic(total) or total > UNROLLED:
-                return self.b.loop(loops.sizes[loop], 1, carried, step)
-            for index in range(loops.sizes[loop]):
+            size = loops.sizes[loop]
+            if is_dynamic(size) or not unrolled:
+                return self.b.loop(size, 1, carried, step)
+            for index in range(size):
                 carried = step(index, carried)
             return carried
 

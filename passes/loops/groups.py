@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import LoopsAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.dialects.spirv import group as spirv_group
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope, StorageClass
@@ -37,7 +38,6 @@ from xdsl_spirv.passes.analysis.combinations import (
     combinations_of,
 )
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
-from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
@@ -133,7 +133,7 @@ class Lanes:
         """The same, for rows that the scopes up to `depth` decide."""
         return replace(self, depth=depth)
 
-    def each(self, total: int, body: Callable[[Sequence[Index], Any], None]) -> None:
+    def each(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:
         """
         body(numbers, inside) for all numbers below `total`, a few neighbours at a time; where
         `inside` does not hold the numbers are some that exist, and nothing may be stored.
@@ -147,7 +147,7 @@ class Lanes:
 
     def _steps(
         self,
-        total: int,
+        total: Size,
         carried: Sequence[SSAValue],
         body: Callable[[Sequence[Index], Any, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
@@ -156,7 +156,7 @@ class Lanes:
         same numbers then stand for the same elements in every pass over the row.
         """
         b = self.b
-        width = self.elements if self.rows == 1 and total % self.elements == 0 else 1
+        width = self.elements if self.rows == 1 and is_multiple(total, self.elements) else 1
         stride = self.size * width
         first = b.times(self.lane, width)
         steps = ceil_div(total, stride)
@@ -185,7 +185,7 @@ class Lanes:
 
         return b.loop(total, stride * times, carried, step, lower=first)
 
-    def _times(self, total: int, stride: int) -> int:
+    def _times(self, total: Size, stride: int) -> int:
         """Steps of a loop over rows side by side that are written out: loads then overlap."""
         if self.rows == 1 or is_dynamic(total):
             return 1

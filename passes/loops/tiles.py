@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import LoopsAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.passes.analysis.loops_access import crossing, tile_grid
@@ -54,7 +55,7 @@ class Tiles:
         ]
 
     @property
-    def units(self) -> int:
+    def units(self) -> Size:
         return prod(self.grid)
 
     def write(self, unit: Index) -> None:

@@ -28,10 +28,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops, Result
 from xdsl_spirv.passes.analysis.loops_nests import Nest, columns_of, nests_of
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
-from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -195,7 +195,7 @@ class _Distribution:
     def _elements(self) -> None:
         """Elements in row-major order, a few neighbours to an invocation."""
         total, step = prod(self.nest.shape), self.schedule.elements.data
-        if total % step:
+        if not is_multiple(total, step):
             step = 1
 
         def compute(unit: Index) -> None:
@@ -206,7 +206,7 @@ class _Distribution:
         self._in_turns(total // step, self.lanes.number, self.lanes.count, compute)
 
     def _in_turns(
-        self, total: int, number: Index, count: int, body: Callable[[Index], None]
+        self, total: Size, number: Index, count: int, body: Callable[[Index], None]
     ) -> None:
         """body(i) for each i below `total`, in turns among `count` that have numbers."""
         b = self.b
@@ -242,7 +242,7 @@ class _Distribution:
         """Rows side by side of an invocation: none of them is the last of its kind alone."""
         wide = [size for size in self.row_shape if size != 1]
         elements = self.lanes.elements
-        return elements if wide and wide[-1] % elements == 0 else 1
+        return elements if wide and is_multiple(wide[-1], elements) else 1
 
     def _rows_beside(self, block: Index) -> None:
         """What a workgroup does for neighbouring rows, of which each invocation has a few."""

@@ -16,7 +16,7 @@ from math import log2
 from typing import TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.passes import ModulePass
@@ -34,6 +34,7 @@ from xdsl_spirv.dialects.schedule import (
     WindowAttr,
     bit_width,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import TYPICAL, TYPICAL_SIZE, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -42,7 +43,6 @@ from xdsl_spirv.passes.analysis.contraction import (
     storage,
 )
 from xdsl_spirv.passes.analysis.layout import Layout
-from xdsl_spirv.passes.analysis.sizes import TYPICAL, typical_size
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.refusal import refuse
@@ -99,8 +99,9 @@ class AssignSchedulePass(ModulePass):
         target = load_target(name, op, self.name)
         op.attributes[TARGET] = StringAttr(name)
         decisions = Decisions(Limits(self.only, self.barred))
-        with typical_size(self.typical_size):
-            self._assign_all(op, target, decisions)
+        if self.typical_size != TYPICAL:
+            op.attributes[TYPICAL_SIZE] = IntegerAttr(self.typical_size, i64)
+        self._assign_all(op, target, decisions)
         decisions.write()
 
     def _assign_all(self, op: ModuleOp, target: Target, decisions: Decisions) -> None:
@@ -361,7 +362,7 @@ def _candidates(
         if not packed.issuperset(candidate.direct):
             continue
         deep = max(k, candidate.k_bytes // element_bytes // k * k)
-        tile = tile_m, tile_n, min(deep, ceil_div(int(contraction.k), k) * k)
+        tile = tile_m, tile_n, min(deep, ceil_div(typical(contraction.k), k) * k)
         for stages in range(candidate.stages, 0, -1):
             # What does not wait in registers is read when it is needed.
             buffers = candidate.buffers if stages > 1 else 1
@@ -420,7 +421,7 @@ DOT_DEPTH = 64
 
 def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """Schedules in which every invocation computes a few elements of the result."""
-    size = int(contraction.k)
+    size = typical(contraction.k)
     k = 4 if size > 2 else size
     tile_k = min(SCALAR_DEPTH, ceil_div(size, k) * k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
@@ -433,7 +434,7 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
 
 def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """The same by packed dot products."""
-    size = int(contraction.k)
+    size = typical(contraction.k)
     k = min(16, ceil_div(size, 4) * 4)
     tile_k = min(DOT_DEPTH, ceil_div(size, k) * k)
     a_layout, b_layout, _ = contraction.layouts

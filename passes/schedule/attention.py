@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.attention import LOOPS
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -234,7 +235,7 @@ class AttentionPlan:
             return False
         unit = self._alignment(self.schedule.instruction.sizes[1], _element(self.op.mask))
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
-        return all(step % unit == 0 for step in steps)
+        return all(is_multiple(step, unit) for step in steps)
 
     @property
     def stored_in_fragments(self) -> bool:
@@ -251,7 +252,7 @@ class AttentionPlan:
             return False
         unit = self._alignment(n, result)
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
-        return all(step % unit == 0 for step in steps)
+        return all(is_multiple(step, unit) for step in steps)
 
     def by_inner(self, name: str) -> bool:
         """Whether an operand's rows, as `rows` reads them, lie along its second loop."""
@@ -278,7 +279,7 @@ class AttentionPlan:
         columns = packing.fragment_sizes[2 - other]
         unit = self._alignment(columns, self.element)
         steps = [axis.stride for walk in (layout.walks[0], layout.walks[other]) for axis in walk]
-        if any(step % unit for step in steps):
+        if not all(is_multiple(step, unit) for step in steps):
             yield (
                 f"{name}: rows, but its rows do not all begin at a multiple of {unit} elements, as "
                 "cooperative loads need: direct packs them"

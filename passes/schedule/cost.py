@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl_spirv.dialects.schedule import ContractionAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
 from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, ceil_div
@@ -52,8 +53,8 @@ def cost(made: Plan, rate: float | None, alone: float | None = None) -> float:
     tile_m, tile_n, tile_k = made.schedule.tile
     rows, columns = made.tiles
     units = made.target.compute_units
-    rounds = ceil_div(int(rows * columns * made.contraction.batch), units)
-    depth = ceil_div(int(made.contraction.k), tile_k) * tile_k
+    rounds = ceil_div(typical(rows * columns * made.contraction.batch), units)
+    depth = ceil_div(typical(made.contraction.k), tile_k) * tile_k
     tile = 2.0 * tile_m * tile_n * depth
     share = prod(map(_share, made.staged))
     rate = rate or _guess(made)
@@ -83,7 +84,7 @@ def _packing(made: Plan) -> float:
             continue
         elements = 1
         for size in shape_of(value):
-            elements *= int(size)
+            elements *= typical(size)
         traffic = 2 * elements * tile.element_bytes
         seconds += PACKING_SECONDS + traffic / made.target.copy_bytes_per_second
     return seconds

@@ -13,8 +13,8 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of, storage
-from xdsl_spirv.passes.analysis.sizes import is_dynamic
 from xdsl_spirv.passes.schedule.plan import (
     UNROLLED,
     PackedTile,
@@ -281,7 +281,7 @@ def _limits(plan: Plan) -> Iterator[str]:
             )
 
 
-def _elements(operand: SSAValue) -> int:
+def _elements(operand: SSAValue) -> Size:
     stored, _ = storage(operand)
     return prod(shape_of(stored))
 

@@ -34,6 +34,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -155,13 +156,15 @@ class _Match:
 
     def __init__(self, last: Contraction):
         self.last = last
+        if last.is_dynamic:
+            raise NotTraced("sizes are known only when the program runs")
         batch, m, e, n = last.groups
         if [len(group) for group in (m, e, n)] != [1, 1, 1]:
             raise NotTraced("not one loop each of queries, keys and values")
         if not is_zero(last.init):
             raise NotTraced("something is added to the result")
         names = [*(f"b{i}" for i in batch), "m", "e", "n"]
-        self.sizes = dict(zip(names, last.sizes, strict=True))
+        self.sizes = dict(zip(names, static(last.sizes), strict=True))
         self.places = [
             through(map, [whole(name, size) for name, size in self.sizes.items()])
             for map in last.maps
@@ -257,10 +260,13 @@ class _Match:
             raise NotTraced("scores are no product")
         *_, d = first.groups
         loops = loops_at(first.maps[2], place)
+        if first.is_dynamic:
+            raise NotTraced("sizes are known only when the program runs")
         if len(d) != 1 or element_type(first.a) != element_type(first.b):
             raise NotTraced("scores are no product of queries and keys")
-        self.sizes = self.sizes | {"d": first.sizes[d[0]]}
-        loops[d[0]] = whole("d", first.sizes[d[0]])
+        (depth,) = static([first.sizes[d[0]]])
+        self.sizes = self.sizes | {"d": depth}
+        loops[d[0]] = whole("d", depth)
         self.first = first
         q, k = (
             stored(value, through(map, loops))

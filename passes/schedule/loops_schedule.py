@@ -15,6 +15,13 @@ from xdsl.dialects.builtin import FixedBitwidthType, f16, f32, i8, i16, i32
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    ceil_div,
+    is_dynamic,
+    is_multiple,
+    typical,
+)
 from xdsl_spirv.passes.analysis.combinations import UNROLLED as KEPT
 from xdsl_spirv.passes.analysis.combinations import combinations_of
 from xdsl_spirv.passes.analysis.loops_access import crossing, fast_loops, tile_grid
@@ -27,7 +34,6 @@ from xdsl_spirv.passes.analysis.loops_nests import (
     sources_of,
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
-from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.targets import Target
 
@@ -108,7 +114,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
 
 def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
     """For elements that lie along one loop where they are read, along another where stored."""
-    found, total = crossing(nest), prod(nest.shape)
+    found, total = crossing(nest), typical(prod(nest.shape))
     if found is None or total < MANY * BUSY * target.compute_units:
         return None
     if target.residency.subgroups == 1 or target.max_invocations < LARGE_WORKGROUP:
@@ -120,9 +126,9 @@ def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
         return None
     # A subgroup's row of small elements would be less than what memory moves at a time.
     tile = 32 if max(map(bit_width, elements)) >= 32 else 64
-    if any(nest.shape[axis] < tile // 2 for axis in found):
+    if any(typical(nest.shape[axis]) < tile // 2 for axis in found):
         return None
-    tiles = int(prod(tile_grid(nest, found, tile)))
+    tiles = typical(prod(tile_grid(nest, found, tile)))
     return LoopsAttr(LARGE_WORKGROUP, _groups(tiles, 1, target), tile=tile)
 
 
@@ -142,13 +148,13 @@ def _widest(schedules: list[LoopsAttr]) -> LoopsAttr:
 def _choose(nest: Nest, target: Target) -> LoopsAttr:
     reductions = reductions_of(nest)
     columns = columns_of(nest)
-    rows = int(prod(size for axis, size in enumerate(nest.shape) if axis not in columns))
+    rows = typical(prod(size for axis, size in enumerate(nest.shape) if axis not in columns))
     busy = BUSY * target.compute_units
     totals = [
         prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
         for loops, _ in reductions
     ]
-    longest = max(map(int, totals), default=1)
+    longest = max(map(typical, totals), default=1)
     splits = all(combinations_of(loops) is not None for loops, _ in reductions)
     if longest < SHORT or not splits or rows >= 4 * busy:
         return _alone(nest, rows, longest, target)
@@ -205,12 +211,12 @@ def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsA
         ),
         1,
     )
-    if last < LEAST_BESIDE:
+    if typical(last) < LEAST_BESIDE:
         return None
     bits = _bits(nest, rows * longest)
     elements = 1
     if rows * longest >= MANY * busy * max(WIDTHS):
-        elements = next(n for n in (4, 2, 1) if last % n == 0 and n * bits <= MOST_BITS)
+        elements = next(n for n in (4, 2, 1) if is_multiple(last, n) and n * bits <= MOST_BITS)
     limit = min(target.max_invocations, MOST_SUBGROUPS * target.subgroup_size)
     beside = BESIDE_BITS // (bits * elements)
     if 2 * ceil_div(rows, beside * elements) < target.compute_units:
@@ -237,7 +243,8 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
     if not reductions_of(nest) and nest.shape:
         bits = _bits(nest, rows)
         for width in WIDTHS:
-            if nest.shape[-1] % width == 0 and width * bits <= MOST_BITS and rows >= width * busy:
+            fits = is_multiple(nest.shape[-1], width) and width * bits <= MOST_BITS
+            if fits and rows >= width * busy:
                 elements = width
                 break
     units = rows // elements
@@ -246,16 +253,16 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
     return LoopsAttr(alone, _groups(units, alone, target), elements)
 
 
-def _neighbours(rows: int, totals: list[int], lanes: int, bits: int, target: Target) -> int:
+def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Target) -> int:
     """
     How many elements of a row an invocation takes at a time: as many as it can move, where all have
     something to do and what is moved is much.
     """
-    if rows * max(map(int, totals)) < MANY * BUSY * target.compute_units * max(WIDTHS):
+    if rows * max(map(typical, totals)) < MANY * BUSY * target.compute_units * max(WIDTHS):
         return 1
     for width in WIDTHS:
         if width * bits <= MOST_BITS and all(
-            total % width == 0 and total >= width * lanes for total in totals
+            is_multiple(total, width) and typical(total) >= width * lanes for total in totals
         ):
             return width
     return 1
@@ -270,7 +277,7 @@ def _bits(nest: Nest, size: int) -> int:
         seen.update(arrays)
     moved = [array for array in arrays if isinstance(array, Stored)]
     moved += [array for array, _ in nest.results]
-    found = [bit_width(each.element) for each in moved if prod(each.shape) >= size]
+    found = [bit_width(each.element) for each in moved if typical(prod(each.shape)) >= size]
     # A truth value is stored as a word.
     return max((bits if bits >= 8 else 32 for bits in found), default=32)
 
@@ -280,13 +287,13 @@ def _groups(units: int, size: int, target: Target) -> int:
     return max(1, min(-(-units // size), target.max_grid[0], MOST_INVOCATIONS // size))
 
 
-def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> int:
+def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> Size:
     """
     Workgroups that have something to do: those that are launched where all sizes are known, fewer
     where dynamic ones are small.
     """
     _, results = results_of_dispatch(dispatch)
-    total = 0
+    total: Size = 0
     for nest in nests_of(results):
         columns = columns_of(nest)
         rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
@@ -298,7 +305,7 @@ def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> int:
             continue
         wide = [s for axis, s in enumerate(nest.shape) if axis not in columns and s != 1]
         beside = schedule.elements.data if schedule.rows.data > 1 else 1
-        if wide and wide[-1] % beside:
+        if wide and not is_multiple(wide[-1], beside):
             beside = 1
         each = {
             "invocation": schedule.workgroup.data,

@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.schedule import (
     StagedAttr,
     bit_width,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.componentwise import is_componentwise
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -30,7 +31,6 @@ from xdsl_spirv.passes.analysis.contraction import (
     packing_of,
 )
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, walk_size
-from xdsl_spirv.passes.analysis.sizes import ceil_div, is_dynamic
 from xdsl_spirv.targets import Target
 
 
@@ -59,7 +59,7 @@ UNROLLED = 16
 """Moves an invocation makes for one tile without a loop."""
 
 
-def row_stride(layout: Layout) -> int | None:
+def row_stride(layout: Layout) -> Size | None:
     """Elements from row to row if a batch's part of a result's layout is one row-major matrix."""
     rows, columns = layout.walks[ROWS], layout.walks[COLUMNS]
     if len(rows) > 1 or len(columns) > 1 or (columns and columns[0].stride != 1):
@@ -79,7 +79,7 @@ def moves_together(layout: Layout, element_bytes: int, width: int) -> bool:
     if stride is None or width * element_bytes > 16 or not layout.walks[COLUMNS]:
         return width == 1
     steps = [stride, layout.start, *(axis.stride for axis in layout.walks[BATCH])]
-    return layout.walks[COLUMNS][0].size % width == 0 and all(s % width == 0 for s in steps)
+    return all(is_multiple(size, width) for size in (layout.walks[COLUMNS][0].size, *steps))
 
 
 BATCH, OUTER, INNER = range(3)
@@ -100,7 +100,7 @@ class StagedTile:
     """
 
     shape: tuple[int, int]
-    extent: tuple[int, int]
+    extent: tuple[Size, Size]
     k_axis: int
     layout: Layout
     element_type: Attribute
@@ -183,7 +183,8 @@ class StagedTile:
     @property
     def guarded(self) -> tuple[bool, bool]:
         """Whether some tile reaches beyond the operand along rows, columns."""
-        return self.extent[0] % self.shape[0] != 0, self.extent[1] % self.shape[1] != 0
+        rows, columns = zip(self.extent, self.shape, strict=True)
+        return not is_multiple(*rows), not is_multiple(*columns)
 
 
 @dataclass(frozen=True)
@@ -305,13 +306,13 @@ class Plan:
         return self.a.vector if isinstance(self.a, StagedTile) and self.a.k_axis == 0 else 1
 
     @property
-    def tiles(self) -> tuple[int, int]:
+    def tiles(self) -> tuple[Size, Size]:
         """Workgroup tiles along M and N."""
         tile_m, tile_n, _ = self.schedule.tile
         return ceil_div(self.contraction.m, tile_m), ceil_div(self.contraction.n, tile_n)
 
     @property
-    def grid(self) -> tuple[int, int, int]:
+    def grid(self) -> tuple[Size, Size, Size]:
         """Workgroups in x, y, z: neighbours in x lie along the raster's dimension, z is batch."""
         rows, columns = self.tiles
         by_rows = self.schedule.raster.data == "rows"
@@ -327,7 +328,7 @@ class Plan:
         return bit_width(self.contraction.element_types[2]) // 8
 
     @property
-    def result_stride(self) -> int | None:
+    def result_stride(self) -> Size | None:
         """Elements from row to row if the result of a batch is one row-major matrix."""
         return row_stride(self.result)
 
@@ -363,7 +364,7 @@ class Plan:
         _, n, _ = self.schedule.instruction.sizes
         steps = [self.result_stride, self.result.start, n]
         steps += [axis.stride for axis in self.result.walks[BATCH]]
-        return all(step * self.result_bytes % of_bytes == 0 for step in steps)
+        return all(is_multiple(step * self.result_bytes, of_bytes) for step in steps)
 
     @property
     def result_width(self) -> int:
@@ -383,7 +384,7 @@ class Plan:
         """Elements that an invocation moves at a time between its registers and the result."""
         width = self.result_width
         bytes = width * self.result_bytes
-        whole = self.contraction.n % width == 0 and bytes <= 16
+        whole = is_multiple(self.contraction.n, width) and bytes <= 16
         return width if whole and self._result_steps_are_multiples(bytes) else 1
 
     @property
@@ -391,19 +392,20 @@ class Plan:
         """Elements side by side that an invocation computes and stores at a time."""
         if self.contraction.epilogue.is_empty:
             return self.result_vector
-        return self.result_width if self.contraction.n % self.result_width == 0 else 1
+        return self.result_width if is_multiple(self.contraction.n, self.result_width) else 1
 
     @property
     def whole_tiles(self) -> bool:
         """Whether every workgroup tile lies inside the result."""
         tile_m, tile_n, _ = self.schedule.tile
-        return self.contraction.m % tile_m == 0 and self.contraction.n % tile_n == 0
+        contraction = self.contraction
+        return is_multiple(contraction.m, tile_m) and is_multiple(contraction.n, tile_n)
 
     @property
     def whole_fragments(self) -> bool:
         """Whether every fragment lies inside the result or outside it, and is stored directly."""
         m, n, _ = self.schedule.instruction.sizes
-        whole = self.contraction.m % m == 0 and self.contraction.n % n == 0
+        whole = is_multiple(self.contraction.m, m) and is_multiple(self.contraction.n, n)
         return whole and self.stored_directly and self.contraction.epilogue.is_empty
 
     @property
@@ -429,8 +431,8 @@ class Plan:
 def staged_tile(
     path: StagedAttr,
     element_type: Attribute,
-    outer: tuple[int, int],
-    inner: tuple[int, int],
+    outer: tuple[int, Size],
+    inner: tuple[int, Size],
     layout: Layout,
     as_bits: bool = False,
     packed: bool = False,
@@ -512,5 +514,5 @@ def panel_layout(packing: PackingAttr) -> Layout:
         (Axis(rows, depth),),
         (Axis(panels, rows * depth), Axis(depth, 1)),
     )
-    walks = [tuple(axis for axis in walk if axis.size > 1) for walk in axes]
+    walks = [tuple(axis for axis in walk if axis.size != 1) for walk in axes]
     return Layout(0, tuple(walks))

@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.schedule import (
     InstructionAttr,
     StagedAttr,
 )
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.schedule.assign_schedule import (
     candidates_of,
@@ -173,12 +174,12 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
         m, n, k = line.shape
         instruction = InstructionAttr("coopmat", line.shape)
         a, b = paths(contraction, line.shape, 16)
-        whole = ceil_div(contraction.m, m) * m, ceil_div(contraction.n, n) * n
+        whole = ceil_div(typical(contraction.m), m) * m, ceil_div(typical(contraction.n), n) * n
         for (tile_m, tile_n), grid in product(_tiles(whole), GRIDS):
             if not _is_sensible(tile_m, tile_n, grid, line.shape, whole):
                 continue
             for depth in DEPTHS:
-                tile = (tile_m, tile_n, min(depth * k, ceil_div(contraction.k, k) * k))
+                tile = (tile_m, tile_n, min(depth * k, ceil_div(typical(contraction.k), k) * k))
                 for path_a in _variants(contraction, 0, a, k, "a" in direct):
                     for path_b in _variants(contraction, 1, b, k, "b" in direct):
                         for stages in STAGES:

@@ -40,6 +40,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
 from xdsl_spirv.passes.analysis.constants import is_zero
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -47,7 +48,6 @@ from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
     shape_of,
 )
-from xdsl_spirv.passes.analysis.sizes import ceil_div
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest
 from xdsl_spirv.passes.schedule.cost import PACKING_SECONDS
@@ -169,7 +169,7 @@ def _reduced(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
         if kind == IteratorTypeAttr.reduction():
             for value, map in zip(op.operands, maps, strict=True):
                 if (dim := _dimension(map, loop)) is not None:
-                    yield loop, shape_of(value)[dim]
+                    yield loop, static(shape_of(value))[dim]
                     break
 
 
@@ -199,8 +199,9 @@ def _uses(expression: object, loop: int) -> bool:
 def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     """The number of parts with the least estimated time; 1 where cutting is not worthwhile."""
     made = cut.contraction
-    tiles = ceil_div(made.m, USUAL_TILE) * ceil_div(made.n, USUAL_TILE) * made.batch
-    least = made.k // LEAST_DEPTH
+    batch, m, n, k = static((made.batch, made.m, made.n, made.k))
+    tiles = ceil_div(m, USUAL_TILE) * ceil_div(n, USUAL_TILE) * batch
+    least = k // LEAST_DEPTH
     if target.copy_bytes_per_second == DEFAULT_COPY or tiles >= target.compute_units or least < 2:
         return 1
     if lookup(made, target) is not None:
@@ -210,7 +211,7 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     except (ScheduleDoesNotFit, NotAContraction):
         return 1
     best = whole * WORTHWHILE, 1
-    results = prod(shape_of(cut.op.outputs[0]))
+    results = prod(static(shape_of(cut.op.outputs[0])))
     for parts in PARTS:
         if parts > least or not cut.divides(parts):
             continue

@@ -16,6 +16,7 @@ from math import prod
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import WindowAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -58,7 +59,7 @@ class Elements:
 
     def leaves(self, dimension: int, sizes: Sequence[int]) -> bool:
         """Whether loops of these sizes lead outside of a dimension."""
-        least, greatest = self.indices[dimension].span(sizes)
+        least, greatest = static(self.indices[dimension].span(sizes))
         return least < 0 or greatest >= self.shape[dimension]
 
 
@@ -68,10 +69,10 @@ def elements_of(contraction: Contraction, operand: int) -> Elements:
     map = contraction.maps[operand]
     indices = [linear(expression, len(contraction.sizes)) for expression in map.results]
     if operand == 2:
-        return Elements(tuple(indices), shape_of(value))
+        return Elements(tuple(indices), static(shape_of(value)))
     stored, low = storage(value)
     moved = [Linear(i.start - b, i.factors) for i, b in zip(indices, low, strict=True)]
-    return Elements(tuple(moved), shape_of(stored))
+    return Elements(tuple(moved), static(shape_of(stored)))
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,11 @@ class WindowPlan:
         """The filters, what they slide over, and the result."""
         a, b, result = (elements_of(self.contraction, operand) for operand in range(3))
         return a, b, result
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The loops' sizes: a window schedule is only for static ones."""
+        return static(self.contraction.sizes)
 
     @property
     def sliding(self) -> int:
@@ -115,7 +121,7 @@ class WindowPlan:
     def width(self) -> int:
         """Elements of a window's row."""
         assert self.window is not None
-        return self.contraction.sizes[self.window]
+        return self.sizes[self.window]
 
     @property
     def reach(self) -> int:
@@ -125,7 +131,7 @@ class WindowPlan:
     @property
     def row(self) -> int:
         """Elements of the result that slide."""
-        return self.contraction.sizes[self.sliding]
+        return self.sizes[self.sliding]
 
     @property
     def segments(self) -> int:
@@ -145,7 +151,7 @@ class WindowPlan:
         for loop in range(k.start):
             if loop == self.sliding:
                 continue
-            steps = self.contraction.sizes[loop]
+            steps = self.sizes[loop]
             found.append((loop, steps // self.outputs if loop == self.filters else steps))
         return found
 
@@ -206,12 +212,12 @@ class WindowPlan:
             yield "the loop that walks the window must walk B's last dimension alone"
         if self.dilation < 0:
             yield "a window is walked backwards"
-        if any(a.leaves(d, self.contraction.sizes) for d in range(len(a.shape))):
+        if any(a.leaves(d, self.sizes) for d in range(len(a.shape))):
             yield "the filters are padded"
         size = self.target.subgroup_size
         if self.reach > size:
             yield f"windows reach {self.reach} elements further, but subgroups have {size}"
-        count = 1 if self.filters is None else self.contraction.sizes[self.filters]
+        count = 1 if self.filters is None else self.sizes[self.filters]
         if count % self.outputs:
             yield f"outputs = {self.outputs} does not divide the {count} filters"
 
@@ -233,7 +239,7 @@ class WindowPlan:
             )
 
     def _problems_before_grid(self) -> Iterator[bool]:
-        count = 1 if self.filters is None else self.contraction.sizes[self.filters]
+        count = 1 if self.filters is None else self.sizes[self.filters]
         yield self.window is None or count % self.outputs != 0
 
 
@@ -265,7 +271,8 @@ def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | s
     """
     if contraction.batch == 1:
         return "no depthwise convolution: there is no channel by itself"
-    if contraction.m > MOST_FILTERS:
+    filters = typical(contraction.m)
+    if filters > MOST_FILTERS:
         return f"{contraction.m} rows for each batch fill tiles: windows pay up to {MOST_FILTERS}"
     problem = ""
     for outputs in OUTPUTS:

@@ -4,24 +4,33 @@ Arithmetic of sizes that are known only when a program runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f16
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, f16, i64
 from xdsl.ir import Block
 
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.size_equations import names_of
-from xdsl_spirv.passes.analysis.sizes import (
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    TYPICAL_SIZE,
     Size,
+    UnknownSizeError,
     ceil_div,
     common_divisor,
-    extents,
+    exact_quotient,
     is_dynamic,
+    is_multiple,
     least,
+    static,
     surely_below,
-    typical_size,
+    typical,
 )
+from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, written
 from xdsl_spirv.runtime.modules import parse_text
@@ -29,19 +38,21 @@ from xdsl_spirv.runtime.modules import parse_text
 BLOCK = Block(arg_types=[TensorType(f16, [DYNAMIC_INDEX, 768]), TensorType(f16, [DYNAMIC_INDEX])])
 M, WIDTH = extents(BLOCK.args[0])
 (N,) = extents(BLOCK.args[1])
+assert is_dynamic(M)
+assert is_dynamic(N)
 
 
-def text(size: int) -> int | str:
+def text(size: Size) -> int | str:
     return written(size, lambda each: "mn"[BLOCK.args.index(each.value)])  # pyright: ignore
 
 
 def test_what_is_known_stays_known():
     row = prod([M, WIDTH])
     assert is_dynamic(row)
-    assert row % 8 == 0
-    assert M % 8 != 0
+    assert is_multiple(row, 8)
+    assert not is_multiple(M, 8)
     assert row // 256 == 3 * M
-    assert (row * N) // M == WIDTH * N
+    assert exact_quotient(row * N, M) == WIDTH * N
     assert common_divisor(row, 48) == 48
     assert M - M == 0
     assert not is_dynamic(M - M + 4)
@@ -57,16 +68,113 @@ def test_what_holds_for_every_size():
     assert not surely_below(0, M)
     assert not surely_below(M, N + 1)
     assert surely_below(-1, M + N)
+    assert surely_below(-1, ceil_div(M, 32))
+    # What is divided, or the lesser of two, may be negative.
+    assert not surely_below(-1, (M - 64) // 3)
+    assert not surely_below(-1, least(M - 64, 5))
+    assert not surely_below(-1, least(M, -5))
 
 
-def test_a_size_is_its_typical_number_to_whoever_chooses():
-    with typical_size(64):
-        (m, _) = extents(BLOCK.args[0])
-        assert int(m) == 64
-        assert int(ceil_div(m, 48)) == 2
-        assert m * 0.5 == 32.0
-    assert M > 100
-    assert int(least(M, 7)) == 7
+def test_choices_are_made_for_typical_sizes():
+    assert (typical(M), typical(7), typical(least(M, 7))) == (512, 7, 7)
+    text = "func.func @main(%a: tensor<?x8xf32>) { return }"
+    module = parse_text(text)
+    (m, _) = extents(host_function(module).body.block.args[0])
+    assert typical(ceil_div(m, 48)) == 11
+    module.attributes[TYPICAL_SIZE] = IntegerAttr(64, i64)
+    assert typical(m) == 64
+    assert typical(ceil_div(m, 48)) == 2
+
+
+def test_a_symbolic_size_is_no_number():
+    assert is_dynamic(M)
+    assert not isinstance(M, int)
+    undefined: list[Callable[[Any], object]] = [
+        int, float, bool, round, range, abs, divmod_by_64, hex,
+        lambda m: [0][m], lambda m: m % 8, lambda m: 4096 // m, lambda m: m / 2, lambda m: m * 0.5,
+        lambda m: m >> 1, lambda m: m & 63, lambda m: m**2, lambda m: 2**m, lambda m: m < 8,
+        lambda m: m >= N, lambda m: 8 <= m, lambda m: max(m, 1), lambda m: sorted([m, 3]),
+        lambda m: m // 0, lambda m: m // -2, lambda m: m // N, lambda m: (m + 1) // m,
+        lambda m: static([m]), lambda m: "a" * m, lambda m: not m,
+    ]  # fmt: skip
+    for operation in undefined:
+        with pytest.raises((TypeError, UnknownSizeError)):
+            operation(M)
+
+
+def divmod_by_64(size: Any) -> object:
+    return divmod(size, 64)
+
+
+ATOMS = st.sampled_from(["m", "n", "1", "3", "64"])
+
+
+def build(node: Any, m: Size, n: Size) -> Size:
+    """The size that a tree of operations makes of two others."""
+    match node:
+        case str():
+            return {"m": m, "n": n}[node] if node in "mn" else int(node)
+        case ("+", a, b):
+            return build(a, m, n) + build(b, m, n)
+        case ("-", a, b):
+            return build(a, m, n) - build(b, m, n)
+        case ("*", a, b):
+            return build(a, m, n) * build(b, m, n)
+        case ("//", a, int(b)):
+            return build(a, m, n) // b
+        case ("ceil", a, int(b)):
+            return ceil_div(build(a, m, n), b)
+        case ("least", a, int(b)):
+            return least(build(a, m, n), b)
+        case _:
+            raise AssertionError(node)
+
+
+def trees(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    binary = st.tuples(st.sampled_from("+-*"), inner, inner)
+    return binary | st.tuples(st.sampled_from(["//", "ceil", "least"]), inner, st.integers(1, 70))
+
+
+TREES = st.recursive(ATOMS, trees, max_leaves=8)
+COUNTS = st.integers(1, 200)
+
+
+def value(size: Size, m: int, n: int) -> int:
+    """What a size is where M and N are these."""
+    if isinstance(size, int):
+        return size
+    known = {extent: (m, n)[BLOCK.args.index(extent.value)] for extent in size.extents}  # pyright: ignore
+    at = size.replaced(known)
+    assert isinstance(at, int)
+    return at
+
+
+@given(TREES, COUNTS, COUNTS)
+def test_arithmetic_is_that_of_the_values(tree: Any, m: int, n: int):
+    expected = build(tree, m, n)
+    size = build(tree, M, N)
+    assert value(size, m, n) == expected
+    assert evaluate(text(size), {"m": m, "n": n}, "") == expected
+    assert typical(size) == build(tree, 512, 512)
+
+
+@given(TREES, TREES, COUNTS, COUNTS, st.integers(1, 70))
+def test_what_is_said_of_every_size_holds_for_each(
+    one: Any, other: Any, m: int, n: int, divisor: int
+):
+    a, b = build(one, M, N), build(other, M, N)
+    if a == b:
+        assert hash(a) == hash(b)
+        assert value(a, m, n) == value(b, m, n)
+    if surely_below(a, b):
+        assert value(a, m, n) < value(b, m, n)
+        assert value(a, 0, 0) < value(b, 0, 0)
+    if is_multiple(a, divisor):
+        assert value(a, m, n) % divisor == 0
+    assert value(a, m, n) % (common_divisor(a, divisor) or 1) == 0
+    quotient = exact_quotient(a, b)
+    if quotient is not None:
+        assert value(quotient, m, n) * value(b, m, n) == value(a, m, n)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +187,7 @@ def test_a_size_is_its_typical_number_to_whoever_chooses():
         (M - M + 7, 7),
     ],
 )
-def test_expressions(size: int, expected: str | int):
+def test_expressions(size: Size, expected: str | int):
     found = text(size)
     # The order of factors is nobody's business.
     values = {"m": 45, "n": 7}
@@ -94,10 +202,10 @@ def test_parts_of_a_sum_that_divide_leave_the_quotient():
 
 
 def test_extents_stand_for_others():
-    assert isinstance(M, Size)
+    assert is_dynamic(M)
     (extent,) = M.extents
     size = ceil_div(M * 3 + N, 16)
-    assert isinstance(size, Size)
+    assert is_dynamic(size)
     assert size.replaced({extent: N}) == ceil_div(N * 4, 16)
     assert size.replaced({extent: 16}) == ceil_div(N + 48, 16)
 

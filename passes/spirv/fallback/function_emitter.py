@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv import bit
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
@@ -46,15 +47,15 @@ class FunctionEmitter(SpirvEmitter):
     def outermost(self, kind: Callable[..., Operation], operands: Sequence[SSAValue]) -> int:
         return 0 if self._top_values.issuperset(operands) else self.depth
 
-    def divided(self, a: Index, b: int) -> Index:
+    def divided(self, a: Index, b: Size) -> Index:
         """Rounded down; by a shift where `b` is a power of two."""
-        if isinstance(a, int) or b == 1 or b & (b - 1):
+        if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
             return super().divided(a, b)
         return self.pure(bit.ShiftRightLogicalOp, a, self.index(b.bit_length() - 1))
 
-    def remainder(self, a: Index, b: int) -> Index:
+    def remainder(self, a: Index, b: Size) -> Index:
         """By a mask where `b` is a power of two."""
-        if isinstance(a, int) or b == 1 or b & (b - 1):
+        if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
             return super().remainder(a, b)
         return self.pure(bit.BitwiseAndOp, a, self.index(b - 1))
 

@@ -60,7 +60,7 @@ def _lower(op: GroupNonUniformRotateKHROp, code: FunctionEmitter) -> None:
         source = _and(code, further, _minus_one(code, _group_size(op, code)))
     else:
         around = _minus_one(code, code.as_index(op.cluster_size))
-        inverse = ~around if isinstance(around, int) else code.add(bit.NotOp(around))
+        inverse = ~around if isinstance(around, int) else code.add(bit.NotOp(code.index(around)))
         source = code.plus(_and(code, further, around), _and(code, lane, inverse))
     shuffle = GroupNonUniformShuffleOp(op.execution_scope, op.value, code.index(source))
     Rewriter.replace_op(op, shuffle)
@@ -97,4 +97,4 @@ def _and(code: FunctionEmitter, value: Index, mask: Index) -> Index:
 def _minus_one(code: FunctionEmitter, value: Index) -> Index:
     if isinstance(value, int):
         return value - 1
-    return code.add(arithmetic.ISubOp(value, code.number(1)))
+    return code.add(arithmetic.ISubOp(code.index(value), code.number(1)))
