@@ -55,7 +55,6 @@ STAGES = (("analysis",), ("emit",), ("graph",), ("schedule",), ("kernel", "loops
 KNOWN = {
     ("interpreter", "serialization"),
     ("passes", "serialization"),
-    ("runtime", "passes"),
 }
 """Rooms that still import what they should not; none may be added."""
 
