@@ -34,6 +34,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_spirv.dialects.scalars.functions import RECORDS
+from xdsl_spirv.dialects.scalars.images import rising
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 INDEX_BITS = 64
@@ -326,10 +328,11 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.MinimumfOp: _extreme(min),
     arith.ExtFOp: _same,
     arith.TruncFOp: lambda op, xs: _rounded(xs[0].low, xs[0].high, op.results[0].type),
-    math.FloorOp: _rising(numbers.floor),
-    math.CeilOp: _rising(numbers.ceil),
-    math.RoundEvenOp: _rising(round),
-    math.TruncOp: _rising(numbers.trunc),
+    **{
+        record.op: _rising(record.meaning)
+        for record in RECORDS
+        if record.image is rising and record.is_exact
+    },
 }
 """The interval of an operation's only result, by those of its operands."""
 

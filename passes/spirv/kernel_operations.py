@@ -25,7 +25,15 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.scalars.values import Values, element_of
 from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
-from xdsl_spirv.dialects.spirv import arithmetic, constants, conversion, dot_product, group, logic
+from xdsl_spirv.dialects.spirv import (
+    arithmetic,
+    constants,
+    conversion,
+    dot_product,
+    group,
+    logic,
+    rotate,
+)
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.composite import (
     CompositeConstructOp,
@@ -53,31 +61,18 @@ from xdsl_spirv.dialects.spirv.memory import (
     StoreOp,
     pointer_type,
 )
-from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
 from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv import kernel_math, kernel_scalars
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode, stored
+from xdsl_spirv.upstream.declarations import operations_of
 
 OpT = TypeVar("OpT", bound=Operation)
 
 DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
-GROUP: tuple[type[Operation], ...] = (
-    GroupNonUniformRotateKHROp,
-    group.GroupNonUniformShuffleXorOp,
-    group.GroupNonUniformIAddOp,
-    group.GroupNonUniformFAddOp,
-    group.GroupNonUniformIMulOp,
-    group.GroupNonUniformFMulOp,
-    group.GroupNonUniformSMinOp,
-    group.GroupNonUniformUMinOp,
-    group.GroupNonUniformFMinOp,
-    group.GroupNonUniformSMaxOp,
-    group.GroupNonUniformUMaxOp,
-    group.GroupNonUniformFMaxOp,
-    group.GroupNonUniformAnyOp,
-)
+GROUP = operations_of((group, rotate))
+"""Group instructions, which kernels state as they are."""
 
 
 def extract(code: KernelCode, op: Operation) -> SSAValue | None:

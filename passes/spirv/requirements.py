@@ -74,12 +74,6 @@ class Need:
         return Need(tuple(c.name for c in capabilities))
 
 
-LEAST_VERSIONS: Mapping[Capability, tuple[Version, str]] = {
-    Capability.CooperativeMatrixKHR: ((1, 6), "CM-01"),
-    Capability.GroupNonUniformRotateKHR: ((1, 3), "ROT-01"),
-}
-"""Versions that an extension is written against, which the grammar leaves out, with the rule."""
-
 STORAGE_16: Mapping[StorageClass, Capability] = {
     StorageClass.StorageBuffer: Capability.StorageBuffer16BitAccess,
     StorageClass.PhysicalStorageBuffer: Capability.StorageBuffer16BitAccess,

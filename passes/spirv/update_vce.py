@@ -24,7 +24,8 @@ from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
 from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.grammar import Version, grammar
-from xdsl_spirv.passes.spirv.requirements import LEAST_VERSIONS, Need, requirements
+from xdsl_spirv.grammar.extensions import RULES, WRITTEN_FOR
+from xdsl_spirv.passes.spirv.requirements import Need, requirements
 from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
 
 VULKAN_1_3: Version = (1, 6)
@@ -163,9 +164,11 @@ class Solution:
 
     def check_least_versions(self) -> None:
         """CM-01, ROT-01: the versions that extensions are written against."""
-        for capability, (least, rule) in LEAST_VERSIONS.items():
-            if capability.name in self._declared and self.version < least:
-                self._refuse(f"{rule}: the capability {capability.name}", least)
+        for name in sorted(self._declared & RULES.keys()):
+            for extension in grammar().kind("Capability")[name].extensions:
+                least = WRITTEN_FOR.get(extension, self.version)
+                if self.version < least:
+                    self._refuse(f"{RULES[name]}: the capability {name}", least)
 
     def provide_capability(self, name: str) -> None:
         """The extension of a declared capability, where the version lacks it."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from xdsl_spirv.grammar import Category, Requirements, Version, grammar
+from xdsl_spirv.grammar.extensions import RULES, WRITTEN_FOR
 from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
@@ -25,23 +26,6 @@ from xdsl_spirv.serialization.validation.registry import (
     module_rule,
 )
 from xdsl_spirv.serialization.validation.types import Type
-
-EXTENSION_RULES = {
-    "BFloat16CooperativeMatrixKHR": "BF-03",
-    "BFloat16DotProductKHR": "BF-02",
-    "BFloat16TypeKHR": "BF-01",
-    "CooperativeMatrixKHR": "CM-01",
-    "DotProduct": "DOT-02",
-    "DotProductInput4x8Bit": "DOT-04",
-    "DotProductInput4x8BitPacked": "DOT-03",
-    "DotProductInputAll": "DOT-05",
-    "GroupNonUniformRotateKHR": "ROT-01",
-    "SPV_KHR_bfloat16": "BF-01",
-    "SPV_KHR_cooperative_matrix": "CM-01",
-    "SPV_KHR_integer_dot_product": "DOT-01",
-    "SPV_KHR_subgroup_rotate": "ROT-01",
-}
-"""Capability or extension -> the rule of docs/rules.md that asks for it."""
 
 VULKAN_ONLY = "VulkanMemoryModel"
 
@@ -123,7 +107,7 @@ def _missing(m: Module, what: str, needs: Requirements, i: Instruction) -> Itera
                 f"{what} needs the capability {' or '.join(needs.capabilities)}",
                 remedies.declare(first),
                 i,
-                EXTENSION_RULES.get(first, ""),
+                RULES.get(first, ""),
             )
             return
         # A capability brings its own extension, which is checked where it is declared.
@@ -150,7 +134,7 @@ def _version(m: Module, what: str, needs: Requirements, i: Instruction) -> Itera
                 f'declare OpExtension "{first}"'
                 + ("" if needs.version is None else f", or use SPIR-V {_text(needs.version)}"),
                 i,
-                EXTENSION_RULES.get(first, "EXT-01"),
+                RULES.get(first, "EXT-01"),
             )
     elif needs.version is not None:
         yield Problem(
@@ -180,13 +164,6 @@ LEAST_VERSIONS: Mapping[str, Version] = {
 }
 """Versions that extensions require."""
 
-WRITTEN_FOR: Mapping[str, Version] = {
-    "SPV_KHR_cooperative_matrix": (1, 6),
-    "SPV_KHR_subgroup_rotate": (1, 3),
-    "SPV_NV_cooperative_matrix2": (1, 6),
-}
-"""Versions that extensions are written against. Compilers use them below, and drivers take it."""
-
 
 @instruction_rule(
     "EXT-03", "2.4", "The module's version is one that the extension requires.", "Extension"
@@ -214,7 +191,7 @@ def _extension_version(m: Module, i: Instruction, table: Mapping[str, Version]) 
             f"{name} needs SPIR-V {_text(least)}, not {_text(m.version)}",
             remedies.VERSION,
             None,
-            EXTENSION_RULES.get(name, ""),
+            RULES.get(name, ""),
         )
 
 
@@ -289,7 +266,7 @@ def type_capabilities(m: Module, i: Instruction) -> Problems:
 
 def _one_of(m: Module, names: tuple[str, ...], what: str, rule: str = "") -> Iterator[Problem]:
     if names and not any(n in m.capabilities for n in names):
-        rule = rule or EXTENSION_RULES.get(names[0], "")
+        rule = rule or RULES.get(names[0], "")
         if not rule and names[0] in ("Int8", "Int16", "Int64") and "DotProduct" in m.capabilities:
             rule = "DOT-05"
         yield Problem(
