@@ -273,11 +273,11 @@ def ceil_div(size: Size, divisor: int) -> Size:
 
 def exact_quotient(size: Size, divisor: Size) -> Size | None:
     """`size / divisor` where that leaves no rest whatever the sizes are, which are not 0."""
-    if isinstance(divisor, int):
-        return size // divisor if divisor and is_multiple(size, divisor) else None
+    if divisor == 0:
+        return None
     if size == divisor:
         return 1
-    ((atoms, number), *others) = divisor.terms
+    ((atoms, number), *others) = _terms(divisor)
     terms: dict[Monomial, int] = {}
     for product, factor in _terms(size):
         rest = list(product)
