@@ -46,6 +46,7 @@ from xdsl_spirv.interpreter import MemoryBudget, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.testing.differential.jobs import Job, write_jobs
@@ -107,7 +108,7 @@ def rows(n: int) -> list[Row]:
     for target in TARGETS:
         program = compile_module(parse_text(matmul(n)), target)
         (launch,) = program.manifest.dispatches
-        module = find_module(parse_text(program.code[launch.kernel].text, ctx=context()))
+        module = decode(program.code[launch.kernel].binary)
         order = [binding.buffer for binding in launch.bindings]
         assert [(binding.set, binding.binding) for binding in launch.bindings] == [
             (0, 0),

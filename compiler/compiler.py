@@ -16,7 +16,7 @@ from xdsl.universe import Universe
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.compiler.host import HostPlan, host_function, plan
-from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels, text_of
+from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels
 from xdsl_spirv.compiler.layers import layers_of
 from xdsl_spirv.compiler.pipeline import (
     OUTLINED,
@@ -33,7 +33,7 @@ from xdsl_spirv.runtime.buffers import Assignment, assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.layers import Layer
-from xdsl_spirv.runtime.modules import context, culprit, parse
+from xdsl_spirv.runtime.modules import context, culprit, parse, text_of
 from xdsl_spirv.runtime.program import (
     DYNAMIC_VERSION,
     KERNELS,
@@ -176,8 +176,8 @@ def _kernels(
         found[name] = EntryPoint(name, launch.workgroup_size)
     kernels: list[Kernel] = []
     for name, found in entry_points.items():
-        binary, text = f"{KERNELS}/{name}.spv", f"{KERNELS}/{name}.mlir"
-        kernels.append(Kernel(name, binary, text, tuple(found.values()), lowered[name].constants))
+        binary = f"{KERNELS}/{name}.spv"
+        kernels.append(Kernel(name, binary, None, tuple(found.values()), lowered[name].constants))
     return tuple(kernels), {name: lowered[name].code for name in entry_points}
 
 

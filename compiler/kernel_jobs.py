@@ -15,7 +15,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from typing import BinaryIO
 
 from xdsl.context import Context
@@ -23,7 +22,6 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
-from xdsl.printer import Printer
 
 from xdsl_spirv.compiler.spec_constants import spec_constants
 from xdsl_spirv.dialects.schedule.numbers import NUMBERS
@@ -82,13 +80,6 @@ def lower_kernels(
     return _lowered(module, ctx, passes, observe)
 
 
-def text_of(op: Operation, generic: bool = False) -> str:
-    """An operation as MLIR text."""
-    output = StringIO()
-    Printer(stream=output, print_generic_format=generic).print_op(op)
-    return output.getvalue() + "\n"
-
-
 def _lowered(
     module: ModuleOp, ctx: Context, passes: Iterable[ModulePass], observe: Observer | None = None
 ) -> dict[str, LoweredKernel]:
@@ -101,7 +92,7 @@ def _lowered(
     for name, kernel in modules_by_name(module).items():
         if name is None:
             continue
-        code = KernelCode(encode(kernel, names=True), text_of(kernel))
+        code = KernelCode(encode(kernel, names=True))
         pairs = [
             pair for e in entry_points(kernel) for pair in sizes_of(kernel, e.fn.string_value())
         ]

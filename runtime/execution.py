@@ -117,23 +117,27 @@ class Kernel:
 
 
 KEPT = 256
-"""How many kernels' modules stay, by their text: equal kernels are read and compiled once."""
-_kept: dict[str, Kernel] = {}
+"""How many kernels' modules stay, by their bytes: equal kernels are read and compiled once."""
+_kept: dict[bytes, Kernel] = {}
 
 
-def _kernel(text: str, name: str) -> Kernel:
-    """The kernel of a text that errors call by `name`."""
+def _kernel(binary: bytes, file: str) -> Kernel:
+    """The kernel of a binary; raises `ProgramError` that names its file for damaged bytes."""
     from xdsl_spirv.interpreter.spirv.module import Compiled
-    from xdsl_spirv.runtime.modules import parse_text
-    from xdsl_spirv.serialization.encode.target import find_module
-    from xdsl_spirv.upstream.caching_parser import CachingParser
+    from xdsl_spirv.serialization.decode.decoder import decode
+    from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
-    kernel = _kept.get(text)
+    kernel = _kept.get(binary)
     if kernel is None:
-        kernel = Kernel(find_module(parse_text(text, name, parser=CachingParser)), Compiled())
+        try:
+            kernel = Kernel(decode(binary), Compiled())
+        except SPIRVDecodeError as error:
+            raise ProgramError(
+                str(error), file, "see what is wrong with xdsl-spirv validate"
+            ) from error
         while len(_kept) >= KEPT:
             _kept.pop(next(iter(_kept)), None)
-        _kept[text] = kernel
+        _kept[binary] = kernel
     return kernel
 
 
@@ -146,7 +150,7 @@ def _run_interpreter(
     from xdsl_spirv.interpreter import Options
 
     kernels = {
-        kernel.name: _kernel(program.code[kernel.name].text, kernel.text)
+        kernel.name: _kernel(program.code[kernel.name].binary, kernel.binary)
         for kernel in program.manifest.kernels
     }
     options = Options(subgroup_size=program.manifest.subgroup_size, checks=checks)

@@ -1,15 +1,18 @@
 """
-MLIR modules from files and text, parsed with every dialect of xDSL and verified.
+MLIR modules from files and text and back, parsed with every dialect of xDSL and verified.
 """
 
 from __future__ import annotations
 
 import os
+from io import StringIO
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import VerifyException
 
@@ -61,6 +64,13 @@ def parse_text(
         raise ProgramError(f"the module is not valid: {error}", f"{name}:{line}") from error
     verify(module)
     return module
+
+
+def text_of(op: Operation, generic: bool = False) -> str:
+    """An operation as MLIR text."""
+    output = StringIO()
+    Printer(stream=output, print_generic_format=generic).print_op(op)
+    return output.getvalue() + "\n"
 
 
 def verify(module: ModuleOp) -> None:

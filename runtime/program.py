@@ -2,8 +2,8 @@
 The compiled program: what a runner in any language needs, and nothing about how it came to be.
 
 A program is a directory: `program.json` (the schema is this module's records, documented in
-docs/program.md), `kernels/NAME.spv`, the same kernels as text in `kernels/NAME.mlir`, the weights,
-and the source that `--check` compares with. A directory appears whole or not at all.
+docs/program.md), `kernels/NAME.spv`, where asked for the same as text in `kernels/NAME.mlir`, the
+weights, and the source that `--check` compares with. A directory appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -123,16 +123,18 @@ class SpecConstant:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A SPIR-V module; `binary` and `text` are files of the program's directory."""
+    """
+    A SPIR-V module; `binary` is a file of the program's directory, and so is `text`, for readers.
+    """
 
     name: str
     binary: str
-    text: str
+    text: str | None
     entry_points: tuple[EntryPoint, ...]
     spec_constants: tuple[SpecConstant, ...] = ()
 
     def check(self, place: str) -> None:
-        for name in (self.binary, self.text):
+        for name in filter(None, (self.binary, self.text)):
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise ProgramError(f"{name!r} is outside the program's directory", place)
 
@@ -271,10 +273,17 @@ def _known(name: str, names: object, what: str, place: str) -> None:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel's SPIR-V binary and the same module as MLIR text."""
+    """A kernel's SPIR-V binary."""
 
     binary: bytes
-    text: str
+
+    @property
+    def text(self) -> str:
+        """The module as MLIR text. Raises `SPIRVDecodeError` for damaged bytes."""
+        from xdsl_spirv.runtime.modules import text_of
+        from xdsl_spirv.serialization.decode.decoder import decode
+
+        return text_of(decode(self.binary))
 
 
 @dataclass
@@ -338,9 +347,9 @@ class Program:
         results = tuple(run(self, given, device).values())
         return results[0] if len(results) == 1 else results
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], text: bool = False) -> None:
         """
-        Write the program's directory, replacing an older program there.
+        Write the program's directory, replacing an older program there; with the kernels' `text`.
 
         Raises `ProgramError` if `folder` holds something else or cannot be written; what was there
         stays then.
@@ -352,7 +361,7 @@ class Program:
             with tempfile.TemporaryDirectory(
                 dir=target.parent, prefix=f".{target.name}-"
             ) as scratch:
-                self._write(Path(scratch, "new"))
+                self._write(Path(scratch, "new"), text)
                 if target.exists():
                     os.rename(target, Path(scratch, "old"))
                 os.rename(Path(scratch, "new"), target)
@@ -361,11 +370,16 @@ class Program:
                 f"cannot write the program: {error.strerror}", str(error.filename or target)
             ) from error
 
-    def _write(self, folder: Path) -> None:
+    def _write(self, folder: Path, text: bool) -> None:
         (folder / KERNELS).mkdir(parents=True)
-        for kernel in self.manifest.kernels:
+        kernels = [
+            replace(kernel, text=f"{KERNELS}/{kernel.name}.mlir" if text else None)
+            for kernel in self.manifest.kernels
+        ]
+        for kernel in kernels:
             (folder / kernel.binary).write_bytes(self.code[kernel.name].binary)
-            (folder / kernel.text).write_text(self.code[kernel.name].text)
+            if kernel.text is not None:
+                (folder / kernel.text).write_text(self.code[kernel.name].text)
         if self.manifest.weights is not None:
             save_weights(folder / self.manifest.weights, self.weights)
         if self.manifest.source is not None:
@@ -374,19 +388,15 @@ class Program:
             from xdsl_spirv.runtime.layers import to_text
 
             (folder / LAYERS).write_text(to_text(self.layers))
-        (folder / MANIFEST).write_text(_readable(json.dumps(to_json(self.manifest), indent=2)))
+        manifest = replace(self.manifest, kernels=tuple(kernels))
+        (folder / MANIFEST).write_text(_readable(json.dumps(to_json(manifest), indent=2)))
 
     @staticmethod
     def load(folder: str | os.PathLike[str]) -> Program:
         """Read a program's directory; raises `ProgramError` naming the file or field at fault."""
         base = Path(folder)
         manifest = _load_manifest(base / MANIFEST)
-        code = {
-            kernel.name: KernelCode(
-                _read(base / kernel.binary), _read(base / kernel.text).decode("utf-8", "replace")
-            )
-            for kernel in manifest.kernels
-        }
+        code = {kernel.name: KernelCode(_read(base / kernel.binary)) for kernel in manifest.kernels}
         weights = {} if manifest.weights is None else load_weights(base / manifest.weights)
         _check_weights(manifest, weights, base / (manifest.weights or WEIGHTS))
         source = None if manifest.source is None else _read(base / manifest.source).decode()

@@ -18,9 +18,8 @@ from pathlib import Path
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
-from xdsl_spirv.compiler.compiler import text_of
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "passes.md"
 

@@ -42,7 +42,7 @@ def compile(arguments: argparse.Namespace) -> int:
             observe=trace and trace.observe,
             jobs=jobs_of(arguments),
         )
-    program.save(arguments.output)
+    program.save(arguments.output, arguments.text)
     for dispatch in program.manifest.dispatches:
         size = len(program.code[dispatch.kernel].binary)
         grid = "x".join(map(str, dispatch.grid))

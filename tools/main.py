@@ -73,6 +73,9 @@ def _compile(command: argparse.ArgumentParser) -> None:
     _jobs(command)
     command.add_argument("-o", "--output", required=True, metavar="DIR", help="the program")
     command.add_argument(
+        "--text", action="store_true", help="also write each kernel as text, kernels/NAME.mlir"
+    )
+    command.add_argument(
         "--trace-passes",
         metavar="DIR",
         help="write the module after every pass, and a page of what each one changed",

@@ -95,7 +95,7 @@ def compile(arguments: argparse.Namespace) -> int:
     with tracing(arguments.trace_passes, arguments.input) as trace:
         observe = trace and trace.observe
         program = compile_to(model, arguments, observe)
-    program.save(arguments.output)
+    program.save(arguments.output, arguments.text)
     return 0
 
 

@@ -12,7 +12,10 @@ import pytest
 from xdsl_spirv.compare.layers import compare_layers
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.execution import run
-from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import KernelCode, Program
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.tools.main import main
 
 SOURCE = """
@@ -62,8 +65,8 @@ def damaged(program: Program, number: int, old: str, new: str) -> Program:
     name = program.manifest.dispatches[number].kernel
     code = program.code[name]
     assert old in code.text
-    changed = replace(code, text=code.text.replace(old, new))
-    return replace(program, code=program.code | {name: changed})
+    changed = find_module(parse_text(code.text.replace(old, new)))
+    return replace(program, code=program.code | {name: KernelCode(encode(changed, names=True))})
 
 
 def test_all_layers_agree(program: Program, inputs: dict[str, Any]):

@@ -17,14 +17,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from xdsl_spirv.compiler import compile_module
-from xdsl_spirv.compiler.compiler import pipeline_of, text_of
+from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.model import compile_model, load_model
 from xdsl_spirv.compiler.pipeline import LinalgToSPIRVPass, expanded
 from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import modules_by_name
 

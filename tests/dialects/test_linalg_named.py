@@ -12,9 +12,8 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from xdsl_spirv.compiler.compiler import text_of
 from xdsl_spirv.runtime import ProgramError
-from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.modules import parse_text, text_of
 from xdsl_spirv.upstream.linalg_extensions import MAPPED
 from xdsl_spirv.upstream.linalg_named import CONTRACTIONS, POOLINGS, QUANTIZED
 

@@ -26,9 +26,8 @@ from xdsl.passes import ModulePass, PassPipeline
 from xdsl.rewriter import Rewriter
 from xdsl.universe import Universe
 
-from xdsl_spirv.compiler.compiler import text_of
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.universe import PASSES, UNIVERSE
 
 ROOT = Path(__file__).resolve().parents[2]

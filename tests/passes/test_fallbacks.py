@@ -20,13 +20,13 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.compare.check import check
-from xdsl_spirv.compiler.compiler import compile_module, text_of
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.passes.spirv.fallback.to_vulkan12 import ToVulkan12Pass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.elements import dtype_of
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode

@@ -20,7 +20,6 @@ from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.compiler.compiler import text_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
@@ -32,7 +31,7 @@ from xdsl_spirv.passes.loops.to_invocations import LoopsToInvocationsPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 

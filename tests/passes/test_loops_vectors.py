@@ -21,7 +21,6 @@ from xdsl.dialects import gpu
 
 import xdsl_spirv.targets
 from xdsl_spirv.compiler import compile_module
-from xdsl_spirv.compiler.compiler import text_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
@@ -34,7 +33,7 @@ from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime import run
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 

@@ -24,7 +24,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 
 from xdsl_spirv.compare.check import contraction_bound
-from xdsl_spirv.compiler.compiler import compile_module, text_of
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.schedule import ContractionAttr, InstructionAttr, StagedAttr
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
@@ -32,7 +32,7 @@ from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load
 from xdsl_spirv.tools import khronos

@@ -15,9 +15,8 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_spirv.compiler.compiler import text_of
 from xdsl_spirv.interpreter import reference
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 
 COUNT = 24
 """Elements, for each of which a body is computed."""

@@ -12,8 +12,7 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_spirv.compiler.compiler import text_of
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 
 CONTRACTION = "linalg-to-contraction,assign-schedule"
 ENTRY = "spirv-cooperative-matrix-to-invocations"

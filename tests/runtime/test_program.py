@@ -17,6 +17,10 @@ from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.runtime import Program, ProgramError, run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.weights import load_weights, save_weights
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
+from xdsl_spirv.upstream.equality import is_same
 
 SHAPE = (9, 5, 17)
 
@@ -63,6 +67,40 @@ def test_there_and_back(program: Program, saved: Path):
     exact = values["A"].astype(np.float64) @ values["B"].astype(np.float64)
     assert np.abs(results - exact).max() < 1e-5
     assert [c.passed for c in check(again, values, {"result0": results})] == [True]
+
+
+def test_the_text_of_kernels_is_for_readers(program: Program, tmp_path: Path):
+    """It is written where it is asked for, and says what the binary says; nobody reads it back."""
+    program.save(tmp_path / "plain")
+    assert not list((tmp_path / "plain" / "kernels").glob("*.mlir"))
+    assert '"text"' not in (tmp_path / "plain" / "program.json").read_text()
+    program.save(tmp_path / "p", text=True)
+    loaded = Program.load(tmp_path / "p")
+    (kernel,) = loaded.manifest.kernels
+    assert kernel.text is not None
+    assert kernel.text == f"kernels/{kernel.name}.mlir"
+    path = tmp_path / "p" / kernel.text
+    text = path.read_text()
+    assert is_same(find_module(parse_text(text)), decode(loaded.code[kernel.name].binary))
+    path.unlink()
+    values = inputs(*SHAPE)
+    again = run(Program.load(tmp_path / "p"), values)["result0"]
+    assert np.array_equal(again, run(program, values)["result0"])
+
+
+def test_the_interpreter_runs_the_binary(program: Program, tmp_path: Path):
+    program.save(tmp_path / "p")
+    (kernel,) = program.manifest.kernels
+    text = program.code[kernel.name].text
+    wrong = text.replace("spirv.Constant dense<0.0", "spirv.Constant dense<1.0")
+    path = tmp_path / "p" / kernel.binary
+    values = inputs(*SHAPE)
+    path.write_bytes(encode(find_module(parse_text(wrong)), names=True))
+    changed = run(Program.load(tmp_path / "p"), values)["result0"]
+    assert np.allclose(changed, run(program, values)["result0"] + 1)
+    path.write_bytes(program.code[kernel.name].binary[:-8])
+    with pytest.raises(ProgramError, match=kernel.binary):
+        run(Program.load(tmp_path / "p"), values)
 
 
 def test_the_check_finds_a_wrong_element(program: Program):
