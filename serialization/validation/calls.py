@@ -79,11 +79,13 @@ def call(m: Module, i: Instruction) -> Problems:
             f"pass {len(type_.members)} arguments",
         )
     for k, (id, want) in enumerate(zip(arguments, type_.members, strict=False)):
-        found = m.type_of(id)
-        if found is None or want is None:
+        argument_type = m.type_of(id)
+        if argument_type is None or want is None:
             continue
-        if found is not want:
-            yield Problem(f"argument {k} is of {found}, not {want}", remedies.convert("it", want))
+        if argument_type is not want:
+            yield Problem(
+                f"argument {k} is of {argument_type}, not {want}", remedies.convert("it", want)
+            )
         elif want.kind == "Pointer" and m.addressing_model == "Logical":
             yield from _pointer_argument(m, k, id, want.storage)
 
@@ -180,12 +182,12 @@ def recursion(m: Module) -> Problems:
 
 
 def _calls(m: Module, function: int) -> list[Instruction]:
-    found = m.by_function.get(function)
-    if found is None:
+    callee = m.by_function.get(function)
+    if callee is None:
         return []
     return [
         c
-        for b in found.blocks
+        for b in callee.blocks
         for c in b.instructions
         if c.op == "FunctionCall" and len(c.words) > 3
     ]

@@ -67,23 +67,23 @@ def capabilities(m: Module) -> Problems:
     verdicts: dict[object, list[Problem]] = {}
     for i in m.instructions:
         opcode = i.words[0] & 0xFFFF
-        found = verdicts.get(opcode)
-        if found is None:
+        problems = verdicts.get(opcode)
+        if problems is None:
             needs = _needs(opcode)
             what = f"Op{i.op}"
-            found = [] if needs is None else list(_missing(m, what, needs, i))
-            verdicts[opcode] = found
-        for problem in found:
+            problems = [] if needs is None else list(_missing(m, what, needs, i))
+            verdicts[opcode] = problems
+        for problem in problems:
             yield problem._replace(at=i)
         for operand in i.read or ():
             kind = operand.kind
             if not _has_enumerants(kind):
                 continue
             key = (kind, operand.value, i.op if kind == "Decoration" else "")
-            found = verdicts.get(key)
-            if found is None:
-                found = verdicts[key] = list(_enumerant(m, kind, int(operand.value), i))
-            for problem in found:
+            problems = verdicts.get(key)
+            if problems is None:
+                problems = verdicts[key] = list(_enumerant(m, kind, int(operand.value), i))
+            for problem in problems:
                 yield problem._replace(at=i)
 
 
@@ -248,20 +248,20 @@ WIDTHS: Mapping[str, tuple[str, ...]] = {
     "TypeInt TypeFloat TypeVector TypeCooperativeMatrixKHR",
 )
 def type_capabilities(m: Module, i: Instruction) -> Problems:
-    found = m.types.get(i.result)
-    if found is None or found.at is not i or found.scalar is None:
+    declared_type = m.types.get(i.result)
+    if declared_type is None or declared_type.at is not i or declared_type.scalar is None:
         return
-    if found.is_scalar:
-        name = found.encoding or f"{found.kind}{found.width}"
-        yield from _one_of(m, WIDTHS.get(name, ()), str(found))
-    elif found.kind == "Vector":
-        if found.lanes in (8, 16):
+    if declared_type.is_scalar:
+        name = declared_type.encoding or f"{declared_type.kind}{declared_type.width}"
+        yield from _one_of(m, WIDTHS.get(name, ()), str(declared_type))
+    elif declared_type.kind == "Vector":
+        if declared_type.lanes in (8, 16):
             vector = "DOT-05" if "DotProductInputAll" in m.capabilities else ""
-            yield from _one_of(m, ("Vector16",), f"{found}", vector)
-    elif found.is_bfloat16:
-        yield from _one_of(m, ("BFloat16CooperativeMatrixKHR",), str(found))
-    elif (found.encoding or "").startswith("Float8"):
-        yield from _one_of(m, ("Float8CooperativeMatrixEXT",), str(found))
+            yield from _one_of(m, ("Vector16",), f"{declared_type}", vector)
+    elif declared_type.is_bfloat16:
+        yield from _one_of(m, ("BFloat16CooperativeMatrixKHR",), str(declared_type))
+    elif (declared_type.encoding or "").startswith("Float8"):
+        yield from _one_of(m, ("Float8CooperativeMatrixEXT",), str(declared_type))
 
 
 def _one_of(m: Module, names: tuple[str, ...], what: str, rule: str = "") -> Iterator[Problem]:
@@ -405,10 +405,10 @@ def narrow_arithmetic(m: Module) -> Problems:
         for id in (i.result, *i.ids()):
             at = m.definitions.get(id)
             if at is not None and at.type_id in small:
-                found = m.types[at.type_id]
+                type_ = m.types[at.type_id]
                 yield Problem(
-                    f"Op{i.op} takes {found}, whose arithmetic no declared capability allows",
-                    f"declare OpCapability {found.base}{found.width}, or convert first",
+                    f"Op{i.op} takes {type_}, whose arithmetic no declared capability allows",
+                    f"declare OpCapability {type_.base}{type_.width}, or convert first",
                     i,
                 )
                 break

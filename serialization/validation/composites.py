@@ -52,10 +52,10 @@ def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
 
 def _walk(m: Module, type_: Type | None, indexes: Sequence[int]) -> Type | str | None:
     for index in indexes:
-        found = part(type_, index, m)
-        if not isinstance(found, Type):
-            return found
-        type_ = found
+        inner = part(type_, index, m)
+        if not isinstance(inner, Type):
+            return inner
+        type_ = inner
     return type_
 
 
@@ -98,16 +98,16 @@ def _wrong_parts(m: Module, i: Instruction, parts: Sequence[Type | None]) -> Pro
 
 def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Problems:
     lanes = 0
-    for k, found in enumerate(given):
-        if found is None:
+    for k, component in enumerate(given):
+        if component is None:
             return
-        if found is type_.element:
+        if component is type_.element:
             lanes += 1
-        elif found.is_vector and found.element is type_.element:
-            lanes += found.lanes or m.integer(found.count_id) or 0
+        elif component.is_vector and component.element is type_.element:
+            lanes += component.lanes or m.integer(component.count_id) or 0
         else:
             yield Problem(
-                f"constituent {k} is of {found}, neither {type_.element} nor a vector of it",
+                f"constituent {k} is of {component}, neither {type_.element} nor a vector of it",
                 f"give {type_.element} or a vector of it",
             )
             return
@@ -162,11 +162,11 @@ def _access(
     if not indexes:
         yield Problem("there is no index", "give at least one index")
         return
-    found = _walk(m, type_, indexes)
-    if isinstance(found, str):
-        yield Problem(found, "use indexes that lead to a part of the composite")
-    elif found is not None and want is not None and found is not want:
-        yield Problem(f"the part is of {found}, not {want}", f"use {want} for the part")
+    reached = _walk(m, type_, indexes)
+    if isinstance(reached, str):
+        yield Problem(reached, "use indexes that lead to a part of the composite")
+    elif reached is not None and want is not None and reached is not want:
+        yield Problem(f"the part is of {reached}, not {want}", f"use {want} for the part")
 
 
 @instruction_rule(
@@ -349,9 +349,11 @@ def select(m: Module, i: Instruction) -> Problems:
             "use a vector of Booleans, or raise the version to 1.4",
         )
     for name in ("object_1", "object_2"):
-        found = m.type_of(i.get(name))
-        if found is not None and found is not result:
-            yield Problem(f"{name} is of {found}, not {result}", remedies.convert(name, result))
+        object_type = m.type_of(i.get(name))
+        if object_type is not None and object_type is not result:
+            yield Problem(
+                f"{name} is of {object_type}, not {result}", remedies.convert(name, result)
+            )
 
 
 @instruction_rule(
@@ -436,6 +438,8 @@ def extended_arithmetic(m: Module, i: Instruction) -> Problems:
     if first.signed and not signed_too:
         yield Problem("the members are not of Signedness 0", "make them integers of Signedness 0")
     for name in ("operand_1", "operand_2"):
-        found = m.type_of(i.get(name))
-        if found is not None and found is not first:
-            yield Problem(f"{name} is of {found}, not {first}", remedies.convert(name, first))
+        operand_type = m.type_of(i.get(name))
+        if operand_type is not None and operand_type is not first:
+            yield Problem(
+                f"{name} is of {operand_type}, not {first}", remedies.convert(name, first)
+            )

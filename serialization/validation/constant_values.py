@@ -63,14 +63,14 @@ class ConstantValues:
             return self._part(*i.words[4:])
         operands = [self._number(id) for id in i.words[4:]]
         result = _attribute(type_)
-        made = None
+        evaluated = None
         if entry is not None and result is not None:
-            made = evaluate(entry.name, operands, result)
-        if made is None:
+            evaluated = evaluate(entry.name, operands, result)
+        if evaluated is None:
             raise UnknownConstantError(
                 f"the value of {self.module.spell(i.result)} cannot be computed"
             )
-        value = made.value.data
+        value = evaluated.value.data
         if type_.kind == "Int" and not type_.signed:
             return int(value) & ((1 << type_.width) - 1)
         return bool(value) if type_.kind == "Bool" else value

@@ -353,12 +353,12 @@ class _Structure:
             at = at.parent
 
     def _above(self, block: Block) -> list[Construct]:
-        found: list[Construct] = []
+        chain: list[Construct] = []
         at = self.inner[block]
         while at is not None:
-            found.append(at)
+            chain.append(at)
             at = at.parent
-        return found
+        return chain
 
     def _ends(self, block: Block, chain: Construct | None) -> Problems:
         """A function is not left from within a continue construct."""

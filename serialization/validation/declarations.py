@@ -66,8 +66,8 @@ def scalar_widths(m: Module, i: Instruction) -> Problems:
                     "Signedness is 0 with the capability Kernel", "declare it with Signedness 0"
                 )
         return
-    found = m.types.get(i.result)
-    encoding = None if found is None else found.encoding
+    declared_type = m.types.get(i.result)
+    encoding = None if declared_type is None else declared_type.encoding
     digits = re.search(r"\d+", encoding or "")
     fitting = (int(digits[0]),) if digits else (16, 32, 64)
     if width not in fitting:
@@ -152,13 +152,15 @@ def structs(m: Module, i: Instruction) -> Problems:
             f"{len(members)} members are more than {MAX_MEMBERS}",
             f"split the struct into structs of at most {MAX_MEMBERS} members",
         )
-    found = m.types.get(i.result)
-    if found is not None and found.depth > MAX_NESTING:
+    declared_type = m.types.get(i.result)
+    if declared_type is not None and declared_type.depth > MAX_NESTING:
         yield Problem(
-            f"structs nest {found.depth} deep, more than {MAX_NESTING}",
+            f"structs nest {declared_type.depth} deep, more than {MAX_NESTING}",
             f"flatten the structs to {MAX_NESTING} levels",
         )
-    last = found.members[-1] if found is not None and found.members else None
+    last = (
+        declared_type.members[-1] if declared_type is not None and declared_type.members else None
+    )
     if last is not None and last.kind == "RuntimeArray" and m.environment.vulkan:
         if not m.has(i.result, "Block") and not m.has(i.result, "BufferBlock"):
             yield Problem("a struct with a runtime array is no block", "decorate it with Block")
@@ -210,12 +212,12 @@ def pointers(m: Module, i: Instruction) -> Problems:
 )
 def function_types(m: Module, i: Instruction) -> Problems:
     for k, id in enumerate(i.words[2:]):
-        found = _part(m, id)
-        if found is None:
+        declared_type = _part(m, id)
+        if declared_type is None:
             yield _no_type(m, "the result type" if k == 0 else f"parameter {k - 1},", id)
-        elif k and found.kind == "Void":
+        elif k and declared_type.kind == "Void":
             yield Problem(f"parameter {k - 1} is void", "remove the parameter")
-        elif k == 0 and found.kind == "Function":
+        elif k == 0 and declared_type.kind == "Function":
             yield Problem("the result type is a function type", "return a pointer or a value")
     if len(i.words) > 3 + 255:
         yield Problem("there are more than 255 parameters (2.17)", "pass a struct of them")

@@ -86,10 +86,10 @@ declared_rule("DEC-03", "3.49.4", "An id, or a member, has a decoration once.")
 
 @module_rule("DEC-01", "3.20", "A decoration is on what it may decorate.")
 def targets(m: Module) -> Problems:
-    for id, found in m.decorations.items():
+    for id, given in m.decorations.items():
         at = m.definitions.get(id)
         seen: set[tuple[str, int | None, object]] = set()
-        for decoration in found:
+        for decoration in given:
             parameter = decoration.parameters if decoration.name in REPEATED else None
             key = (decoration.name, decoration.member, parameter)
             if key in seen:
@@ -200,8 +200,8 @@ def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problem
 
 @module_rule("DEC-04", "3.20", "FPRoundingMode is on a conversion to a narrower float.")
 def rounding(m: Module) -> Problems:
-    for id, found in m.decorations.items():
-        for decoration in found:
+    for id, given in m.decorations.items():
+        for decoration in given:
             at = m.definitions.get(id)
             if decoration.name != "FPRoundingMode" or at is None:
                 continue
@@ -229,8 +229,8 @@ def groups(m: Module) -> Problems:
                 yield Problem(
                     f"{m.spell(i.words[1])} is no decoration group", "name an OpDecorationGroup", i
                 )
-    for id, found in m.decorations.items():
+    for id, given in m.decorations.items():
         at = m.definitions.get(id)
-        for decoration in found:
+        for decoration in given:
             if decoration.name == "NoContraction" and at is not None and not at.type_id:
                 yield Problem(f"NoContraction is not for Op{at.op}", "remove it", decoration.at)

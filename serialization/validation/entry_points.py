@@ -121,11 +121,11 @@ def interface_complete(m: Module) -> Problems:
         return
     used: dict[int, set[int]] = {}
     for f in m.functions:
-        found: set[int] = set()
+        used_ids: set[int] = set()
         for block in f.blocks:
             for i in block.instructions:
-                found.update(i.ids())
-        used[f.id] = found
+                used_ids.update(i.ids())
+        used[f.id] = used_ids
     for entry in m.entry_points:
         seen = reachable(m, entry, used)
         missing = {v for f in seen for v in used.get(f, ()) if v in wanted} - set(entry.interface)
@@ -139,9 +139,9 @@ def interface_complete(m: Module) -> Problems:
 
 def reachable(m: Module, entry: EntryPoint, used: dict[int, set[int]] | None = None) -> list[int]:
     """The functions that an entry point reaches by calls."""
-    found = [entry.function]
+    functions = [entry.function]
     seen = {entry.function}
-    for function in found:
+    for function in functions:
         body = m.by_function.get(function)
         if body is None:
             continue
@@ -151,8 +151,8 @@ def reachable(m: Module, entry: EntryPoint, used: dict[int, set[int]] | None = N
         for id in sorted(calls & m.by_function.keys()):
             if id not in seen:
                 seen.add(id)
-                found.append(id)
-    return found
+                functions.append(id)
+    return functions
 
 
 MODELS: dict[str, tuple[str, ...]] = {
@@ -198,8 +198,8 @@ def modes(m: Module) -> Problems:
     models: dict[int, list[str]] = {}
     for entry in m.entry_points:
         models.setdefault(entry.function, []).append(entry.model)
-    for function, found in m.modes.items():
-        for name, _, at in found:
+    for function, stated in m.modes.items():
+        for name, _, at in stated:
             if function not in models:
                 if at.index:
                     yield Problem(
@@ -217,8 +217,8 @@ def modes(m: Module) -> Problems:
     "MOD-02", "3.49.5", "Modes with ids stand in OpExecutionModeId, others in OpExecutionMode."
 )
 def mode_instructions(m: Module) -> Problems:
-    for found in m.modes.values():
-        for name, operands, at in found:
+    for stated in m.modes.values():
+        for name, operands, at in stated:
             by_id = name in ID_MODES or any(o.kind == "IdRef" for o in operands)
             if by_id != (at.op == "ExecutionModeId"):
                 yield Problem(
@@ -246,9 +246,9 @@ def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Pr
     "MOD-03", "3.6", "An entry point has a mode once, and one of those that exclude each other."
 )
 def exclusive_modes(m: Module) -> Problems:
-    for found in m.modes.values():
+    for listed in m.modes.values():
         seen: set[object] = set()
-        for name, operands, at in found:
+        for name, operands, at in listed:
             # A float control is stated once for a width.
             per_width = operands[0].value if operands and name in PER_OPERAND else 0
             key = (name, per_width)
@@ -258,7 +258,7 @@ def exclusive_modes(m: Module) -> Problems:
         names = {k[0]: k for k in seen if isinstance(k, tuple)}
         if {"LocalSize", "LocalSizeId"} <= names.keys():
             yield Problem(
-                "LocalSize and LocalSizeId are both stated", "remove one of them", found[0][2]
+                "LocalSize and LocalSizeId are both stated", "remove one of them", listed[0][2]
             )
 
 
@@ -289,8 +289,8 @@ def local_size(m: Module) -> Problems:
     )
     sized = any(
         d.name == "BuiltIn" and d.parameters[:1] == (_workgroup_size(),)
-        for found in m.decorations.values()
-        for d in found
+        for stated in m.decorations.values()
+        for d in stated
     )
     for entry in m.entry_points:
         if entry.model not in ("GLCompute", "MeshEXT", "TaskEXT", "MeshNV", "TaskNV") or sized:
@@ -322,8 +322,8 @@ def sizes(m: Module) -> Problems:
         if built and at is not None and at.op == "ConstantComposite":
             if any(m.integer(part) == 0 for part in at.words[3:]):
                 yield Problem("a workgroup size of 0", "use at least 1", at)
-    for found in m.modes.values():
-        for name, operands, at in found:
+    for stated in m.modes.values():
+        for name, operands, at in stated:
             if name == "LocalSize" and any(o.value == 0 for o in operands):
                 yield Problem("a workgroup size of 0", "use at least 1", at)
             elif name == "LocalSizeId":

@@ -16,10 +16,10 @@ POINTERS = frozenset({"OpImageTexelPointer", "OpUntypedImageTexelPointerEXT"})
 def _with(field: str) -> str:
     """The instructions of the Image family that have an operand of this name."""
     names = grammar().instruction_names
-    found = (n for n in names if n.startswith("OpImage") and n not in POINTERS)
+    family = (n for n in names if n.startswith("OpImage") and n not in POINTERS)
     return " ".join(
         n.removeprefix("Op")
-        for n in found
+        for n in family
         if any(o.field == field for o in grammar().instruction(n).operands)
     )
 

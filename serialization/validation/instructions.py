@@ -84,14 +84,14 @@ class Instruction(RawInstruction):
         self.module = module
         self.index = index
         self.words = words
-        self.shape = made = shape(words[0] & 0xFFFF)
-        self.op = made.name
+        self.shape = known_shape = shape(words[0] & 0xFFFF)
+        self.op = known_shape.name
         """The name without `Op`."""
         count = len(words)
-        self.type_id = words[1] if made.has_type and count > 1 else 0
-        self.result = words[made.result_at] if 0 < made.result_at < count else 0
+        self.type_id = words[1] if known_shape.has_type and count > 1 else 0
+        self.result = words[known_shape.result_at] if 0 < known_shape.result_at < count else 0
         self.block: Block | None = None
-        self.plain = made.least <= count <= made.plain
+        self.plain = known_shape.least <= count <= known_shape.plain
         """Whether the words are ids alone."""
         self.read: list[RawOperand] | None = None
         """The operands as the grammar reads them; None for ids alone, and where it cannot."""

@@ -42,10 +42,10 @@ class Place(NamedTuple):
 
 
 def parameter(m: Module, id: int, name: str, member: int | None = None) -> int | None:
-    found = m.decoration(id, name, member)
-    if found is None or not found.parameters:
+    stated = m.decoration(id, name, member)
+    if stated is None or not stated.parameters:
         return None
-    value = found.parameters[0]
+    value = stated.parameters[0]
     return value if isinstance(value, int) else None
 
 

@@ -123,8 +123,10 @@ class Module:
         """Members that are pointers declared behind their struct."""
         for type_ in self.types.values():
             if type_.kind == "Struct" and None in type_.members:
-                found = (self.types.get(id) for id in type_.at.words[2:])
-                pointers = [t if t is not None and t.kind == "Pointer" else None for t in found]
+                candidates = (self.types.get(id) for id in type_.at.words[2:])
+                pointers = [
+                    t if t is not None and t.kind == "Pointer" else None for t in candidates
+                ]
                 type_.members = tuple(a or b for a, b in zip(type_.members, pointers, strict=True))
 
     def _try(self, i: Instruction) -> None:
@@ -202,8 +204,8 @@ class Module:
     def _decorate(self, i: Instruction) -> None:
         target, kind, *parameters = (o.value for o in i.read or ())
         name = enumerant("Decoration", int(kind))
-        found = Decoration(name, tuple(parameters), None, i)
-        self.decorations[int(target)].append(found)
+        decoration = Decoration(name, tuple(parameters), None, i)
+        self.decorations[int(target)].append(decoration)
 
     def _decorate_member(self, i: Instruction) -> None:
         target, member, kind, *parameters = (o.value for o in i.read or ())
@@ -256,8 +258,8 @@ class Module:
                 block.instructions.append(i)
                 if op in TERMINATORS:
                     block = None
-        for made in self.functions:
-            made.connect()
+        for known in self.functions:
+            known.connect()
 
     def _set_line(self, start: int, line: Instruction | None) -> None:
         if line is not None or (self._lines and self._lines[-1] is not None):
@@ -348,11 +350,11 @@ class Module:
 
     @cached_property
     def _by_name(self) -> dict[tuple[int, str, int | None], Decoration]:
-        found: dict[tuple[int, str, int | None], Decoration] = {}
+        firsts: dict[tuple[int, str, int | None], Decoration] = {}
         for id, decorations in self.decorations.items():
             for one in decorations:
-                found.setdefault((id, one.name, one.member), one)
-        return found
+                firsts.setdefault((id, one.name, one.member), one)
+        return firsts
 
     def has(self, id: int, name: str, member: int | None = None) -> bool:
         return self.decoration(id, name, member) is not None
@@ -364,5 +366,5 @@ class Module:
 
     def spell_type(self, id: int) -> str:
         """The type of a value, for a message."""
-        found = self.type_of(id)
-        return "no value" if found is None else str(found)
+        type_ = self.type_of(id)
+        return "no value" if type_ is None else str(type_)

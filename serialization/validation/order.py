@@ -50,9 +50,9 @@ NO_PLACE = frozenset({"Nop", "ExtInstWithForwardRefsKHR"})
 def section(i: Instruction) -> int:
     """The section an instruction belongs to; functions for whatever is not declared elsewhere."""
     op = i.op
-    found = SECTION.get(op)
-    if found is not None:
-        return found
+    number = SECTION.get(op)
+    if number is not None:
+        return number
     if op in CONSTANTS or op.startswith("Type") or op in BOTH or op == "SpecConstantOp":
         return DECLARATIONS
     return FUNCTIONS

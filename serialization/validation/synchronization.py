@@ -404,17 +404,17 @@ def ballot(m: Module, i: Instruction) -> Problems:
     result = m.types.get(i.type_id)
     if result is None:
         return
-    made = i.op == "GroupNonUniformBallot"
-    value = None if made else i.words[5] if "BitCount" in i.op and len(i.words) > 5 else None
-    if not made and value is None and "value" in i.shape.places:
+    is_ballot = i.op == "GroupNonUniformBallot"
+    value = None if is_ballot else i.words[5] if "BitCount" in i.op and len(i.words) > 5 else None
+    if not is_ballot and value is None and "value" in i.shape.places:
         value = i.get("value")
-    mask = result if made else m.type_of(value or 0)
+    mask = result if is_ballot else m.type_of(value or 0)
     if mask is not None and not (
         mask.kind == "Vector" and mask.lanes == 4 and mask.base == "Int"
         and mask.width == 32 and not mask.signed
     ):  # fmt: skip
         yield Problem(f"the ballot is of {mask}", "use four unsigned 32-bit integers")
-    if made:
+    if is_ballot:
         predicate = m.type_of(i.get("predicate"))
         if predicate is not None and predicate.kind != "Bool":
             yield Problem(f"the predicate is a Boolean, not {predicate}", remedies.BOOLEAN)

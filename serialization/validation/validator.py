@@ -40,6 +40,7 @@ GROUPS = (
     "bitcasts",
     "calls",
     "memory",
+    "pointers",
     "synchronization",
     "control_flow",
     "entry_points",

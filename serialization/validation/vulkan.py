@@ -212,8 +212,8 @@ BUILT_INS = {
 )
 def built_ins(m: Module) -> Problems:
     kind = grammar().kind("BuiltIn")
-    for id, found in m.decorations.items():
-        for decoration in found:
+    for id, given in m.decorations.items():
+        for decoration in given:
             if decoration.name != "BuiltIn" or decoration.member is not None:
                 continue
             value = decoration.parameters[0] if decoration.parameters else -1

@@ -70,7 +70,7 @@ def workgroup_bytes(m: Module, entry: EntryPoint) -> tuple[dict[int, int], dict[
         body = m.by_function.get(function)
         for block in body.blocks if body is not None else ():
             used.update(id for i in block.instructions for id in i.ids())
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     unknown: dict[int, str] = {}
     constants = ConstantValues(m)
     for i in m.outside:
@@ -78,10 +78,10 @@ def workgroup_bytes(m: Module, entry: EntryPoint) -> tuple[dict[int, int], dict[
         if i.op == "Variable" and i.result in used and type_ is not None:
             if type_.storage == "Workgroup":
                 try:
-                    found[i.result] = _bytes(m, m.types.get(type_.pointee_id), constants)
+                    sizes[i.result] = _bytes(m, m.types.get(type_.pointee_id), constants)
                 except UnknownConstantError as error:
                     unknown[i.result] = str(error)
-    return found, unknown
+    return sizes, unknown
 
 
 def _is_block(m: Module, variable: int) -> bool:

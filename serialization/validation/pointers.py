@@ -1,0 +1,236 @@
+"""
+Rules of pointers that are formed, measured and compared (MEM-05 to MEM-07, MEM-10, MEM-12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl_spirv.serialization.validation import remedies
+from xdsl_spirv.serialization.validation.composites import MAX_INDEXES, part
+from xdsl_spirv.serialization.validation.instructions import Instruction
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
+from xdsl_spirv.serialization.validation.types import Type
+
+
+@instruction_rule(
+    "MEM-05",
+    "3.49.8",
+    "An access chain's indexes lead to the result's pointee, in one storage class.",
+    "AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain",
+)
+def access_chain(m: Module, i: Instruction) -> Problems:
+    base = i.get("base")
+    result, from_ = m.types.get(i.type_id), m.type_of(base)
+    if result is None:
+        return
+    if result.kind != "Pointer":
+        yield Problem(f"the result is a pointer, not {result}", remedies.POINTER_RESULT)
+        return
+    if from_ is None or from_.kind != "Pointer":
+        if from_ is not None or m.op_of(base):
+            yield Problem(f"the base {m.spell(base)} is no pointer", remedies.POINTER)
+        return
+    if from_.storage != result.storage:
+        yield Problem(
+            f"from {from_.storage} to {result.storage}", remedies.pointer_to(from_.storage)
+        )
+    yield from indexes(m, m.pointee(from_), i.rest("indexes"), m.pointee(result))
+    if "element" in i.shape.places:
+        element = m.type_of(i.get("element"))
+        if element is not None and element.kind != "Int":
+            yield Problem(f"the element is an integer, not {element}", remedies.INTEGER_SCALAR)
+
+
+def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None) -> Problems:
+    """The problems of indexing a type."""
+    if len(ids) > MAX_INDEXES:
+        yield Problem(
+            f"{len(ids)} indexes are more than {MAX_INDEXES} (2.17)",
+            f"use two chains of at most {MAX_INDEXES} indexes each",
+        )
+    for id in ids:
+        index = m.type_of(id)
+        if index is None:
+            if m.op_of(id):
+                yield Problem(f"the index {m.spell(id)} is no value", remedies.INTEGER_SCALAR)
+            return
+        if index.kind != "Int":
+            yield Problem(
+                f"the index {m.spell(id)} is an integer, not {index}", remedies.INTEGER_SCALAR
+            )
+            return
+        value = m.integer(id)
+        if value is not None and value < 0:
+            yield Problem(f"the index {m.spell(id)} is {value}", "use an index of at least 0")
+            return
+        if type_ is not None and type_.kind == "Struct":
+            if m.op_of(id) != "Constant":
+                yield Problem(
+                    f"the index {m.spell(id)} into a struct is no OpConstant", "use an OpConstant"
+                )
+                return
+        elif type_ is not None:
+            value = None  # Beyond an array's end is undefined behaviour, not invalid.
+        reached = part(type_, value, m)
+        if not isinstance(reached, Type):
+            if reached is not None:
+                yield Problem(reached, "use indexes that lead to a part of the pointee")
+            return
+        type_ = reached
+    if type_ is not None and want is not None and type_ is not want:
+        yield Problem(f"the indexes lead to {type_}, not {want}", f"point to {type_} instead")
+
+
+@instruction_rule(
+    "MEM-06",
+    "3.49.8",
+    "OpPtrAccessChain needs a base whose elements have a stride.",
+    "PtrAccessChain InBoundsPtrAccessChain",
+)
+def pointer_chain(m: Module, i: Instruction) -> Problems:
+    from_ = m.type_of(i.get("base"))
+    if from_ is None or from_.kind != "Pointer" or not m.is_shader:
+        return
+    explicit = from_.storage in (
+        "Uniform",
+        "StorageBuffer",
+        "PhysicalStorageBuffer",
+        "PushConstant",
+    )
+    explicit |= (
+        from_.storage == "Workgroup" and "WorkgroupMemoryExplicitLayoutKHR" in m.capabilities
+    )
+    if explicit and not m.has(from_.id, "ArrayStride"):
+        yield Problem(f"{from_} has no ArrayStride", "decorate its type with ArrayStride")
+    if m.addressing_model == "Logical":
+        if from_.storage == "Workgroup":
+            if "VariablePointers" not in m.capabilities:
+                yield Problem(
+                    "a base in Workgroup needs VariablePointers",
+                    remedies.declare("VariablePointers"),
+                )
+        elif from_.storage == "StorageBuffer":
+            if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
+                yield Problem(
+                    "a base in StorageBuffer needs variable pointers",
+                    remedies.declare("VariablePointersStorageBuffer"),
+                )
+        else:
+            yield Problem(
+                f"a base in {from_.storage} under logical addressing", remedies.ACCESS_CHAIN
+            )
+    elif m.environment.vulkan and from_.storage not in (
+        "Workgroup",
+        "StorageBuffer",
+        "PhysicalStorageBuffer",
+    ):
+        yield Problem(f"a base in {from_.storage} in Vulkan", remedies.ACCESS_CHAIN)
+
+
+@instruction_rule(
+    "MEM-07",
+    "3.49.8",
+    "OpArrayLength gives a 32-bit unsigned integer, of a struct's last member, a runtime array.",
+    "ArrayLength UntypedArrayLengthKHR",
+)
+def array_length(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    if result is None:
+        return
+    if result.kind != "Int" or result.width != 32 or result.signed:
+        yield Problem(
+            f"the length is a 32-bit unsigned integer, not {result}",
+            "make the result type a 32-bit integer of Signedness 0 and convert it later",
+        )
+    if i.op == "ArrayLength":
+        pointer = m.type_of(i.get("structure"))
+        struct = m.pointee(pointer)
+        if pointer is not None and not pointer.is_pointer:
+            yield Problem(
+                f"{m.spell(i.get('structure'))} is no pointer", "name a pointer to a struct"
+            )
+            return
+    else:
+        struct = m.types.get(i.get("structure"))
+    if struct is None:
+        return
+    member = i.get("array_member")
+    if struct.kind != "Struct":
+        yield Problem(
+            f"the length is of a member of a struct, not of {struct}",
+            "name a pointer to a struct whose last member is a runtime array",
+        )
+    elif not struct.members or member != len(struct.members) - 1:
+        yield Problem(f"member {member} is not the last of {struct}", "name the last member")
+    else:
+        last = struct.members[-1]
+        if last is not None and last.kind != "RuntimeArray":
+            yield Problem(f"the last member is of {last}", "end the struct with a runtime array")
+
+
+@instruction_rule(
+    "MEM-10",
+    "3.49.8",
+    "Pointers are compared with pointers of their type, to a Boolean.",
+    "PtrEqual PtrNotEqual PtrDiff",
+)
+def pointer_comparison(m: Module, i: Instruction) -> Problems:
+    result = m.types.get(i.type_id)
+    first, second = m.type_of(i.get("operand_1")), m.type_of(i.get("operand_2"))
+    if result is None or first is None or second is None:
+        return
+    if result.kind != ("Int" if i.op == "PtrDiff" else "Bool"):
+        yield Problem(f"the result is of {result}", "use OpTypeBool, for OpPtrDiff an integer")
+    if first is not second or not first.is_pointer:
+        yield Problem(f"the operands are of {first} and {second}", "compare pointers of one type")
+    elif first.storage == "PhysicalStorageBuffer":
+        yield Problem(
+            "physical storage buffer pointers are not compared so",
+            "convert both by OpConvertPtrToU and compare the integers",
+        )
+    elif m.addressing_model == "Logical" and m.is_shader:
+        if first.storage == "StorageBuffer":
+            if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
+                yield Problem(
+                    "variable pointers are not declared",
+                    remedies.declare("VariablePointersStorageBuffer"),
+                )
+        elif first.storage == "Workgroup":
+            if "VariablePointers" not in m.capabilities:
+                yield Problem(
+                    "VariablePointers is not declared", remedies.declare("VariablePointers")
+                )
+        else:
+            yield Problem(
+                f"pointers to {first.storage} are not compared",
+                "compare the indices that the pointers are formed with",
+            )
+
+
+@instruction_rule(
+    "MEM-12",
+    "3.49.8",
+    "An untyped access chain indexes its base type and gives an untyped pointer.",
+    "UntypedAccessChainKHR UntypedInBoundsAccessChainKHR UntypedPtrAccessChainKHR "
+    "UntypedInBoundsPtrAccessChainKHR",
+)
+def untyped_chain(m: Module, i: Instruction) -> Problems:
+    result, base = m.types.get(i.type_id), m.type_of(i.get("base"))
+    if result is None or base is None:
+        return
+    if result.kind != "UntypedPointerKHR":
+        yield Problem(
+            f"the result is an untyped pointer, not {result}",
+            "make the result type an OpTypeUntypedPointerKHR",
+        )
+    if not base.is_pointer:
+        yield Problem(f"the base {m.spell(i.get('base'))} is no pointer", remedies.POINTER)
+        return
+    if base.storage != result.storage and result.is_pointer:
+        yield Problem(f"from {base.storage} to {result.storage}", remedies.pointer_to(base.storage))
+    if i.get("base_type") not in m.types:
+        yield Problem(f"{m.spell(i.get('base_type'))} is no type", remedies.TYPE)
+        return
+    yield from indexes(m, m.types[i.get("base_type")], i.rest("indexes"), None)
