@@ -1,4 +1,4 @@
-"""An instruction is lifted and asked what its operation's verifier asks; remedies say what to do."""
+"""A lifted instruction is asked what its operation's verifier asks; remedies say what to do."""
 
 from __future__ import annotations
 
