@@ -51,6 +51,7 @@ from xdsl_spirv.compiler.signature import (
 from xdsl_spirv.compiler.weights import constant_array, has_data, held, known_weights
 from xdsl_spirv.dialects.program import VALUE, value_of
 from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.upstream.held_tensors import let_print
 
@@ -146,7 +147,7 @@ class _Folder:
             if has_data(op.value):
                 self.known[op.result] = lambda: self._constant(op)
             return
-        values = [*op.operands, *captured(op)]
+        values = operands_of(op)
         pure = op.name.startswith(("arith.", "tensor.", "math.")) or (
             isinstance(op, LinalgStructuredOperation) and bool(op.results)
         )
@@ -306,17 +307,3 @@ def dequantizes(op: Operation) -> bool:
         and any(isinstance(r.type, TensorType) for r in op.results)
         and any(isinstance(inner, arith.SIToFPOp | arith.UIToFPOp) for inner in op.walk())
     )
-
-
-def captured(op: Operation) -> list[SSAValue]:
-    """What the regions of an operation read from outside it."""
-    found: dict[SSAValue, None] = {}
-    for inner in op.walk():
-        if inner is op:
-            continue
-        for value in inner.operands:
-            owner = value.owner
-            parent = owner if isinstance(owner, Operation) else owner.parent_op()
-            if parent is None or not (parent is op or op.is_ancestor(parent)):
-                found[value] = None
-    return list(found)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, OpImplResult, PythonValues
 from xdsl.interpreters.func import FuncFunctions
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
+from xdsl.ir.region_utils import used_values_defined_above
 from xdsl.traits import IsTerminator
 from xdsl.universe import Universe
 
@@ -88,23 +89,10 @@ def _implementation(
     functions: HostFunctions, interpreter: Interpreter, op: Operation, values: PythonValues
 ) -> OpImplResult:
     host = functions.host(interpreter)
-    around = {value: interpreter.get_values((value,))[0] for value in _read_by_regions(op)}
+    captured = {value for region in op.regions for value in used_values_defined_above(region)}
+    around = {value: interpreter.get_values((value,))[0] for value in captured}
     with np.errstate(all="ignore"), host.frame(around):
         return OpImplResult(tuple(host.evaluate(op, values)), None)
-
-
-def _read_by_regions(op: Operation) -> set[SSAValue]:
-    """The values from outside that the operation's regions use."""
-    if not op.regions:
-        return set()
-    inner = list(op.walk())
-    made = {result for each in inner for result in each.results}
-    made |= {arg for each in inner for region in each.regions for arg in _arguments(region)}
-    return {v for each in inner if each is not op for v in each.operands if v not in made}
-
-
-def _arguments(region: Any) -> Iterable[SSAValue]:
-    return (argument for block in region.blocks for argument in block.args)
 
 
 def register_implementations(interpreter: Interpreter, options: Options | None = None) -> None:

@@ -19,6 +19,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.ir.affine.affine_expr import AffineDimExpr
+from xdsl.ir.region_utils import iter_used_values_defined_above
 
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.code import WAVE, Compiler
@@ -88,17 +89,6 @@ def body_for(machine: Host, block: Block) -> Body:
     return found
 
 
-def captured_values(block: Block) -> list[SSAValue]:
-    """What a block and the regions in it read from outside."""
-    inside: set[SSAValue] = set(block.args)
-    found: dict[SSAValue, None] = {}
-    for op in block.walk():
-        inside.update(op.results)
-        inside.update(arg for region in op.regions for b in region.blocks for arg in b.args)
-        found.update(dict.fromkeys(value for value in op.operands if value not in inside))
-    return list(found)
-
-
 @action(tensor.ExtractOp)
 def extract(op: tensor.ExtractOp, unit: Unit) -> Function:
     """An element of a tensor at each point: a gather. Points that a mask leaves out read any."""
@@ -133,7 +123,9 @@ class Body:
 
     def __init__(self, unit: Unit, block: Block):
         compiler = Compiler(unit)
-        self.captured = captured_values(block)
+        region = block.parent
+        assert region is not None
+        self.captured = list(dict.fromkeys(iter_used_values_defined_above(region)))
         self.slots = [compiler.outside(value) for value in self.captured]
         self.arguments = [compiler.keep(argument) for argument in block.args]
         self.steps, self.yielded, _ = body_of(compiler, block)

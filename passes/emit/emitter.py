@@ -73,10 +73,11 @@ class Emitter:
 
     instructions: ClassVar[Instructions]
 
-    def __init__(self, place: InsertPoint):
+    def __init__(self, place: InsertPoint, after: Operation | None = None):
+        """The function's top is behind `after`, or at the start of the place's block."""
         self.entry = place.block
         self.scopes = [Scope(place)]
-        self._last_at_top: Operation | None = None
+        self._last_at_top = after
         self._at_top: dict[Hashable, SSAValue] = {}
 
     # Places

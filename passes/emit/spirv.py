@@ -86,8 +86,8 @@ class SpirvEmitter(Emitter):
         logic.SelectOp,
     )
 
-    def __init__(self, place: InsertPoint, module: ModuleOp):
-        super().__init__(place)
+    def __init__(self, place: InsertPoint, module: ModuleOp, after: Operation | None = None):
+        super().__init__(place, after)
         self.module = module
 
     # Values at the function's top

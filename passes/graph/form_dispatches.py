@@ -61,7 +61,8 @@ from xdsl_spirv.passes.analysis.pointwise import (
     sizes,
 )
 from xdsl_spirv.passes.analysis.sizes import extents
-from xdsl_spirv.passes.graph.grouping import Group, erase_unused, is_cheap, operands_of, users_of
+from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.graph.grouping import Group, erase_if_unused, is_cheap, users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results, form_loops
 from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
 
@@ -122,10 +123,10 @@ def form(block: Block) -> None:
         if any(result.first_use for result in op.results):
             form_loops(op, _computes)
         else:
-            erase_unused(op)
+            erase_if_unused(op)
     for op in reversed(list(block.ops)):
         if isinstance(op, linalg.ops.FillOp | tensor.EmptyOp | tensor.PadOp) or is_size_op(op):
-            erase_unused(op)
+            erase_if_unused(op)
 
 
 def _contraction(op: Operation) -> Contraction | None:

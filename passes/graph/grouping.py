@@ -18,25 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
 from xdsl_spirv.passes.analysis.local_sizes import is_size, localize_sizes
 from xdsl_spirv.passes.analysis.pointwise import is_plain
-
-
-def operands_of(op: Operation) -> list[SSAValue]:
-    """What an operation and its regions read that is made outside of it."""
-    if not op.regions:
-        return list(op.operands)
-    found = dict.fromkeys(op.operands)
-    for inner in op.walk():
-        for value in inner.operands:
-            if inner is not op and not _is_inside(value, op):
-                found[value] = None
-    return list(found)
-
-
-def _is_inside(value: SSAValue, op: Operation) -> bool:
-    owner = value.owner
-    if isinstance(owner, Operation):
-        return owner is not op and op.is_ancestor(owner)
-    return op.is_ancestor(owner)
+from xdsl_spirv.passes.analysis.uses import operands_of
 
 
 def users_of(value: SSAValue, block: Block) -> set[Operation]:
@@ -168,7 +150,7 @@ class Group:
             op.detach()
         self.block.insert_ops_after(later, dispatch)
         for op in reversed(clones):
-            erase_unused(op)
+            erase_if_unused(op)
         return localize_sizes(dispatch)
 
     def _is_member(self, op: Operation) -> bool:
@@ -226,7 +208,7 @@ def _between(first: Operation, last: Operation) -> Iterator[Operation]:
         op = op.next_op
 
 
-def erase_unused(op: Operation) -> None:
+def erase_if_unused(op: Operation) -> None:
     """Erase an operation that nobody uses any more, where it stands in a block."""
     if op.parent_block() is None or any(result.first_use for result in op.results):
         return

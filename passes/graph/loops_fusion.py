@@ -33,7 +33,8 @@ from xdsl_spirv.passes.analysis.loops_nests import (
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
-from xdsl_spirv.passes.graph.grouping import Group, operands_of, users_of
+from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.graph.grouping import Group, users_of
 
 MOVES = (
     tensor.PadOp,

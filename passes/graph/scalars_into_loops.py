@@ -39,7 +39,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.local_sizes import resolve_sizes
-from xdsl_spirv.passes.graph.grouping import erase_unused, is_computed, operands_of
+from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.graph.grouping import erase_if_unused, is_computed
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def move_scalars(block: Block) -> None:
             continue
         scalar = op.results and not isinstance(op.results[0].type, TensorType)
         if scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor.")):
-            erase_unused(op)
+            erase_if_unused(op)
 
 
 def _is_movable(value: SSAValue) -> bool:

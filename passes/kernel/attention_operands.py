@@ -15,8 +15,8 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.addresses import address_along
 from xdsl_spirv.passes.kernel.packed import Share, fragment_type
-from xdsl_spirv.passes.kernel.walk import spot
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
@@ -101,7 +101,7 @@ class RowFragments:
 
 def at_walk(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
     """What a walk adds to an address."""
-    return spot(b, layout.walks[walk], number, 0).base
+    return address_along(b, layout.walks[walk], number, 0).base
 
 
 def stride_of(layout: Layout, walk: int) -> Size:

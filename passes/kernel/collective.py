@@ -37,7 +37,7 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.packed import PackedOperand, lower_pack
-from xdsl_spirv.passes.kernel.result import Place
+from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check

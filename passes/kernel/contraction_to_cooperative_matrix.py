@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives, lower_packs
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
-from xdsl_spirv.passes.kernel.result import Place
+from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.schedule.plan import Plan
 
 SIGNED = (

@@ -21,9 +21,9 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.spirv.dot_product import SDotOp, SUDotOp, UDotOp
 from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.bodies import components
 from xdsl_spirv.passes.kernel.collective import lower_collectives
 from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
+from xdsl_spirv.passes.kernel.inline_bodies import components_of
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 
 PACKED_4X8 = PackedVectorFormat.PackedVectorFormat4x8Bit
@@ -51,7 +51,9 @@ class DotCore(InvocationCore):
         return self._words(self._loaded_columns(b, step))
 
     def _words(self, loaded: Sequence[Sequence[SSAValue]]) -> list[list[SSAValue]]:
-        return [[word for each in row for word in components(self.builder, each)] for row in loaded]
+        return [
+            [word for each in row for word in components_of(self.builder, each)] for row in loaded
+        ]
 
     def _products(
         self,

@@ -29,10 +29,10 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.bodies import components
 from xdsl_spirv.passes.kernel.collective import Operand, lower_collectives
 from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.kernel.result import Place, ResultTile
+from xdsl_spirv.passes.kernel.inline_bodies import components_of
+from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.plan import Plan, vector_type
 
@@ -126,7 +126,7 @@ class InvocationCore:
         """A vector as vectors of so many components."""
         if count == self.width:
             return [total]
-        return components(self.builder, total)
+        return components_of(self.builder, total)
 
     # The products
 
@@ -189,8 +189,8 @@ class InvocationCore:
             to = vector_type(self.element, len(self._places(value)))
             if value.type != to:
                 value = self.builder.add(arith.ExtFOp(value, cast(AnyFloat, to)))
-            return components(self.builder, value)
-        return [self._extended(each, name) for each in components(self.builder, value)]
+            return components_of(self.builder, value)
+        return [self._extended(each, name) for each in components_of(self.builder, value)]
 
     def _extended(self, value: SSAValue, name: str) -> SSAValue:
         """An integer, or the bits of a bfloat16, in the result's type."""

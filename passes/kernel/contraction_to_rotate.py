@@ -37,9 +37,9 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.addresses import address_along
 from xdsl_spirv.passes.kernel.collective import scheduled_root
 from xdsl_spirv.passes.kernel.elements import ElementCode
-from xdsl_spirv.passes.kernel.walk import spot
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
@@ -97,7 +97,7 @@ class WindowTile:
         b, offset = self.builder, layout.start
         numbers = (self.batch, row, column)
         for walk, number in zip(layout.walks, numbers, strict=True):
-            offset = b.plus(offset, spot(b, walk, number, 0).base)
+            offset = b.plus(offset, address_along(b, walk, number, 0).base)
         return offset
 
 

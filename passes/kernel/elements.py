@@ -22,7 +22,7 @@ from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.bodies import components, constant_of, inlined
+from xdsl_spirv.passes.kernel.inline_bodies import components_of, constant_of, inline_body
 from xdsl_spirv.passes.schedule.plan import moves_together, vector_type
 
 
@@ -95,7 +95,7 @@ class ElementCode:
             return
         elements = [
             Element(row, b.plus(column, i), value)
-            for i, value in enumerate(components(b, accumulators))
+            for i, value in enumerate(components_of(b, accumulators))
         ]
         read: dict[tuple[Placed, Index], list[SSAValue]] = {}
         for placed, access in zip(self.epilogue.results, self.results, strict=True):
@@ -135,7 +135,7 @@ class ElementCode:
                     self._value(operand_of(placed, op, n), number, elements, read)
                     for n in range(len(op.inputs))
                 ]
-                value = inlined(self.builder, op, inputs)
+                value = inline_body(self.builder, op, inputs)
             case _:
                 value = constant_of(self.builder, placed.value)
         element.known[placed] = value
@@ -153,6 +153,6 @@ class ElementCode:
         element = elements[0] if access.width > 1 else elements[number]
         at = b.divided(self.tile.offset(element.row, element.column, access.layout), access.width)
         if (placed, at) not in read:
-            read[placed, at] = components(b, b.load_once(access.memory, (at,)))
+            read[placed, at] = components_of(b, b.load_once(access.memory, (at,)))
         found = read[placed, at]
         return found[number if len(found) > 1 else 0]

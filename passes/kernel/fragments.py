@@ -29,7 +29,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.matrices import MatrixCode
-from xdsl_spirv.passes.kernel.result import Place, ResultTile
+from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import WORKGROUP
 from xdsl_spirv.passes.schedule.plan import Plan
 
@@ -43,7 +43,11 @@ class FragmentTile(ResultTile):
     """The code that begins and ends a subgroup's accumulators, in the order row by row."""
 
     def __init__(
-        self, builder: KernelEmitter, plan: Plan, place: Place, type: CooperativeMatrixType
+        self,
+        builder: KernelEmitter,
+        plan: Plan,
+        place: Place,
+        type: CooperativeMatrixType,
     ):
         super().__init__(builder, plan, place)
         self.type = type

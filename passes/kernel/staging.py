@@ -31,8 +31,8 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.bodies import computed
-from xdsl_spirv.passes.kernel.walk import Spot, origin, spot
+from xdsl_spirv.passes.kernel.addresses import Address, address_along, origin
+from xdsl_spirv.passes.kernel.inline_bodies import apply_prologue
 from xdsl_spirv.passes.schedule.plan import (
     BATCH,
     INNER,
@@ -61,7 +61,7 @@ class Move:
     One vector of the tile, seen by the invocation that moves it.
 
     `row` + `step` and `column` are its place in the tile, columns in vectors; moves of an
-    invocation that differ in `step` only share everything else. `spot` is where the operand's
+    invocation that differ in `step` only share everything else. `address` is where the operand's
     element lies as far as batch and M or N say, redirected to the first where it lies outside;
     where `outer_inside` does not hold, zeros take its place.
     """
@@ -70,7 +70,7 @@ class Move:
     step: int
     column: Index
     exists: Condition
-    spot: Spot
+    address: Address
     outer_inside: Condition
     row_guarded: bool
 
@@ -117,15 +117,15 @@ class StagedOperand:
         self.memory = self.buffers[0]
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
         self.outer = builder.times(tile_index, size)
-        self.start = origin(self.layout).plus(builder, self._spot(BATCH, batch))
+        self.start = origin(self.layout).plus(builder, self._address(BATCH, batch))
         self.count = ceil_div(tile.vectors, invocations)
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
 
-    def _spot(self, walk: int, number: Index, ahead: Index = 0, constant: int = 0) -> Spot:
+    def _address(self, walk: int, number: Index, ahead: Index = 0, constant: int = 0) -> Address:
         layout = self.layout
         guards = len(layout.guards)
-        return spot(self.builder, layout.walks[walk], number, guards, ahead, constant)
+        return address_along(self.builder, layout.walks[walk], number, guards, ahead, constant)
 
     def _move(self, number: Index) -> Move:
         """The invocation's `number`-th vector: vectors go round the invocations."""
@@ -155,7 +155,7 @@ class StagedOperand:
             outer, ahead = b.plus(outer, ahead), 0
             inside = b.below(outer, limit)
             outer = b.select(inside, outer, 0)
-        place = self.start.plus(b, self._spot(OUTER, outer, constant=ahead))
+        place = self.start.plus(b, self._address(OUTER, outer, constant=ahead))
         return Move(row, step, column, exists, place, self._zeroed(inside), row_guarded)
 
     def _gathering_move(self, number: Index) -> Move:
@@ -175,7 +175,7 @@ class StagedOperand:
         if tile.guarded[0]:
             inside = b.below(outer, tile.extent[0])
             outer = b.select(inside, outer, 0)
-        place = self.start.plus(b, self._spot(OUTER, outer))
+        place = self.start.plus(b, self._address(OUTER, outer))
         return Move(row, 0, column, exists, place, self._zeroed(inside), exists is not True)
 
     def _zeroed(self, inside: Condition) -> Condition:
@@ -265,18 +265,18 @@ class StagedOperand:
             k = b.plus(begin, b.plus(first, step))
             exists = b.below(k, limit)
             inside = b.both(inside, exists)
-            place = self._spot(INNER, k)
+            place = self._address(INNER, k)
         elif guarded:
             k = b.plus(begin, b.plus(first, step))
             k_inside = b.below(k, limit)
             inside = b.both(inside, k_inside)
-            place = self._spot(INNER, b.select(k_inside, k, 0))
+            place = self._address(INNER, b.select(k_inside, k, 0))
         elif len(walk) > 1 and is_multiple(walk[-1].size, depth):
             # The whole K tile lies on one place of the outer axes: they are taken apart once.
-            place = self._spot(INNER, begin, ahead=b.plus(first, step))
+            place = self._address(INNER, begin, ahead=b.plus(first, step))
         else:
-            place = self._spot(INNER, b.plus(begin, first), constant=step)
-        place = move.spot.plus(b, place)
+            place = self._address(INNER, b.plus(begin, first), constant=step)
+        place = move.address.plus(b, place)
         offset = place.offset(b)
         in_guards = place.inside(b, layout)
         if in_guards is not True:
@@ -287,7 +287,7 @@ class StagedOperand:
             offset = b.select(exists, offset, 0)
         value = b.load(self.source, (offset,))
         if self.tile.prologue:
-            value = computed(b, self.tile, value)
+            value = apply_prologue(b, self.tile, value)
             if value.type != (moved := self.tile.moved_type) and not self.tile.gathered:
                 value = b.add(BitcastOp(value, moved))
         if in_guards is not True and self.tile.fill:

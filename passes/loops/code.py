@@ -51,6 +51,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Unwritten,
 )
 from xdsl_spirv.passes.analysis.loops_reader import Reader
+from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 
@@ -390,7 +391,7 @@ class LoopsCode:
         wanted = tuple(last.operands if values is None else values)
         env: dict[SSAValue, Index] = {}
         for op in self._needed(loops, wanted):
-            for operand in _read(op):
+            for operand in operands_of(op):
                 self._argument(loops, operand, point, carried, env)
             self._operation(loops, op, point, env)
         for value in wanted:
@@ -408,7 +409,7 @@ class LoopsCode:
             for op in reversed(list(loops.body.ops)):
                 if any(result in values for result in op.results):
                     found.append(op)
-                    values.update(_read(op))
+                    values.update(operands_of(op))
             self.needed[key] = found[::-1]
         return self.needed[key]
 
@@ -553,13 +554,6 @@ class LoopsCode:
                 operands = [self.b.index(self._value(value, env)) for value in op.operands]
                 self.b.insert(type(op).create(operands=operands, properties=op.properties))
         return Region(copy)
-
-
-def _read(op: Operation) -> list[SSAValue]:
-    """What an operation reads, inside its regions too."""
-    if not op.regions:
-        return list(op.operands)
-    return [operand for inner in op.walk() for operand in inner.operands]
 
 
 def _is_cheap(array: Array) -> bool:

@@ -65,7 +65,7 @@ from xdsl_spirv.passes.graph.element_trees import (
     through,
     whole,
 )
-from xdsl_spirv.passes.graph.grouping import erase_unused, users_of
+from xdsl_spirv.passes.graph.grouping import erase_if_unused, users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
 from xdsl_spirv.passes.schedule.attention import choose_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -501,7 +501,7 @@ def _replace(found: Attention, block: Block, target: Target | None) -> None:
     result.replace_all_uses_with(dispatch.outputs[0])
     for op in reversed(list(block.ops)):
         if op.results and not isinstance(op, DispatchOp) and _is_pure(op):
-            erase_unused(op)
+            erase_if_unused(op)
 
 
 def _is_pure(op: Operation) -> bool:

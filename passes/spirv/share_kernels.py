@@ -13,8 +13,8 @@ Layers of a network are alike: quantized ones differ in scales and zero points, 
 shapes only decide how many workgroups there are differ in nothing. A number that all have stays a
 constant; those that differ become members of a block of push constants, one for each set of places
 that agree. A driver then has fewer kernels to compile, and a program fewer to store. What is a
-number and no address is said in `alike`. Kernels with dynamic sizes have such a block already and
-are shared only where they are equal.
+number and no address is said in `kernel_template`. Kernels with dynamic sizes have such a block
+already and are shared only where they are equal.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, SymbolRefAttr, VectorType, f32, i8, i32
+from xdsl.dialects.builtin import ArrayAttr, SymbolRefAttr, VectorType, f32, i8, i32
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule.numbers import NUMBER_BYTES, NUMBERS, mark_numbers
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
@@ -37,14 +38,14 @@ from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp, VariableOp
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import (
-    AddressOfOp,
     EntryPointOp,
     FuncOp,
     GlobalVariableOp,
     entry_points,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType
-from xdsl_spirv.passes.spirv.alike import Number, Written, written
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare
+from xdsl_spirv.passes.spirv.kernel_template import KernelTemplate, Number, template_of
 
 NAME = "spirv-share-kernels"
 
@@ -71,8 +72,8 @@ class ShareKernelsPass(ModulePass):
             entry = entries[0].fn.string_value()
             calls = launches.get((module.sym_name.data, entry), [])
             if calls:
-                kernel = _Kernel(module, entry, calls, written(module, entry))
-                groups.setdefault((_has_block(module), *kernel.written.key), []).append(kernel)
+                kernel = _Kernel(module, entry, calls, template_of(module, entry))
+                groups.setdefault((_has_block(module), *kernel.template.key), []).append(kernel)
         for group in groups.values():
             if len(group) > 1:
                 _share(group)
@@ -85,7 +86,7 @@ class _Kernel:
     module: ModuleOp
     entry: str
     launches: list[gpu.LaunchFuncOp]
-    written: Written
+    template: KernelTemplate
 
 
 def _key(launch: gpu.LaunchFuncOp) -> tuple[str, str]:
@@ -106,11 +107,11 @@ def _share(group: Sequence[_Kernel]) -> None:
     if _has_block(first.module):
         equal: dict[tuple[Number, ...], list[_Kernel]] = {}
         for kernel in group:
-            equal.setdefault(kernel.written.numbers, []).append(kernel)
+            equal.setdefault(kernel.template.numbers, []).append(kernel)
         for kernels in equal.values():
             _launch_first(kernels, [()] * len(kernels))
         return
-    columns = list(zip(*(kernel.written.numbers for kernel in group), strict=True))
+    columns = list(zip(*(kernel.template.numbers for kernel in group), strict=True))
     differing = list(dict.fromkeys(column for column in columns if len(set(column)) > 1))
     if len(differing) > MOST_NUMBERS:
         return
@@ -145,69 +146,38 @@ def _take_numbers(
     pointer = PointerType(struct, StorageClass.PushConstant)
     variable = GlobalVariableOp(f"{kernel.entry}_numbers", pointer)
     mark_numbers(variable)
+    declare(kernel.module, variable)
     block = kernel.module.body.block
-    function = next(op for op in block.ops if isinstance(op, FuncOp))
-    block.insert_op_before(variable, function)
     for op in block.ops:
         if isinstance(op, EntryPointOp):
             names = [*op.interface.data, SymbolRefAttr(variable.sym_name.data)]
             op.properties["interface"] = ArrayAttr(names)
-    reader = _Reader(function.body.blocks[0], variable)
-    for hole, column in zip(kernel.written.holes, columns, strict=True):
+    function = next(op for op in block.ops if isinstance(op, FuncOp))
+    entry = function.body.blocks[0]
+    variables = [op for op in entry.ops if isinstance(op, VariableOp)]
+    place = InsertPoint.at_start(entry)
+    emitter = SpirvEmitter(place, kernel.module, variables[-1] if variables else None)
+    for hole, column in zip(kernel.template.holes, columns, strict=True):
         if column not in differing:
             continue
         old = hole.op.operands[hole.index]
-        number = reader.number(differing.index(column), column[0])
-        hole.op.operands[hole.index] = reader.as_type(number, old)
-    reader.erase_unused()
+        member = _member(emitter, variable, differing.index(column), column[0], old.type)
+        hole.op.operands[hole.index] = member
+        if isinstance(old.owner, ConstantOp) and not old.first_use:
+            Rewriter.erase_op(old.owner)
 
 
-class _Reader:
-    """Reads numbers once, at the start of a kernel."""
-
-    def __init__(self, block: Block, variable: GlobalVariableOp):
-        self.block = block
-        variables = [op for op in block.ops if isinstance(op, VariableOp)]
-        self._after: Operation | None = variables[-1] if variables else None
-        self._address = self._add(AddressOfOp(variable))
-        self._numbers: dict[int, SSAValue] = {}
-        self._typed: dict[tuple[SSAValue, object], SSAValue] = {}
-        self._replaced: dict[Operation, None] = {}
-
-    def _add(self, op: Operation) -> SSAValue:
-        if self._after is None:
-            assert self.block.first_op is not None
-            self.block.insert_op_before(op, self.block.first_op)
-        else:
-            self.block.insert_op_after(op, self._after)
-        self._after = op
-        return op.results[0]
-
-    def number(self, member: int, like: Number) -> SSAValue:
-        """A member of the block, as a number of a type; bytes are passed as words."""
-        if member not in self._numbers:
-            index = self._add(ConstantOp(IntegerAttr(member, i32)))
-            value = self._add(LoadOp(self._add(AccessChainOp(self._address, [index]))))
-            if like.type == i8:
-                value = self._add(SConvertOp(value, i8))
-            self._numbers[member] = value
-        return self._numbers[member]
-
-    def as_type(self, number: SSAValue, old: SSAValue) -> SSAValue:
-        """What stands for a constant: the number, or a splat of it."""
-        assert isinstance(old.owner, ConstantOp)
-        self._replaced[old.owner] = None
-        if old.type == number.type:
-            return number
-        key = (number, old.type)
-        if key not in self._typed:
-            count = old.type.get_shape()[0] if isinstance(old.type, VectorType) else 1
-            self._typed[key] = self._add(CompositeConstructOp([number] * count, old.type))
-        return self._typed[key]
-
-    def erase_unused(self) -> None:
-        """Erase the constants that nobody reads any more."""
-        for op in self._replaced:
-            if not op.results[0].uses:
-                op.detach()
-                op.erase()
+def _member(
+    emitter: SpirvEmitter, variable: GlobalVariableOp, number: int, like: Number, type: Attribute
+) -> SSAValue:
+    """A member of the block as a number or a splat of it; bytes are passed as words."""
+    address, index = emitter.address(variable), emitter.index(number)
+    chain = emitter.once(("chain", number), lambda: AccessChainOp(address, [index]))
+    value = emitter.once(("word", number), lambda: LoadOp(chain))
+    if like.type == i8:
+        word = value
+        value = emitter.once(("byte", number), lambda: SConvertOp(word, i8))
+    if type == value.type:
+        return value
+    count = type.get_shape()[0] if isinstance(type, VectorType) else 1
+    return emitter.once((value, type), lambda: CompositeConstructOp([value] * count, type))

@@ -13,7 +13,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.walk import spot
+from xdsl_spirv.passes.kernel.addresses import address_along
 from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
 
 
@@ -56,10 +56,12 @@ class ResultTile:
         """Where an element lies: of the result, or of what else its loops walk."""
         b, layout = self.builder, layout or self.plan.result
         rows, columns = (
-            spot(b, layout.walks[walk], number, 0).base
+            address_along(b, layout.walks[walk], number, 0).base
             for walk, number in ((ROWS, row), (COLUMNS, column))
         )
-        start = b.plus(spot(b, layout.walks[BATCH], self.place.batch, 0).base, layout.start)
+        start = b.plus(
+            address_along(b, layout.walks[BATCH], self.place.batch, 0).base, layout.start
+        )
         return b.plus(b.plus(rows, columns), start)
 
     def inside(self, row: Index, column: Index) -> Condition:

@@ -13,7 +13,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 
 
 @dataclass(frozen=True)
-class Spot:
+class Address:
     """
     What walks contribute: to the address, and to each guarded coordinate.
 
@@ -25,8 +25,8 @@ class Spot:
     constant: Size
     coordinates: tuple[Index, ...]
 
-    def plus(self, b: KernelEmitter, other: Spot) -> Spot:
-        return Spot(
+    def plus(self, b: KernelEmitter, other: Address) -> Address:
+        return Address(
             b.plus(self.base, other.base),
             self.constant + other.constant,
             tuple(map(b.plus, self.coordinates, other.coordinates)),
@@ -47,14 +47,14 @@ class Spot:
         return condition
 
 
-def origin(layout: Layout) -> Spot:
+def origin(layout: Layout) -> Address:
     """Where all walks begin."""
-    return Spot(0, layout.start, tuple(guard.start for guard in layout.guards))
+    return Address(0, layout.start, tuple(guard.start for guard in layout.guards))
 
 
-def spot(
+def address_along(
     b: KernelEmitter, walk: Walk, number: Index, guards: int, ahead: Index = 0, constant: int = 0
-) -> Spot:
+) -> Address:
     """
     Where the element `number` + `constant` of a walk lies, relative to the walk's begin.
 
@@ -73,4 +73,4 @@ def spot(
         offset = b.plus(offset, b.times(index, axis.stride))
         for i, step in enumerate(axis.steps):
             coordinates[i] = b.plus(coordinates[i], b.times(index, step))
-    return Spot(offset, constant * walk[0].stride if walk else 0, tuple(coordinates))
+    return Address(offset, constant * walk[0].stride if walk else 0, tuple(coordinates))

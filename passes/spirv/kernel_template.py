@@ -67,7 +67,7 @@ class Hole:
 
 
 @dataclass
-class Written:
+class KernelTemplate:
     """A kernel without its name and the numbers that are only computed with."""
 
     key: tuple[object, ...]
@@ -78,7 +78,7 @@ class Written:
         return tuple(hole.number for hole in self.holes)
 
 
-def written(module: ModuleOp, name: str) -> Written:
+def template_of(module: ModuleOp, name: str) -> KernelTemplate:
     """A module with one entry point, called `name`."""
     return _Writer(module, name).write()
 
@@ -108,7 +108,7 @@ class _Writer:
         self.key: list[object] = []
         self.holes: list[Hole] = []
 
-    def write(self) -> Written:
+    def write(self) -> KernelTemplate:
         block = self.module.body.block
         variables = [op for op in block.ops if isinstance(op, GlobalVariableOp)]
         for op in sorted(variables, key=lambda each: self._rest(each.sym_name.data)):
@@ -116,7 +116,7 @@ class _Writer:
         for op in block.ops:
             if not isinstance(op, GlobalVariableOp | ConstantOp):
                 self._operation(op)
-        return Written(tuple(self.key), self.holes)
+        return KernelTemplate(tuple(self.key), self.holes)
 
     def _block(self, block: Block) -> None:
         self.key.append(("block", *(a.type for a in block.args)))

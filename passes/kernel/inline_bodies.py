@@ -26,7 +26,7 @@ from xdsl_spirv.passes.schedule.plan import StagedTile, vector_type
 WORD_BITS = 32
 
 
-def components(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
+def components_of(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
     """The components of a vector, or a scalar as the only one."""
     type = value.type
     if not isinstance(type, VectorType):
@@ -35,7 +35,7 @@ def components(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
     return [b.add(vector.ExtractOp(value, [i], type.element_type)) for i in range(count)]
 
 
-def inlined(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
+def inline_body(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
     """The body of an elementwise operation on one element of each input."""
     block = op.body.block
     known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
@@ -70,25 +70,27 @@ def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
     return b.constant(number)
 
 
-def computed(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAValue:
+def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAValue:
     """What a prologue makes of an element or a vector of them on the way to Workgroup memory."""
     count = 1 if tile.gathered else tile.vector
-    values = unpacked(b, loaded, tile.stored_type, count)
+    values = unpack_elements(b, loaded, tile.stored_type, count)
     for op in reversed(tile.prologue):
-        values = [inlined(b, op, [value]) for value in values]
-    return packed(b, values, tile.element_type)
+        values = [inline_body(b, op, [value]) for value in values]
+    return pack_elements(b, values, tile.element_type)
 
 
-def unpacked(b: KernelEmitter, value: SSAValue, element: Attribute, count: int) -> list[SSAValue]:
+def unpack_elements(
+    b: KernelEmitter, value: SSAValue, element: Attribute, count: int
+) -> list[SSAValue]:
     """The `count` elements of what is moved as one, be it a vector of them or words of bits."""
-    parts = components(b, value)
+    parts = components_of(b, value)
     if len(parts) == count:
         return parts
     each = vector_type(element, WORD_BITS // bit_width(element))
-    return [x for part in parts for x in components(b, b.add(BitcastOp(part, each)))]
+    return [x for part in parts for x in components_of(b, b.add(BitcastOp(part, each)))]
 
 
-def packed(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
+def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
     """Elements as what is moved as one."""
     type = vector_type(element, len(values))
     if len(values) == 1:
