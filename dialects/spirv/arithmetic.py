@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from abc import ABC
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -21,8 +21,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -37,6 +35,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_integer,
     require,
 )
+from xdsl_spirv.dialects.spirv.directives import PairAndMembers
 from xdsl_spirv.dialects.spirv.folding import Compute, IntegerFoldable, divide
 from xdsl_spirv.dialects.spirv.signedness import IntegerBinary, IntegerUnary
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, MatrixType, StructType
@@ -226,32 +225,12 @@ class ExtendedArithmetic(SPIRVOp, ABC):
     operand_2 = operand_def()
     result = result_def(StructType)
     traits = traits_def(Pure())
+    custom_directives = (PairAndMembers,)
+    assembly_format = "operands attr-dict `:` custom<PairAndMembers>(type($result), type(operands))"
 
     def __init__(self, operand_1: Value, operand_2: Value):
         type_ = SSAValue.get(operand_1).type
         super().__init__(operands=[operand_1, operand_2], result_types=[StructType([type_, type_])])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        first = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        second = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        at = parser.pos
-        result = parser.parse_type()
-        if not isinstance(result, StructType) or len(result.member_types) != 2:
-            parser.raise_error("expected a struct of two members of one type", at, parser.pos)
-        member = result.member_types[0]
-        operands = [parser.resolve_operand(o, member) for o in (first, second)]
-        return cls.create(operands=operands, attributes=attributes, result_types=[result])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
     def verify_(self) -> None:
         require(self, [o.type for o in self.operands], is_integer, "integer")

@@ -5,7 +5,7 @@ Composites (SPIR-V 3.42.12): taking apart and putting together vectors, arrays a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, IntegerAttr, VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -19,14 +19,14 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl.declarative_assembly_format import ParsingState, TypeDirective, irdl_custom_directive
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, component_count, is_integer
+from xdsl_spirv.dialects.spirv.directives import Indices, TypeAndDerived, VectorAndElement
 from xdsl_spirv.dialects.spirv.folding import Foldable
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -66,7 +66,7 @@ def constituents_of(type_: Attribute) -> Sequence[Attribute] | None:
             return None
 
 
-def element_at(op: Operation, type_: Attribute, indices: IndexArray) -> Attribute:
+def element_at(op: Operation | type[Operation], type_: Attribute, indices: IndexArray) -> Attribute:
     """
     The type found by walking literal indices into a composite.
 
@@ -150,6 +150,19 @@ class CompositeConstructOp(SPIRVOp):
             )
 
 
+@irdl_custom_directive
+class CompositeAndPart(TypeAndDerived):
+    """A composite's type, from which that of the part at the indices follows."""
+
+    written: TypeDirective
+    derived: TypeDirective
+
+    def derive(self, type: Attribute, state: ParsingState) -> Sequence[Attribute]:
+        indices = state.properties["indices"]
+        assert isinstance(indices, ArrayAttr)  # Indices
+        return (element_at(state.op_type, type, indices),)
+
+
 @irdl_op_definition
 class CompositeExtractOp(Foldable):
     """`spirv.CompositeExtract %composite[0 : i32, 1 : i32] : composite type`."""
@@ -160,6 +173,11 @@ class CompositeExtractOp(Foldable):
     indices = prop_def(IndexArray)
     result = result_def()
     traits = traits_def(Pure())
+    custom_directives = (Indices, CompositeAndPart)
+    assembly_format = (
+        "$composite custom<Indices>($indices) attr-dict `:` "
+        "custom<CompositeAndPart>(type($composite), type($result))"
+    )
 
     def __init__(self, composite: Value, indices: Sequence[int] | IndexArray):
         value, path = SSAValue.get(composite), indices_attribute(indices)
@@ -168,29 +186,6 @@ class CompositeExtractOp(Foldable):
             properties={"indices": path},
             result_types=[element_at(self, value.type, path)],
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        at = parser.pos
-        indices = _parse_indices(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        composite = parser.resolve_operand(operand, parser.parse_type())
-        try:
-            op = cls(composite, indices)
-        except VerifyException as error:
-            parser.raise_error(str(error), at, parser.pos)
-        op.attributes.update(attributes)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.composite)
-        printer.print_attribute(self.indices)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.composite.type)
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
         return _part(self.composite, [index.value.data for index in self.indices])
@@ -213,6 +208,11 @@ class CompositeInsertOp(SPIRVOp):
     indices = prop_def(IndexArray)
     result = result_def(T)
     traits = traits_def(Pure())
+    custom_directives = (Indices,)
+    assembly_format = (
+        "$object `,` $composite custom<Indices>($indices) attr-dict `:` "
+        "type($object) `into` type($composite)"
+    )
 
     def __init__(self, object: Value, composite: Value, indices: Sequence[int] | IndexArray):
         super().__init__(
@@ -220,35 +220,6 @@ class CompositeInsertOp(SPIRVOp):
             properties={"indices": indices_attribute(indices)},
             result_types=[SSAValue.get(composite).type],
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        object_ = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        composite = parser.parse_unresolved_operand()
-        indices = _parse_indices(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        object_type = parser.parse_type()
-        parser.parse_keyword("into")
-        composite_type = parser.parse_type()
-        op = cls(
-            parser.resolve_operand(object_, object_type),
-            parser.resolve_operand(composite, composite_type),
-            indices,
-        )
-        op.attributes.update(attributes)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list((self.object, self.composite), printer.print_operand)
-        printer.print_attribute(self.indices)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.object.type)
-        printer.print_string(" into ")
-        printer.print_attribute(self.composite.type)
 
     def verify_(self) -> None:
         wanted = element_at(self, self.composite.type, self.indices)
@@ -293,17 +264,6 @@ def _part_of_constant(constant: Attribute, path: Sequence[int]) -> Attribute | N
     return constant
 
 
-def _parse_indices(parser: Parser) -> IndexArray:
-    """`[0 : i32, 1 : i32]`."""
-    at = parser.pos
-    attribute = parser.parse_attribute()
-    if not isinstance(attribute, ArrayAttr) or not all(
-        isinstance(i, IntegerAttr) for i in attribute.data
-    ):
-        parser.raise_error("expected indices such as [0 : i32, 1 : i32]", at, parser.pos)
-    return attribute
-
-
 def _vector(op: Operation, type_: Attribute) -> VectorType:
     if not isinstance(type_, VectorType):
         raise VerifyException(f"{op.name} takes a vector, not {type_}")
@@ -319,36 +279,15 @@ class VectorExtractDynamicOp(SPIRVOp):
     index = operand_def()
     result = result_def()
     traits = traits_def(Pure())
+    custom_directives = (VectorAndElement,)
+    assembly_format = (
+        "$vector `[` $index `]` attr-dict `:` "
+        "custom<VectorAndElement>(type($vector), type($result)) `,` type($index)"
+    )
 
     def __init__(self, vector: Value, index: Value):
         element = rules.element_of(SSAValue.get(vector).type)
         super().__init__(operands=[vector, index], result_types=[element])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        vector = parser.parse_unresolved_operand()
-        parser.parse_punctuation("[")
-        index = parser.parse_unresolved_operand()
-        parser.parse_punctuation("]")
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        vector_type = parser.parse_type()
-        parser.parse_punctuation(",")
-        index_type = parser.parse_type()
-        op = cls(
-            parser.resolve_operand(vector, vector_type), parser.resolve_operand(index, index_type)
-        )
-        op.attributes.update(attributes)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.vector)
-        with printer.in_square_brackets():
-            printer.print_operand(self.index)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list((self.vector.type, self.index.type), printer.print_attribute)
 
     def verify_(self) -> None:
         vector = _vector(self, self.vector.type)
@@ -370,41 +309,16 @@ class VectorInsertDynamicOp(SPIRVOp):
     index = operand_def()
     result = result_def(T)
     traits = traits_def(Pure())
+    custom_directives = (VectorAndElement,)
+    assembly_format = (
+        "$component `,` $vector `[` $index `]` attr-dict `:` "
+        "custom<VectorAndElement>(type($vector), type($component)) `,` type($index)"
+    )
 
     def __init__(self, vector: Value, component: Value, index: Value):
         super().__init__(
             operands=[vector, component, index], result_types=[SSAValue.get(vector).type]
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        component = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        vector = parser.parse_unresolved_operand()
-        parser.parse_punctuation("[")
-        index = parser.parse_unresolved_operand()
-        parser.parse_punctuation("]")
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        vector_type = parser.parse_type()
-        parser.parse_punctuation(",")
-        index_type = parser.parse_type()
-        op = cls(
-            parser.resolve_operand(vector, vector_type),
-            parser.resolve_operand(component, rules.element_of(vector_type)),
-            parser.resolve_operand(index, index_type),
-        )
-        op.attributes.update(attributes)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list((self.component, self.vector), printer.print_operand)
-        with printer.in_square_brackets():
-            printer.print_operand(self.index)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list((self.vector.type, self.index.type), printer.print_attribute)
 
     def verify_(self) -> None:
         vector = _vector(self, self.vector.type)

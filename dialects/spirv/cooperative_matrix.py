@@ -47,6 +47,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ScopeAttr,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.directives import FactorsAndSum
 from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixLayout,
@@ -310,6 +311,11 @@ class CooperativeMatrixMulAddOp(SPIRVOp):
     result = result_def()
 
     traits = traits_def(NoMemoryEffect())
+    custom_directives = (FactorsAndSum,)
+    assembly_format = (
+        "$a `,` $b `,` $c (`,` $matrix_operands^)? attr-dict `:` "
+        "custom<FactorsAndSum>(type(operands), type($result))"
+    )
 
     def __init__(
         self,
@@ -331,46 +337,6 @@ class CooperativeMatrixMulAddOp(SPIRVOp):
         rules.cm_20_mul_add_shapes(*types)
         matrices = [t for t in types if isinstance(t, CooperativeMatrixType)]
         rules.cm_21_operands(self.matrix_operands, matrices)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = [parser.parse_unresolved_operand()]
-        for _ in range(2):
-            parser.parse_punctuation(",")
-            operands.append(parser.parse_unresolved_operand())
-        properties: dict[str, Attribute] = {}
-        if parser.parse_optional_punctuation(","):
-            mask = CooperativeMatrixOperandsAttr.parse_parameter(parser)
-            properties["matrix_operands"] = CooperativeMatrixOperandsAttr(mask)
-        attributes = parser.parse_optional_attr_dict()
-        position = parser.pos
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        if len(types) == 2:
-            types.append(result)
-        return cls.create(
-            operands=parser.resolve_operands(operands, types, position),
-            properties=properties,
-            attributes=attributes,
-            result_types=[result],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        if self.matrix_operands is not None:
-            printer.print_string(", ")
-            self.matrix_operands.print_parameter(printer)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        types = list(self.operand_types)
-        if self.c.type == self.result.type:
-            types.pop()
-        printer.print_list(types, printer.print_attribute)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
 
 
 @irdl_op_definition

@@ -37,6 +37,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.directives import MemoryOperands
 from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.enums import (
     ComponentType,
@@ -249,6 +250,11 @@ class CooperativeVectorLoadOp(SPIRVOp):
     memory_scope = opt_prop_def(SCOPE)
     result = result_def(CooperativeVectorType)
     traits = traits_def(ReadsMemory())
+    custom_directives = (MemoryOperands,)
+    assembly_format = (
+        "$pointer `[` $offset `]` custom<MemoryOperands>($memory_access, $alignment, "
+        "$memory_scope) attr-dict `:` type($pointer) `,` type($offset) `->` type($result)"
+    )
 
     def __init__(
         self,
@@ -268,34 +274,6 @@ class CooperativeVectorLoadOp(SPIRVOp):
         """The memory operand and its parameters."""
         return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> CooperativeVectorLoadOp:
-        start = parser.pos
-        operands = _parse_place(parser)
-        memory = MemoryOperand.parse_optional(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        parser.parse_punctuation("->")
-        at = parser.pos
-        result = parser.parse_type()
-        if not isinstance(result, CooperativeVectorType):
-            parser.raise_error(f"expected a !spirv.coopvec, got {result}", at, parser.pos)
-        pointer, offset = parser.resolve_operands(operands, types, start)
-        op = cls(pointer, offset, result, memory)
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        _print_place(printer, self.pointer, self.offset)
-        self.memory.print(printer)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.operand_types, printer.print_attribute)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
     def verify_(self) -> None:
         _check_offset(self, self.offset)
         self.memory.verify(MAKE_AVAILABLE, "a load")
@@ -313,6 +291,11 @@ class CooperativeVectorStoreOp(SPIRVOp):
     alignment = opt_prop_def(IntegerAttr)
     memory_scope = opt_prop_def(SCOPE)
     traits = traits_def(MemoryWriteEffect())
+    custom_directives = (MemoryOperands,)
+    assembly_format = (
+        "$pointer `[` $offset `]` `,` $object custom<MemoryOperands>($memory_access, $alignment, "
+        "$memory_scope) attr-dict `:` type($pointer) `,` type($offset) `,` type($object)"
+    )
 
     def __init__(
         self, pointer: Value, offset: Value, object: Value, memory: MemoryOperand | None = None
@@ -326,31 +309,6 @@ class CooperativeVectorStoreOp(SPIRVOp):
     def memory(self) -> MemoryOperand:
         """The memory operand and its parameters."""
         return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CooperativeVectorStoreOp:
-        start = parser.pos
-        operands = _parse_place(parser)
-        parser.parse_punctuation(",")
-        operands.append(parser.parse_unresolved_operand())
-        memory = MemoryOperand.parse_optional(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        pointer, offset, value = parser.resolve_operands(operands, types, start)
-        op = cls(pointer, offset, value, memory)
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        _print_place(printer, self.pointer, self.offset)
-        printer.print_string(", ")
-        printer.print_operand(self.object)
-        self.memory.print(printer)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.operand_types, printer.print_attribute)
 
     def verify_(self) -> None:
         _check_offset(self, self.offset)

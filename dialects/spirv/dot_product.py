@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from enum import Enum
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
@@ -20,13 +20,12 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import Commutative, Pure
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import PackedVectorFormatAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.directives import OneOrTwoTypes, SameType
 from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
 
 
@@ -52,6 +51,7 @@ class IntegerDotOperation(SPIRVOp, ABC):
     vector_2 = operand_def()
     format = opt_prop_def(PackedVectorFormatAttr)
     result = result_def()
+    custom_directives = (OneOrTwoTypes, SameType)
 
     def verify_(self) -> None:
         vector_1, vector_2 = self.vector_1.type, self.vector_2.type
@@ -66,48 +66,6 @@ class IntegerDotOperation(SPIRVOp, ABC):
             rules.dot_08_unsigned((vector_1, vector_2), self.result.type)
         rules.dot_07_result_width(vector_1, self.result.type)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        """`operands (, <format>)? attr-dict : type(vector_1) (, type(vector_2))? -> type`."""
-        count = 3 if issubclass(cls, DotAccumulateOperation) else 2
-        operands = [parser.parse_unresolved_operand()]
-        for _ in range(count - 1):
-            parser.parse_punctuation(",")
-            operands.append(parser.parse_unresolved_operand())
-        packed = None
-        if parser.parse_optional_punctuation(","):
-            packed = PackedVectorFormatAttr(PackedVectorFormatAttr.parse_parameter(parser))
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        first = second = parser.parse_type()
-        if parser.parse_optional_punctuation(","):
-            second = parser.parse_type()
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        types = (first, second, result)[:count]
-        values = [parser.resolve_operand(o, t) for o, t in zip(operands, types, strict=True)]
-        return cls.create(
-            operands=values,
-            properties={} if packed is None else {"format": packed},
-            attributes=attributes,
-            result_types=[result],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        if self.format is not None:
-            printer.print_string(", ")
-            self.format.print_parameter(printer)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.vector_1.type)
-        if self.vector_2.type != self.vector_1.type:
-            printer.print_string(", ")
-            printer.print_attribute(self.vector_2.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
 
 def _packed(packed: PackedVectorFormat | PackedVectorFormatAttr | None) -> Attribute | None:
     return PackedVectorFormatAttr(packed) if isinstance(packed, PackedVectorFormat) else packed
@@ -115,6 +73,11 @@ def _packed(packed: PackedVectorFormat | PackedVectorFormatAttr | None) -> Attri
 
 class DotOperation(IntegerDotOperation, ABC):
     """The low bits of the exact sum of the components' products."""
+
+    assembly_format = (
+        "$vector_1 `,` $vector_2 (`,` $format^)? attr-dict `:` "
+        "custom<OneOrTwoTypes>(type($vector_1), type($vector_2)) `->` type($result)"
+    )
 
     def __init__(
         self,
@@ -138,6 +101,11 @@ class DotAccumulateOperation(IntegerDotOperation, ABC):
     accumulator = operand_def()
 
     traits = traits_def(Pure())
+    assembly_format = (
+        "$vector_1 `,` $vector_2 `,` $accumulator (`,` $format^)? attr-dict `:` "
+        "custom<OneOrTwoTypes>(type($vector_1), type($vector_2)) `->` "
+        "custom<SameType>(type($result), type($accumulator))"
+    )
 
     def __init__(
         self,

@@ -20,8 +20,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -33,6 +31,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.directives import MemoryOperands
 from xdsl_spirv.dialects.spirv.enums import (
     MemoryAccess,
     RawAccessChainOperands,
@@ -160,6 +159,12 @@ class CopyMemorySizedOp(SPIRVOp):
     source_alignment = opt_prop_def(IntegerAttr)
     source_memory_scope = opt_prop_def(SCOPE)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    custom_directives = (MemoryOperands,)
+    assembly_format = (
+        "operands custom<MemoryOperands>($memory_access, $alignment, $memory_scope) "
+        "(`,` custom<MemoryOperands>($source_memory_access, $source_alignment, "
+        "$source_memory_scope)^)? attr-dict `:` type(operands)"
+    )
 
     def __init__(
         self,
@@ -187,35 +192,6 @@ class CopyMemorySizedOp(SPIRVOp):
         return MemoryOperand(
             self.source_memory_access, self.source_alignment, self.source_memory_scope
         )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> CopyMemorySizedOp:
-        start = parser.pos
-        operands = [parser.parse_unresolved_operand()]
-        for _ in range(2):
-            parser.parse_punctuation(",")
-            operands.append(parser.parse_unresolved_operand())
-        memory, source_memory = MemoryOperand.parse_optional(parser), MemoryOperand()
-        if parser.parse_optional_punctuation(","):
-            source_memory = MemoryOperand.parse_optional(parser)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        target, source, size = parser.resolve_operands(operands, types, start)
-        op = cls(target, source, size, memory, source_memory)
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        self.memory.print(printer)
-        if self.source_memory.access is not None:
-            printer.print_string(",")
-            self.source_memory.print(printer)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.operand_types, printer.print_attribute)
 
     def verify_(self) -> None:
         if not is_integer(self.size.type):

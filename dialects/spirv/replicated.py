@@ -73,26 +73,10 @@ class ConstantCompositeReplicateOp(SPIRVOp):
     value = prop_def(Attribute)
     result = result_def()
     traits = traits_def(Pure(), ConstantLike())
+    assembly_format = "` ` `[` $value `]` `:` type($result) attr-dict"
 
     def __init__(self, value: Attribute, result_type: Attribute):
         super().__init__(properties={"value": value}, result_types=[result_type])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ConstantCompositeReplicateOp:
-        parser.parse_punctuation("[")
-        value = parser.parse_attribute()
-        parser.parse_punctuation("]")
-        parser.parse_punctuation(":")
-        op = cls(value, parser.parse_type())
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" [")
-        printer.print_attribute(self.value)
-        printer.print_string("] : ")
-        printer.print_attribute(self.result.type)
-        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         verify_constituent(self, self.value, self.result.type)
@@ -120,6 +104,7 @@ class SpecConstantCompositeReplicateOp(ConstantSymbol):
     type = prop_def(TypeAttribute)
     constituent = prop_def(FlatSymbolRefAttrConstr)
     traits = traits_def(SymbolOpInterface())
+    assembly_format = "$sym_name ` ` `(` $constituent `)` `:` $type attr-dict"
 
     def __init__(self, sym_name: str, constituent: str, type: TypeAttribute):
         super().__init__(
@@ -133,25 +118,6 @@ class SpecConstantCompositeReplicateOp(ConstantSymbol):
     @property
     def constant_type(self) -> Attribute:
         return self.type
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SpecConstantCompositeReplicateOp:
-        name = parser.parse_symbol_name().data
-        with parser.in_parens():
-            constituent = parser.parse_symbol_name().data
-        parser.parse_punctuation(":")
-        op = cls(name, constituent, parser.parse_type())
-        op.attributes |= parser.parse_optional_attr_dict()
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        printer.print_string(" (")
-        printer.print_attribute(self.constituent)
-        printer.print_string(") : ")
-        printer.print_attribute(self.type)
-        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         expected = constituent_type(self, self.type)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -34,8 +34,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -43,6 +41,7 @@ from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.directives import MemoryOperands
 from xdsl_spirv.dialects.spirv.effects import ReadsMemory
 from xdsl_spirv.dialects.spirv.memory_operands import (
     MAKE_AVAILABLE,
@@ -63,46 +62,13 @@ class MatrixNVMemory(SPIRVOp, ABC):
     alignment = opt_prop_def(IntegerAttr)
     memory_scope = opt_prop_def(SCOPE)
 
-    OPERANDS: ClassVar[int]
+    custom_directives = (MemoryOperands,)
     STORES: ClassVar[bool]
 
     @property
     def memory(self) -> MemoryOperand:
         """The memory operand and its parameters."""
         return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        start = parser.pos
-        operands = [parser.parse_unresolved_operand()]
-        for _ in range(cls.OPERANDS - 1):
-            parser.parse_punctuation(",")
-            operands.append(parser.parse_unresolved_operand())
-        memory = MemoryOperand.parse_optional(parser).properties()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        results: list[Attribute] = []
-        if not cls.STORES:
-            parser.parse_punctuation("->")
-            results.append(parser.parse_type())
-        return cls.create(
-            operands=parser.resolve_operands(operands, types, start),
-            properties={name: value for name, value in memory.items() if value is not None},
-            attributes=attributes,
-            result_types=results,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        self.memory.print(printer)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_list(self.operand_types, printer.print_attribute)
-        for result in self.results:
-            printer.print_string(" -> ")
-            printer.print_attribute(result.type)
 
     def verify_(self) -> None:
         stride, column_major = self.operands[-2:]
@@ -122,13 +88,16 @@ class CooperativeMatrixLoadNVOp(MatrixNVMemory):
     """`spirv.NV.CooperativeMatrixLoad %p, %st, %major ["Aligned", 16] : types -> matrix type`."""
 
     name = "spirv.NV.CooperativeMatrixLoad"
-    OPERANDS: ClassVar[int] = 3
     STORES: ClassVar[bool] = False
     pointer = operand_def(PointerType)
     stride = operand_def()
     column_major = operand_def()
     result = result_def(CooperativeMatrixNVType)
     traits = traits_def(ReadsMemory())
+    assembly_format = (
+        "operands custom<MemoryOperands>($memory_access, $alignment, $memory_scope) attr-dict `:` "
+        "type(operands) `->` type($result)"
+    )
 
 
 @irdl_op_definition
@@ -136,13 +105,16 @@ class CooperativeMatrixStoreNVOp(MatrixNVMemory):
     """`spirv.NV.CooperativeMatrixStore %p, %m, %st, %major ["Aligned", 16] : types`."""
 
     name = "spirv.NV.CooperativeMatrixStore"
-    OPERANDS: ClassVar[int] = 4
     STORES: ClassVar[bool] = True
     pointer = operand_def(PointerType)
     object = operand_def(CooperativeMatrixNVType)
     stride = operand_def()
     column_major = operand_def()
     traits = traits_def(MemoryWriteEffect())
+    assembly_format = (
+        "operands custom<MemoryOperands>($memory_access, $alignment, $memory_scope) attr-dict `:` "
+        "type(operands)"
+    )
 
 
 @irdl_op_definition
