@@ -17,6 +17,7 @@ from xdsl.irdl import IRDLOperation, OpDef
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 _parse_format = FormatProgram.from_str
 
@@ -34,8 +35,12 @@ class LazyFormat:
         return _parse_format(self.text, self.op_def)
 
     def parse(self, parser: Parser, op_type: type[IRDLOperation]) -> IRDLOperation:
-        """As `FormatProgram.parse`."""
-        return self.program.parse(parser, op_type)
+        """As `FormatProgram.parse`; a type that a constraint refuses is an error with a place."""
+        start = parser.pos
+        try:
+            return self.program.parse(parser, op_type)
+        except VerifyException as error:
+            parser.raise_error(str(error), start, parser.pos)
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
         """As `FormatProgram.print`."""

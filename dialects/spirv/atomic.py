@@ -9,10 +9,17 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl.declarative_assembly_format import (
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    TypeDirective,
+    irdl_custom_directive,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -37,67 +44,60 @@ _PREDICATES: dict[str, Predicate] = {
 }
 
 
+@irdl_custom_directive
+class PointerAndValues(CustomDirective):
+    """`T`, or `T, V` where the pointer is untyped; values have the pointee's type."""
+
+    operands: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        self.parse_pointee(parser, state)
+
+    def parse_pointee(self, parser: Parser, state: ParsingState) -> Attribute:
+        start = parser.pos
+        pointer = parser.parse_type()
+        if isinstance(pointer, PointerType):
+            pointee: Attribute = pointer.pointee
+        elif isinstance(pointer, UntypedPointerType):
+            parser.parse_punctuation(",")
+            pointee = parser.parse_type()
+        else:
+            parser.raise_error("expected a pointer type", start, parser.pos)
+        self.operands.set(state, [pointer, *[pointee] * (len(state.operands) - 1)])
+        return pointee
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        pointer, *values = self.operands.get(op)
+        printer.print_attribute(pointer)
+        if isinstance(pointer, UntypedPointerType):
+            printer.print_string(", ")
+            printer.print_attribute((*op.result_types, *values)[0])
+
+
+@irdl_custom_directive
+class PointerAndPointee(PointerAndValues):
+    """As `PointerAndValues`, of an operation that gives the pointee's old value."""
+
+    operands: TypeDirective
+    result: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        self.result.set(state, (self.parse_pointee(parser, state),))
+
+
 class AtomicOperation(SPIRVOp, ABC):
     """
     A pointer, a scope, one or two semantics, and values of the pointee's type.
 
-    `SEMANTICS` names the properties that hold semantics; values follow the pointer in the syntax.
+    Values follow the pointer in the syntax.
     """
 
-    SEMANTICS: ClassVar[tuple[str, ...]] = ("semantics",)
-    VALUES: ClassVar[int] = 1
-    RESULT: ClassVar[bool] = True
     COMPONENT: ClassVar[str] = "integer"
     FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
 
     memory_scope = prop_def(ScopeAttr)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        properties: dict[str, Attribute] = {
-            "memory_scope": ScopeAttr(ScopeAttr.parse_parameter(parser))
-        }
-        for name in cls.SEMANTICS:
-            properties[name] = MemorySemanticsAttr(MemorySemanticsAttr.parse_parameter(parser))
-        unresolved = [parser.parse_unresolved_operand()]
-        for _ in range(cls.VALUES):
-            parser.parse_punctuation(",")
-            unresolved.append(parser.parse_unresolved_operand())
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        at = parser.pos
-        type_ = parser.parse_type()
-        if isinstance(type_, PointerType):
-            pointee = type_.pointee
-        elif isinstance(type_, UntypedPointerType):
-            parser.parse_punctuation(",")
-            pointee = parser.parse_type()
-        else:
-            parser.raise_error("expected a pointer type", at, parser.pos)
-        types = (type_, *(pointee for _ in range(cls.VALUES)))
-        return cls.create(
-            operands=[parser.resolve_operand(o, t) for o, t in zip(unresolved, types, strict=True)],
-            properties=properties,
-            attributes=attributes,
-            result_types=[pointee] if cls.RESULT else [],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        self.memory_scope.print_parameter(printer)
-        for name in self.SEMANTICS:
-            printer.print_string(" ")
-            semantics = self.properties[name]
-            assert isinstance(semantics, MemorySemanticsAttr)
-            semantics.print_parameter(printer)
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.operands[0].type)
-        if isinstance(self.operands[0].type, UntypedPointerType):
-            printer.print_string(", ")
-            printer.print_attribute(self._value_type)
+    custom_directives = (PointerAndValues, PointerAndPointee)
 
     @property
     def _value_type(self) -> Attribute:
@@ -127,6 +127,10 @@ class AtomicUpdate(AtomicOperation, ABC):
     pointer = operand_def(POINTER)
     value = operand_def()
     result = result_def()
+    assembly_format = (
+        "$memory_scope $semantics operands attr-dict `:` "
+        "custom<PointerAndPointee>(type(operands), type($result))"
+    )
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):
         operand = SSAValue.get(value)
@@ -143,10 +147,13 @@ class AtomicUpdate(AtomicOperation, ABC):
 class AtomicStep(AtomicOperation, ABC):
     """Without a value operand: reads, or adds or takes one."""
 
-    VALUES: ClassVar[int] = 0
     semantics = prop_def(MemorySemanticsAttr)
     pointer = operand_def(POINTER)
     result = result_def()
+    assembly_format = (
+        "$memory_scope $semantics operands attr-dict `:` "
+        "custom<PointerAndPointee>(type(operands), type($result))"
+    )
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
         operand = SSAValue.get(pointer)
@@ -165,8 +172,6 @@ class AtomicStep(AtomicOperation, ABC):
 class AtomicCompare(AtomicOperation, ABC):
     """Writes the value if memory holds the comparator, and gives what memory held."""
 
-    SEMANTICS: ClassVar[tuple[str, ...]] = ("equal_semantics", "unequal_semantics")
-    VALUES: ClassVar[int] = 2
     FIELDS: ClassVar[Mapping[str, str]] = {
         "memory": "memory_scope",
         "equal": "equal_semantics",
@@ -178,6 +183,10 @@ class AtomicCompare(AtomicOperation, ABC):
     value = operand_def()
     comparator = operand_def()
     result = result_def()
+    assembly_format = (
+        "$memory_scope $equal_semantics $unequal_semantics operands attr-dict `:` "
+        "custom<PointerAndPointee>(type(operands), type($result))"
+    )
 
     def __init__(
         self,
@@ -205,11 +214,13 @@ class AtomicStoreOp(AtomicOperation):
     """An atomic write."""
 
     name = "spirv.AtomicStore"
-    RESULT: ClassVar[bool] = False
     COMPONENT: ClassVar[str] = "numerical"
     semantics = prop_def(MemorySemanticsAttr)
     pointer = operand_def(POINTER)
     value = operand_def()
+    assembly_format = (
+        "$memory_scope $semantics operands attr-dict `:` custom<PointerAndValues>(type(operands))"
+    )
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):
         super().__init__(

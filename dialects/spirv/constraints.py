@@ -10,11 +10,18 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from xdsl.dialects.builtin import BFloat16Type, IntegerType, VectorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_def
+from xdsl.irdl import AnyAttr, IRDLOperation, VarConstraint, operand_def, result_def, traits_def
+from xdsl.irdl.declarative_assembly_format import (
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    TypeDirective,
+    irdl_custom_directive,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
@@ -172,6 +179,32 @@ class TernaryOperation(SPIRVOp, ABC):
         super().__init__(operands=[x, y, z], result_types=[SSAValue.get(x).type])
 
 
+@irdl_custom_directive
+class ComparedTypes(CustomDirective):
+    """`T` where all operands have it, else `(T1, T2)`; the result's type follows."""
+
+    operands: TypeDirective
+    result: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        types = parser.parse_optional_comma_separated_list(
+            Parser.Delimiter.PAREN, parser.parse_type
+        )
+        if types is None:
+            types = [parser.parse_type()] * len(state.operands)
+        self.operands.set(state, types)
+        self.result.set(state, [with_element(type_, i1) for type_ in types[:1]])
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        types = self.operands.get(op)
+        if all(t == types[0] for t in types):
+            printer.print_attribute(types[0])
+            return
+        with printer.in_parens():
+            printer.print_list(types, printer.print_attribute)
+
+
 class Predicating(SPIRVOp, ABC):
     """
     Operands of one type, a Boolean for each component: `spirv.X %a, %b : operand type`.
@@ -183,43 +216,8 @@ class Predicating(SPIRVOp, ABC):
     BY_SIGNATURE: ClassVar[bool] = True
     result = result_def()
     traits = traits_def(Pure())
-
-    OPERANDS: ClassVar[int]
-
-    @classmethod
-    def of(cls, operands: Sequence[SSAValue]) -> Self:
-        """The operation on these operands."""
-        result = with_element(operands[0].type, i1)
-        return cls.create(operands=operands, result_types=[result])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        unresolved = [parser.parse_unresolved_operand()]
-        for _ in range(cls.OPERANDS - 1):
-            parser.parse_punctuation(",")
-            unresolved.append(parser.parse_unresolved_operand())
-        parser.parse_punctuation(":")
-        at = parser.pos
-        types = parser.parse_optional_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_type
-        )
-        if types is None:
-            types = [parser.parse_type()] * cls.OPERANDS
-        op = cls.of(parser.resolve_operands(unresolved, types, at))
-        op.attributes = dict(parser.parse_optional_attr_dict())
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_string(" : ")
-        types = [o.type for o in self.operands]
-        if all(t == types[0] for t in types):
-            printer.print_attribute(types[0])
-        else:
-            with printer.in_parens():
-                printer.print_list(types, printer.print_attribute)
-        printer.print_op_attributes(self.attributes)
+    custom_directives = (ComparedTypes,)
+    assembly_format = "operands `:` custom<ComparedTypes>(type(operands), type($result)) attr-dict"
 
     def check_types(self, predicate: Predicate, expected: str) -> None:
         """The operands' components, one type but for signedness, and the result's shape."""
@@ -239,7 +237,6 @@ class Predicating(SPIRVOp, ABC):
 class UnaryPredicate(Predicating, ABC):
     """A question about one value, component by component."""
 
-    OPERANDS: ClassVar[int] = 1
     operand = operand_def()
 
     def __init__(self, operand: Value):
@@ -250,7 +247,6 @@ class UnaryPredicate(Predicating, ABC):
 class BinaryPredicate(Predicating, ABC):
     """A comparison of two values, component by component."""
 
-    OPERANDS: ClassVar[int] = 2
     operand_1 = operand_def()
     operand_2 = operand_def()
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FlatSymbolRefAttrConstr, SymbolRefAttr
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
+    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     lazy_traits_def,
@@ -28,6 +29,13 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
     var_result_def,
+)
+from xdsl.irdl.declarative_assembly_format import (
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    UniqueBaseAttributeVariable,
+    irdl_custom_directive,
 )
 from xdsl.parser import Parser
 from xdsl.pattern_rewriter import RewritePattern
@@ -185,11 +193,36 @@ class MergeOp(SPIRVOp):
         super().__init__(operands=[arguments])
 
 
+@irdl_custom_directive
+class Control(CustomDirective):
+    """`control(Unroll)`, or nothing for no bit of the mask."""
+
+    mask: UniqueBaseAttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        kind = cast("type[EnumerationAttr[Any]]", self.mask.unique_base)
+        value = kind.ENUM(0)
+        if parser.parse_optional_keyword("control"):
+            with parser.in_parens():
+                value = kind.parse_enumerant(parser)
+        self.mask.set(state, kind(value))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        control = cast("EnumerationAttr[Any]", self.mask.get(op))
+        if control.data:
+            printer.print_string(f" control({control.spell(control.data)})")
+
+
+FORMAT = "custom<Control>($CONTROL) (`->` type($constructed)^)? attr-dict-with-keyword $body"
+"""The syntax of a construct, with its property for CONTROL."""
+
+
 class Construct(SPIRVOp, ABC):
     """A structured construct: a control mask, results, and a region that ends in a merge block."""
 
     body = region_def()
     constructed = var_result_def()
+    custom_directives = (Control,)
     traits = traits_def(RecursiveMemoryEffect(), AllBlocksLive())
 
     @property
@@ -220,33 +253,6 @@ class Construct(SPIRVOp, ABC):
             )
 
 
-def _parse_construct(
-    parser: Parser, control: type[EnumerationAttr[Any]]
-) -> tuple[EnumerationAttr[Any], list[Attribute], dict[str, Attribute], Region]:
-    """`control(Unroll) -> i32, f32 attributes {...} {...}`."""
-    mask = control(control.ENUM(0))
-    if parser.parse_optional_keyword("control"):
-        with parser.in_parens():
-            mask = control(control.parse_enumerant(parser))
-    results: list[Attribute] = []
-    if parser.parse_optional_punctuation("->"):
-        results += parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    attributes = parser.parse_optional_attr_dict_with_keyword()
-    region = parser.parse_region()
-    return mask, results, dict(attributes.data) if attributes else {}, region
-
-
-def _print_construct(printer: Printer, op: Construct, control: EnumerationAttr[Any]) -> None:
-    if control.data:
-        printer.print_string(f" control({control.spell(control.data)})")
-    if op.results:
-        printer.print_string(" -> ")
-        printer.print_list(op.result_types, printer.print_attribute)
-    printer.print_op_attributes(op.attributes, print_keyword=True)
-    printer.print_string(" ")
-    printer.print_region(op.body)
-
-
 @irdl_op_definition
 class SelectionOp(Construct, HasCanonicalizationPatternsInterface):
     """
@@ -257,6 +263,7 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface):
 
     name = "spirv.mlir.selection"
     selection_control = prop_def(SelectionControlAttr)
+    assembly_format = FORMAT.replace("CONTROL", "selection_control")
 
     def __init__(
         self,
@@ -278,16 +285,6 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface):
     def header_block(self) -> Block | None:
         """The first block; None while the region is empty."""
         return self.body.blocks.first
-
-    @classmethod
-    def parse(cls, parser: Parser) -> SelectionOp:
-        mask, results, attributes, region = _parse_construct(parser, SelectionControlAttr)
-        op = cls(region, results, SelectionControl(mask.data))
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        _print_construct(printer, self, self.selection_control)
 
     def verify_(self) -> None:
         self._verify_merge()
@@ -311,6 +308,7 @@ class LoopOp(Construct):
 
     name = "spirv.mlir.loop"
     loop_control = prop_def(LoopControlAttr)
+    assembly_format = FORMAT.replace("CONTROL", "loop_control")
 
     def __init__(
         self,
@@ -338,16 +336,6 @@ class LoopOp(Construct):
     def continue_block(self) -> Block:
         """The block that branches back to the header. The operation must be verified."""
         return list(self.body.blocks)[-2]
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LoopOp:
-        mask, results, attributes, region = _parse_construct(parser, LoopControlAttr)
-        op = cls(region, results, LoopControl(mask.data))
-        op.attributes |= attributes
-        return op
-
-    def print(self, printer: Printer) -> None:
-        _print_construct(printer, self, self.loop_control)
 
     def verify_(self) -> None:
         self._verify_merge()

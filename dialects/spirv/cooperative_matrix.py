@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyOf,
     BaseAttr,
+    IRDLOperation,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -35,7 +36,15 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.irdl.declarative_assembly_format import (
+    AttributeVariable,
+    CustomDirective,
+    OptionalOperandVariable,
+    ParsingState,
+    PrintingState,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, NoMemoryEffect
 
@@ -68,6 +77,53 @@ def _layout(layout: Layout) -> Attribute:
     return SymbolRefAttr(layout) if isinstance(layout, str) else layout
 
 
+@irdl_custom_directive
+class MatrixMemory(CustomDirective):
+    """`, %stride, <RowMajor>, <Aligned>, 16, scope(<Workgroup>)`; only the layout must be there."""
+
+    stride: OptionalOperandVariable
+    layout: AttributeVariable
+    access: AttributeVariable
+    alignment: AttributeVariable
+    scope: AttributeVariable
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        parser.parse_punctuation(",")
+        self.stride.parse(parser, state)
+        if state.operands[self.stride.index]:
+            parser.parse_punctuation(",")
+        self.layout.set(state, _parse_enumeration_or_symbol(parser, CooperativeMatrixLayoutAttr))
+        while parser.parse_optional_punctuation(","):
+            if parser.parse_optional_keyword("scope"):
+                with parser.in_parens():
+                    self.scope.set(state, _parse_enumeration_or_symbol(parser, ScopeAttr))
+            elif (alignment := parser.parse_optional_integer(allow_boolean=False)) is not None:
+                self.alignment.set(state, IntegerAttr(alignment, i32))
+            else:
+                access = MemoryAccessAttr.parse_parameter(parser)
+                self.access.set(state, MemoryAccessAttr(access))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        stride, properties = self.stride.get(op), op.properties
+        if stride is not None:
+            printer.print_string(", ")
+            printer.print_operand(stride)
+        printer.print_string(", ")
+        _print_enumeration_or_symbol(printer, properties[self.layout.name])
+        access = properties.get(self.access.name)
+        if isinstance(access, MemoryAccessAttr):
+            printer.print_string(", ")
+            access.print_parameter(printer)
+        alignment = properties.get(self.alignment.name)
+        if isinstance(alignment, IntegerAttr):
+            printer.print_string(f", {alignment.value.data}")
+        scope = properties.get(self.scope.name)
+        if scope is not None:
+            printer.print_string(", scope(")
+            _print_enumeration_or_symbol(printer, scope)
+            printer.print_string(")")
+
+
 class MatrixMemoryOperation(SPIRVOp, ABC):
     """
     A cooperative matrix in memory: row (column) i begins at `pointer[i * stride]`.
@@ -85,6 +141,7 @@ class MatrixMemoryOperation(SPIRVOp, ABC):
     memory_operand = opt_prop_def(MemoryAccessAttr)
     alignment = opt_prop_def(IntegerAttr)
     memory_scope = opt_prop_def(SCOPE)
+    custom_directives = (MatrixMemory,)
 
     def _verify_memory(self, *, store: bool) -> None:
         rules.cm_10_pointee(self.pointer.type)
@@ -94,54 +151,6 @@ class MatrixMemoryOperation(SPIRVOp, ABC):
         rules.cm_15_memory_operand(self.memory_operand, store=store)
         operand = MemoryOperand(self.memory_operand, self.alignment, self.memory_scope)
         operand.verify(MemoryAccess.None_, self.name)
-
-    def _print_memory(self, printer: Printer) -> None:
-        """Everything from the stride to the attributes."""
-        if self.stride is not None:
-            printer.print_string(", ")
-            printer.print_operand(self.stride)
-        printer.print_string(", ")
-        _print_enumeration_or_symbol(printer, self.matrix_layout)
-        if self.memory_operand is not None:
-            printer.print_string(", ")
-            self.memory_operand.print_parameter(printer)
-        if self.alignment is not None:
-            printer.print_string(f", {self.alignment.value.data}")
-        if self.memory_scope is not None:
-            printer.print_string(", scope(")
-            _print_enumeration_or_symbol(printer, self.memory_scope)
-            printer.print_string(")")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-
-    @classmethod
-    def _parse_operands(cls, parser: Parser, count: int) -> list[UnresolvedOperand]:
-        """The pointer (and object), then the stride if there is one, and the comma after it."""
-        operands = [parser.parse_unresolved_operand()]
-        parser.parse_punctuation(",")
-        while (operand := parser.parse_optional_unresolved_operand()) is not None:
-            operands.append(operand)
-            parser.parse_punctuation(",")
-        if len(operands) not in (count, count + 1):
-            parser.raise_error(f"expected {count} operands and at most one stride")
-        return operands
-
-    @classmethod
-    def _parse_properties(cls, parser: Parser) -> dict[str, Attribute]:
-        """From the layout to the scope."""
-        properties = {
-            "matrix_layout": _parse_enumeration_or_symbol(parser, CooperativeMatrixLayoutAttr)
-        }
-        while parser.parse_optional_punctuation(","):
-            if parser.parse_optional_keyword("scope"):
-                with parser.in_parens():
-                    properties["memory_scope"] = _parse_enumeration_or_symbol(parser, ScopeAttr)
-            elif (alignment := parser.parse_optional_integer(allow_boolean=False)) is not None:
-                properties["alignment"] = IntegerAttr(alignment, i32)
-            else:
-                access = MemoryAccessAttr(MemoryAccessAttr.parse_parameter(parser))
-                properties["memory_operand"] = access
-        return properties
 
 
 def _parse_enumeration_or_symbol(
@@ -188,6 +197,10 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation):
     result = result_def()
 
     traits = traits_def(ReadsMemory())
+    assembly_format = (
+        "$pointer custom<MatrixMemory>($stride, $matrix_layout, $memory_operand, $alignment, "
+        "$memory_scope) attr-dict `:` type($pointer) (`,` type($stride)^)? `->` type($result)"
+    )
 
     def __init__(
         self,
@@ -209,31 +222,6 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation):
         rules.cm_10_matrix("the result", self.result.type, "spirv.Load")
         self._verify_memory(store=False)
 
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = cls._parse_operands(parser, 1)
-        properties = cls._parse_properties(parser)
-        attributes = parser.parse_optional_attr_dict()
-        position = parser.pos
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        return cls.create(
-            operands=parser.resolve_operands(operands, types, position),
-            properties=properties,
-            attributes=attributes,
-            result_types=[result],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.pointer)
-        self._print_memory(printer)
-        printer.print_list(self.operand_types, printer.print_attribute)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
 
 @irdl_op_definition
 class CooperativeMatrixStoreOp(MatrixMemoryOperation):
@@ -249,6 +237,11 @@ class CooperativeMatrixStoreOp(MatrixMemoryOperation):
     stride = opt_operand_def()
 
     traits = traits_def(MemoryWriteEffect())
+    assembly_format = (
+        "$pointer `,` $object custom<MatrixMemory>($stride, $matrix_layout, $memory_operand, "
+        "$alignment, $memory_scope) attr-dict `:` "
+        "type($pointer) `,` type($object) (`,` type($stride)^)?"
+    )
 
     def __init__(
         self,
@@ -268,28 +261,6 @@ class CooperativeMatrixStoreOp(MatrixMemoryOperation):
     def verify_(self) -> None:
         rules.cm_10_matrix("the object", self.object.type, "spirv.Store")
         self._verify_memory(store=True)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operands = cls._parse_operands(parser, 2)
-        properties = cls._parse_properties(parser)
-        attributes = parser.parse_optional_attr_dict()
-        position = parser.pos
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        return cls.create(
-            operands=parser.resolve_operands(operands, types, position),
-            properties=properties,
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.pointer)
-        printer.print_string(", ")
-        printer.print_operand(self.object)
-        self._print_memory(printer)
-        printer.print_list(self.operand_types, printer.print_attribute)
 
 
 @irdl_op_definition
