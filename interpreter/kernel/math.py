@@ -4,13 +4,25 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
+from xdsl.ir import Operation
+
 from xdsl_spirv.dialects.scalars.functions import RECORDS
 from xdsl_spirv.interpreter import elementwise as ew
-from xdsl_spirv.interpreter.semantics import value_table
+from xdsl_spirv.interpreter.semantics import Function, value_table
+from xdsl_spirv.upstream.declarations import operations_of
 
-value_table(
-    {
-        record.op: (ew.in_binary32 if record.is_exact else ew.wide_math)(record.meaning)
-        for record in RECORDS
-    }
-)
+FUNCTIONS: dict[type[Operation], Function] = {
+    record.op: (ew.in_binary32 if record.is_exact else ew.wide_math)(record.meaning)
+    for record in RECORDS
+}
+
+value_table(FUNCTIONS)
+
+
+def of_the_same_name(family: ModuleType) -> dict[type[Operation], Function]:
+    """Functions of `math` for the operations of an instruction set that are called as they are."""
+    by_name = {op.name.removeprefix("math."): function for op, function in FUNCTIONS.items()}
+    operations = {op.name.rpartition(".")[2].lower(): op for op in operations_of((family,))}
+    return {operations[name]: by_name[name] for name in operations.keys() & by_name.keys()}

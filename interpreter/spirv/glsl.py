@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import math
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import glsl as ops
 from xdsl_spirv.interpreter import elementwise as ew
+from xdsl_spirv.interpreter.kernel.math import FUNCTIONS, of_the_same_name
 from xdsl_spirv.interpreter.layout import Layout, storer
 from xdsl_spirv.interpreter.numbers import F16, F32, F64, I32, Array
 from xdsl_spirv.interpreter.semantics import Function, action, value, value_table
@@ -71,34 +73,12 @@ def cross(a: Array, b: Array) -> Array:
 
 value_table(
     {
-        ops.GLRoundOp: ew.wide_math(meanings.round_half_away),
-        ops.GLRoundEvenOp: ew.wide_math(np.rint),
-        ops.GLTruncOp: ew.wide_math(np.trunc),
+        **of_the_same_name(ops),
         ops.GLFAbsOp: np.abs,
         ops.GLFSignOp: np.sign,
-        ops.GLFloorOp: ew.wide_math(np.floor),
-        ops.GLCeilOp: ew.wide_math(np.ceil),
         ops.GLFractOp: ew.wide_math(_fract),
-        ops.GLSinOp: ew.wide_math(np.sin),
-        ops.GLCosOp: ew.wide_math(np.cos),
-        ops.GLTanOp: ew.wide_math(np.tan),
-        ops.GLAsinOp: ew.wide_math(np.arcsin),
-        ops.GLAcosOp: ew.wide_math(np.arccos),
-        ops.GLAtanOp: ew.wide_math(np.arctan),
-        ops.GLSinhOp: ew.wide_math(np.sinh),
-        ops.GLCoshOp: ew.wide_math(np.cosh),
-        ops.GLTanhOp: ew.wide_math(np.tanh),
-        ops.GLAsinhOp: ew.wide_math(np.arcsinh),
-        ops.GLAcoshOp: ew.wide_math(np.arccosh),
-        ops.GLAtanhOp: ew.wide_math(np.arctanh),
-        ops.GLAtan2Op: ew.wide_math(np.arctan2),
-        ops.GLExpOp: ew.wide_math(np.exp),
-        ops.GLLogOp: ew.wide_math(np.log),
-        ops.GLExp2Op: ew.wide_math(np.exp2),
-        ops.GLLog2Op: ew.wide_math(np.log2),
-        ops.GLSqrtOp: np.sqrt,
-        ops.GLInverseSqrtOp: ew.wide_math(lambda a: 1 / np.sqrt(a)),
-        ops.GLPowOp: ew.wide_math(np.power),
+        ops.GLInverseSqrtOp: FUNCTIONS[math.RsqrtOp],
+        ops.GLPowOp: FUNCTIONS[math.PowFOp],
         ops.GLRadiansOp: ew.wide_math(np.radians),
         ops.GLDegreesOp: ew.wide_math(np.degrees),
         ops.GLSAbsOp: np.abs,
@@ -118,7 +98,6 @@ value_table(
         ops.GLNClampOp: clamp(np.fmin, np.fmax),
         ops.GLUClampOp: clamp(ew.on_unsigned(np.minimum), ew.on_unsigned(np.maximum)),
         ops.GLSClampOp: clamp(np.minimum, np.maximum),
-        ops.GLFmaOp: meanings.fused_multiply_add,
         ops.GLFMixOp: ew.wide_math(_mix),
         ops.GLStepOp: step,
         ops.GLSmoothStepOp: ew.wide_math(_smooth_step),
