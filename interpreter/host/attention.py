@@ -5,7 +5,6 @@ Attention seen as a whole: in binary64, rounded once, as contractions are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.ir.affine import AffineMap
@@ -13,7 +12,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.dialects.schedule.attention import LOOPS
 from xdsl_spirv.interpreter.host.affine import evaluate
-from xdsl_spirv.interpreter.host.machine import Host, host
+from xdsl_spirv.interpreter.host.machine import on_arrays
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, is_small_float
 
 
@@ -21,15 +20,22 @@ def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int
     """
     An operand as batch x ... x two loops, numbered from the first after the batch's, in binary64.
     """
-    batch = len(sizes) - len(LOOPS)
-    kept = [*range(batch), *(batch + loop for loop in last)]
-    shape = [sizes[loop] for loop in kept]
-    grids: list[Array] = [np.zeros((), I64)] * len(sizes)
-    for loop, grid in zip(kept, np.indices(shape, sparse=True), strict=True):
-        grids[loop] = grid
-    places = tuple(np.broadcast_to(evaluate(e, grids), shape) for e in map.results)
+    places, shape = _places(map, sizes, last)
     wide = value[places].astype(F64)
-    return np.broadcast_to(wide, shape).reshape(-1, *shape[batch:])
+    return np.broadcast_to(wide, shape).reshape(-1, *shape[-len(last) :])
+
+
+def _places(
+    map: AffineMap, sizes: Sequence[int], last: tuple[int, int]
+) -> tuple[tuple[Array, ...], list[int]]:
+    """The index of each dimension over the batch's loops and two others, and their sizes."""
+    batch = len(sizes) - len(LOOPS)
+    loops = [*range(batch), *(batch + loop for loop in last)]
+    shape = [sizes[loop] for loop in loops]
+    grids: list[Array] = [np.zeros((), I64)] * len(sizes)
+    for loop, grid in zip(loops, np.indices(shape, sparse=True), strict=True):
+        grids[loop] = grid
+    return tuple(np.broadcast_to(evaluate(e, grids), shape) for e in map.results), shape
 
 
 M, N, D, E = range(len(LOOPS))
@@ -65,29 +71,18 @@ def softmax(op: AttentionOp, scores: Array) -> Array:
 
 def scattered(op: AttentionOp, result: Array, like: Array) -> Array:
     """A result of batch x m x e in its place."""
-    sizes, map = op.sizes, op.result_map
-    batch = len(sizes) - len(LOOPS)
-    kept = [*range(batch), batch + M, batch + E]
-    shape = [sizes[loop] for loop in kept]
-    grids: list[Array] = [np.zeros((), I64)] * len(sizes)
-    for loop, grid in zip(kept, np.indices(shape, sparse=True), strict=True):
-        grids[loop] = grid
-    places = tuple(np.broadcast_to(evaluate(e, grids), shape) for e in map.results)
-    made = like.copy()
-    made[places] = result.reshape(shape)
-    return made
+    places, shape = _places(op.result_map, op.sizes, (M, E))
+    target = like.copy()
+    target[places] = result.reshape(shape)
+    return target
 
 
-@host(AttentionOp)
-def attention(machine: Host, op: AttentionOp, operands: Sequence[Any]) -> list[Any]:
-    """The result, or nothing after writing into a memref."""
+@on_arrays(AttentionOp)
+def attention(op: AttentionOp, *operands: Array) -> Array:
+    """The result in its place."""
     *values, out = operands
     wide = operands_of(op, values)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         total = np.matmul(softmax(op, scores_of(op, wide)), wide[2])
         rounded = total.astype(F32) if is_small_float(out.dtype) else total
-        made = scattered(op, rounded.astype(out.dtype), out)
-    if op.result is not None:
-        return [made]
-    out[...] = made
-    return []
+        return scattered(op, rounded.astype(out.dtype), out)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.dialects import arith, cf, linalg, tensor
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.ir.affine.affine_expr import AffineDimExpr
 from xdsl.ir.region_utils import iter_used_values_defined_above
@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.code import WAVE, Compiler
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
-from xdsl_spirv.interpreter.host.machine import Host, host
+from xdsl_spirv.interpreter.host.machine import Host, host, on_arrays
 from xdsl_spirv.interpreter.host.windows import sum_of_products
 from xdsl_spirv.interpreter.kernel.control_flow import body_of
 from xdsl_spirv.interpreter.kernel.memref import gathered
@@ -66,16 +66,7 @@ def structured(machine: Host, op: LinalgStructuredOperation, operands: Sequence[
     else:
         body = body_for(machine, op.body.block)
         results = reduce_points(body.bound(machine), arrays, maps, kinds, sizes, count)
-    return finish(op, results, arrays[count:])
-
-
-def finish(op: Operation, results: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
-    """New tensors, or nothing after writing into memrefs."""
-    if op.results:
-        return list(results)
-    for output, result in zip(outputs, results, strict=True):
-        output[...] = result
-    return []
+    return results
 
 
 Evaluate: TypeAlias = Callable[[Points, Sequence[Array]], list[Array]]
@@ -110,12 +101,11 @@ def assertion(op: cf.AssertOp, unit: Unit) -> Function:
     return check
 
 
-@host(cf.AssertOp)
-def host_assertion(machine: Host, op: cf.AssertOp, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(cf.AssertOp)
+def host_assertion(op: cf.AssertOp, condition: Array) -> None:
     """The condition holds."""
-    if not operands[0]:
+    if not condition:
         raise InterpreterError(f"an assertion of the program failed: {op.msg.data}", op)
-    return []
 
 
 class Body:
@@ -299,13 +289,6 @@ def _loops(map: AffineMap) -> list[int] | None:
     return loops if len(loops) == len(map.results) == len(set(loops)) else None
 
 
-@host(linalg.ops.FillOp)
-def fill(machine: Host, op: linalg.ops.FillOp, operands: Sequence[Any]) -> list[Any]:
-    """Every element is the value."""
-    number, output = operands
-    return finish(op, [np.full_like(output, convert(number, output.dtype))], [output])
-
-
 def convert(number: Array, dtype: DType) -> Array:
     """A fill's value in the output's type."""
     if number.dtype == dtype:
@@ -319,27 +302,24 @@ def convert(number: Array, dtype: DType) -> Array:
     return numbers.integer_to_integer(dtype, sign=True)(number)
 
 
-@host(linalg.ops.CopyOp)
-def copy(machine: Host, op: linalg.ops.CopyOp, operands: Sequence[Any]) -> list[Any]:
-    """The input's elements."""
-    return finish(op, [convert(operands[0], operands[1].dtype).copy()], [operands[1]])
+on_arrays(linalg.ops.FillOp)(
+    lambda op, number, output: np.full_like(output, convert(number, output.dtype))
+)
+on_arrays(linalg.ops.CopyOp)(lambda op, source, output: convert(source, output.dtype).copy())
 
 
-@host(linalg.ops.TransposeOp)
-def transpose(machine: Host, op: linalg.ops.TransposeOp, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(linalg.ops.TransposeOp)
+def transpose(op: linalg.ops.TransposeOp, source: Array, output: Array) -> Array:
     """Dimension i of the result is dimension permutation[i] of the input."""
-    permutation = op.permutation.get_values()
-    result = np.ascontiguousarray(operands[0].transpose([int(axis) for axis in permutation]))
-    return finish(op, [result], [operands[1]])
+    axes = [int(axis) for axis in op.permutation.get_values()]
+    return np.ascontiguousarray(source.transpose(axes))
 
 
-@host(linalg.ops.BroadcastOp)
-def broadcast(machine: Host, op: linalg.ops.BroadcastOp, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(linalg.ops.BroadcastOp)
+def broadcast(op: linalg.ops.BroadcastOp, source: Array, output: Array) -> Array:
     """The input repeated along new dimensions."""
-    source, output = operands
-    for axis in sorted(int(axis) for axis in op.dimensions.get_values()):
-        source = np.expand_dims(source, axis)
-    return finish(op, [np.broadcast_to(source, output.shape).copy()], [output])
+    axes = sorted(int(axis) for axis in op.dimensions.get_values())
+    return np.broadcast_to(np.expand_dims(source, axes), output.shape).copy()
 
 
 @host(linalg.ops.ReduceOp)
@@ -353,5 +333,4 @@ def reduce(machine: Host, op: linalg.ops.ReduceOp, operands: Sequence[Any]) -> l
     kept = tuple(AffineDimExpr(axis) for axis in range(rank) if axis not in dims)
     maps = [whole, AffineMap(rank, 0, kept)]
     body = Body(machine.unit, op.region.block)
-    results = reduce_points(body, [source, output], maps, kinds, source.shape, 1)
-    return finish(op, results, [output])
+    return reduce_points(body, [source, output], maps, kinds, source.shape, 1)

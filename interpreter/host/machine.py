@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from xdsl.dialects import func
@@ -28,6 +28,9 @@ from xdsl_spirv.interpreter.wave import Geometry
 HostFunction: TypeAlias = Callable[["Host", Any, Sequence[Any]], Sequence[Any]]
 """(host, operation, operand values) -> result values."""
 
+ArrayFunctionT = TypeVar("ArrayFunctionT", bound=Callable[..., Any])
+"""(operation, *operand values) -> the result's value, or None."""
+
 TABLE: dict[type[Operation], HostFunction] = {}
 """Every operation of a host function, except those that `semantics.TABLE` has as `value`s."""
 
@@ -38,6 +41,20 @@ def host(*ops: type[Operation]) -> Callable[[HostFunction], HostFunction]:
     def decorate(function: HostFunction) -> HostFunction:
         for op in ops:
             TABLE[op] = function
+        return function
+
+    return decorate
+
+
+def on_arrays(*ops: type[Operation]) -> Callable[[ArrayFunctionT], ArrayFunctionT]:
+    """Register what an operation makes of its operands alone: its one result, or None."""
+
+    def decorate(function: ArrayFunctionT) -> ArrayFunctionT:
+        def run(machine: Host, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
+            result = function(op, *operands)
+            return () if result is None else (result,)
+
+        host(*ops)(run)
         return function
 
     return decorate
@@ -113,16 +130,24 @@ class Host:
         return self.run(block, env)
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
-        """Run one operation."""
+        """
+        Run one operation. What it makes of memrefs that it writes instead of having results is
+        stored in its last operands.
+        """
         try:
             function = find(type(op))
             if function is not None:
-                return function(self, op, operands)
-            staged = self._stage(op)
-            result = staged(*operands)
+                results = function(self, op, operands)
+            else:
+                result = self._stage(op)(*operands)
+                results = result if len(op.results) > 1 else (result,)
         except InterpreterError as error:
             raise error.at(op) from None
-        return result if len(op.results) > 1 else (result,)
+        if op.results or not results:
+            return results
+        for target, result in zip(operands[-len(results) :], results, strict=True):
+            target[...] = result
+        return ()
 
     def _stage(self, op: Operation) -> semantics.Function:
         found = self._staged.get(op)

@@ -8,14 +8,11 @@ make the same choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PackOp
 from xdsl_spirv.interpreter.host.affine import evaluate
-from xdsl_spirv.interpreter.host.machine import Host, host
+from xdsl_spirv.interpreter.host.machine import on_arrays
 from xdsl_spirv.interpreter.numbers import Array
 
 
@@ -27,10 +24,9 @@ def _places(packing: PackingAttr) -> tuple[Array, ...]:
     return tuple(np.broadcast_to(index, sizes).reshape(packing.extents) for index in found)
 
 
-@host(PackOp)
-def pack(machine: Host, op: PackOp, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(PackOp)
+def pack(op: PackOp, source: Array, destination: Array) -> Array:
     """The operand in fragments, with zeros beyond its end."""
-    source, destination = operands
     packing = op.packing
     batch, inner_count, outer_count, _ = packing.shape
     outer_size, inner_size = packing.fragment_sizes
@@ -38,17 +34,12 @@ def pack(machine: Host, op: PackOp, operands: Sequence[Any]) -> list[Any]:
     whole = np.zeros((batch, outer_count * outer_size, inner_count * inner_size), source.dtype)
     whole[:, :outer, :inner] = source[_places(packing)]
     cut = whole.reshape(batch, outer_count, outer_size, inner_count, inner_size)
-    packed = cut.transpose(0, 3, 1, 2, 4).reshape(packing.shape)
-    if op.result is not None:
-        return [packed]
-    destination[...] = packed
-    return []
+    return cut.transpose(0, 3, 1, 2, 4).reshape(packing.shape)
 
 
-@host(PackedViewOp)
-def packed_view(machine: Host, op: PackedViewOp, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(PackedViewOp)
+def packed_view(op: PackedViewOp, packed: Array) -> Array:
     """The operand that was packed; what its map does not reach is 0."""
-    (packed,) = operands
     packing = op.packing
     batch, inner_count, outer_count, _ = packing.shape
     outer_size, inner_size = packing.fragment_sizes
@@ -57,4 +48,4 @@ def packed_view(machine: Host, op: PackedViewOp, operands: Sequence[Any]) -> lis
     whole = cut.transpose(0, 2, 3, 1, 4).reshape(batch, outer_count * outer_size, -1)
     result = np.zeros(op.result.type.get_shape(), packed.dtype)
     result[_places(packing)] = whole[:, :outer, :inner]
-    return [result]
+    return result

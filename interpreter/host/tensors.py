@@ -1,5 +1,5 @@
 """
-`tensor`, `bufferization`, `memref`, `arith.constant`, `func` on the host.
+`tensor`, `bufferization`, `memref`, `arith.constant`, `func` and `scf` on the host.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl_spirv.dialects.schedule import PaddedViewOp
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.host.machine import Host, host
+from xdsl_spirv.interpreter.host.machine import Host, host, on_arrays
 from xdsl_spirv.interpreter.memory import UNWRITTEN
 from xdsl_spirv.interpreter.numbers import Array, DType, scalar_dtype
 
@@ -25,215 +25,146 @@ def _shaped(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tuple[int, ..
     """The shape and dtype of a tensor or memref type, dynamic sizes taken from operands."""
     if not isinstance(type, TensorType | MemRefType):
         raise InterpreterError(f"{type} is not a ranked tensor or memref")
-    given = iter(sizes)
-    shape = tuple(int(next(given)) if size == DYNAMIC_INDEX else size for size in type.get_shape())
     dtype = scalar_dtype(type.element_type)
     if dtype is None:
         raise InterpreterError(f"elements of type {type.element_type} are not executed on the host")
-    return shape, dtype
+    return _numbers(type.get_shape(), iter(sizes)), dtype
 
 
-def unwritten(shape: tuple[int, ...], dtype: DType) -> Array:
+def _numbers(static: Sequence[int], dynamic: Any) -> tuple[int, ...]:
+    """Numbers of an operation, the dynamic ones taken from an iterator over its operands."""
+    return tuple(int(next(dynamic)) if n == DYNAMIC_INDEX else int(n) for n in static)
+
+
+def _place(indexes: Sequence[Array]) -> tuple[int, ...]:
+    return tuple(int(index) for index in indexes)
+
+
+def _unwritten(type: Attribute, sizes: Sequence[Array]) -> Array:
     """Elements that nobody has written: bytes of all ones, as in kernels."""
+    shape, dtype = _shaped(type, sizes)
     size = int(np.prod(shape)) * dtype.itemsize
     data = np.full(size, 1 if dtype.kind == "b" else UNWRITTEN, np.uint8)
     return data.view(dtype).reshape(shape)
 
 
-@host(arith.ConstantOp)
-def constant(machine: Host, op: arith.ConstantOp, operands: Sequence[Any]) -> list[Any]:
-    """The constant's elements."""
-    return [attribute_array(op.value)]
+on_arrays(arith.ConstantOp)(lambda op: attribute_array(op.value))
+on_arrays(tensor.EmptyOp, memref.AllocOp, memref.AllocaOp)(
+    lambda op, *sizes: _unwritten(op.results[0].type, sizes)
+)
+on_arrays(memref.DeallocOp)(lambda op, *_: None)
+# What is written later to the one does not show in the other.
+on_arrays(bufferization.ToBufferOp, bufferization.ToTensorOp, bufferization.CloneOp)(
+    lambda op, array, *_: array.copy()
+)
+on_arrays(bufferization.MaterializeInDestinationOp, memref.CopyOp)(lambda op, source, _: source)
+on_arrays(memref.CastOp, tensor.CastOp, memref.MemorySpaceCastOp)(lambda op, array: array)
+on_arrays(tensor.ExpandShapeOp, memref.ExpandShapeOp)(
+    lambda op, array, *sizes: array.reshape(_shaped(op.results[0].type, sizes)[0])
+)
+on_arrays(tensor.ReshapeOp)(lambda op, array, shape: array.reshape(_place(shape)))
+on_arrays(tensor.DimOp, memref.DimOp)(
+    lambda op, array, axis: np.asarray(array.shape[int(axis)], np.int64)
+)
+on_arrays(tensor.ExtractOp, memref.LoadOp)(
+    lambda op, array, *indexes: np.asarray(array[_place(indexes)])
+)
+on_arrays(tensor.ConcatOp)(lambda op, *arrays: np.concatenate(arrays, axis=op.dim.value.data))
 
 
-@host(tensor.EmptyOp, memref.AllocOp, memref.AllocaOp)
-def empty(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Elements that are still to be written."""
-    return [unwritten(*_shaped(op.results[0].type, operands))]
-
-
-@host(bufferization.AllocTensorOp)
-def alloc_tensor(
-    machine: Host, op: bufferization.AllocTensorOp, operands: Sequence[Any]
-) -> list[Any]:
+@on_arrays(bufferization.AllocTensorOp)
+def alloc_tensor(op: bufferization.AllocTensorOp, *operands: Array) -> Array:
     """A copy of the operand if there is one, else elements that are still to be written."""
     if op.copy is not None:
-        return [operands[list(op.operands).index(op.copy)].copy()]
-    return [unwritten(*_shaped(op.results[0].type, operands))]
+        return operands[list(op.operands).index(op.copy)].copy()
+    return _unwritten(op.results[0].type, operands)
 
 
-@host(memref.DeallocOp)
-def dealloc(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Nothing."""
-    return []
+@on_arrays(tensor.CollapseShapeOp, memref.CollapseShapeOp)
+def collapse(op: tensor.CollapseShapeOp | memref.CollapseShapeOp, array: Array) -> Array:
+    """The same elements in row-major order, groups of dimensions as one each."""
+    groups = [[axis.value.data for axis in group] for group in op.reassociation]
+    return array.reshape([prod(array.shape[axis] for axis in group) for group in groups])
 
 
-@host(bufferization.ToBufferOp, bufferization.ToTensorOp, bufferization.CloneOp)
-def change_hands(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """A copy: what is written later to the one does not show in the other."""
-    return [operands[0].copy()]
-
-
-@host(bufferization.MaterializeInDestinationOp)
-def materialize(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """The source, written into a destination that is a memref."""
-    source, destination = operands
-    if op.results:
-        return [source]
-    destination[...] = source
-    return []
-
-
-@host(memref.CopyOp)
-def copy(machine: Host, op: memref.CopyOp, operands: Sequence[Any]) -> list[Any]:
-    """Write the source's elements into the target."""
-    source, target = operands
-    target[...] = source
-    return []
-
-
-@host(memref.CastOp, tensor.CastOp, memref.MemorySpaceCastOp)
-def cast(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """The same elements under a type that knows more or less of the shape."""
-    return [operands[0]]
-
-
-@host(tensor.CollapseShapeOp, tensor.ExpandShapeOp, memref.CollapseShapeOp, memref.ExpandShapeOp)
-def reshape(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """The same elements in row-major order in another shape."""
-    if isinstance(op, tensor.ExpandShapeOp | memref.ExpandShapeOp):
-        shape, _ = _shaped(op.results[0].type, operands[1:])
-        return [operands[0].reshape(shape)]
-    assert isinstance(op, tensor.CollapseShapeOp | memref.CollapseShapeOp)
-    sizes = operands[0].shape
-    groups = [[each.value.data for each in group] for group in op.reassociation]
-    return [operands[0].reshape([prod(sizes[axis] for axis in group) for group in groups])]
-
-
-@host(tensor.ReshapeOp)
-def reshape_to(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """The same elements in the shape that the second operand holds."""
-    return [operands[0].reshape([int(size) for size in operands[1]])]
-
-
-@host(tensor.DimOp, memref.DimOp)
-def dim(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """The size of a dimension."""
-    return [np.asarray(operands[0].shape[int(operands[1])], np.int64)]
-
-
-@host(tensor.ExtractOp, memref.LoadOp)
-def extract(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """One element."""
-    return [np.asarray(operands[0][tuple(int(index) for index in operands[1:])])]
-
-
-@host(tensor.InsertOp)
-def insert(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(tensor.InsertOp)
+def insert(op: Operation, element: Array, target: Array, *indexes: Array) -> Array:
     """The tensor with one element replaced."""
-    element, target, *indexes = operands
     result = target.copy()
-    result[tuple(int(index) for index in indexes)] = element
-    return [result]
+    result[_place(indexes)] = element
+    return result
 
 
-@host(memref.StoreOp)
-def store(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(memref.StoreOp)
+def store(op: Operation, element: Array, target: Array, *indexes: Array) -> None:
     """Write one element."""
-    element, target, *indexes = operands
-    target[tuple(int(index) for index in indexes)] = element
-    return []
+    target[_place(indexes)] = element
 
 
-@host(tensor.SplatOp)
-def splat(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(tensor.SplatOp)
+def splat(op: tensor.SplatOp, number: Array, *sizes: Array) -> Array:
     """Every element is the operand."""
-    shape, dtype = _shaped(op.results[0].type, operands[1:])
-    return [np.full(shape, operands[0], dtype)]
+    shape, dtype = _shaped(op.results[0].type, sizes)
+    return np.full(shape, number, dtype)
 
 
-@host(tensor.FromElementsOp)
-def from_elements(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(tensor.FromElementsOp)
+def from_elements(op: Operation, *elements: Array) -> Array:
     """The operands as elements, in row-major order."""
     shape, dtype = _shaped(op.results[0].type)
-    return [np.array(operands, dtype).reshape(shape)]
+    return np.array(elements, dtype).reshape(shape)
 
 
-def _slices(op: Any, operands: Sequence[Any]) -> tuple[list[slice], list[int]]:
+def _slices(op: Any, operands: Sequence[Array]) -> tuple[tuple[slice, ...], tuple[int, ...]]:
     """The slice of each dimension, and the sizes, of an extract_slice or insert_slice."""
     dynamic = iter(operands)
-
-    def values(static: Any) -> list[int]:
-        return [int(next(dynamic)) if v == DYNAMIC_INDEX else int(v) for v in static.get_values()]
-
     offsets, sizes, strides = (
-        values(static) for static in (op.static_offsets, op.static_sizes, op.static_strides)
+        _numbers(static.get_values(), dynamic)
+        for static in (op.static_offsets, op.static_sizes, op.static_strides)
     )
-    return [
+    return tuple(
         slice(o, o + (n - 1) * s + 1 if n else o, s)
         for o, n, s in zip(offsets, sizes, strides, strict=True)
-    ], sizes
+    ), sizes
 
 
-@host(tensor.ExtractSliceOp)
-def extract_slice(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """Part of a tensor, unit dimensions dropped as the result's type has it."""
-    slices, _ = _slices(op, operands[1:])
-    part = operands[0][tuple(slices)]
-    shape = op.results[0].type.get_shape()  # pyright: ignore
-    if len(shape) != part.ndim:
-        part = part.reshape([-1 if size == DYNAMIC_INDEX else size for size in shape])
-    return [part.copy()]
+@on_arrays(memref.SubviewOp, tensor.ExtractSliceOp)
+def part(op: Operation, array: Array, *operands: Array) -> Array:
+    """Part of the memory, or of a tensor; unit dimensions dropped as the result's type has it."""
+    slices, _ = _slices(op, operands)
+    view, shape = array[slices], op.results[0].type.get_shape()  # pyright: ignore
+    if len(shape) != view.ndim:
+        view = view.reshape([-1 if size == DYNAMIC_INDEX else size for size in shape])
+    return view if isinstance(op, memref.SubviewOp) else view.copy()
 
 
-@host(memref.SubviewOp)
-def subview(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
-    """The same memory; unit dimensions dropped as the result's type has it."""
-    slices, _ = _slices(op, operands[1:])
-    part = operands[0][tuple(slices)]
-    shape = op.results[0].type.get_shape()  # pyright: ignore
-    return [part if len(shape) == part.ndim else part.reshape(shape)]
-
-
-@host(tensor.InsertSliceOp)
-def insert_slice(machine: Host, op: Operation, operands: Sequence[Any]) -> list[Any]:
+@on_arrays(tensor.InsertSliceOp)
+def insert_slice(op: Operation, source: Array, target: Array, *operands: Array) -> Array:
     """The second tensor with part of it replaced by the first."""
-    source, target, *rest = operands
-    slices, sizes = _slices(op, rest)
+    slices, sizes = _slices(op, operands)
     result = target.copy()
-    result[tuple(slices)] = source.reshape(sizes)
-    return [result]
+    result[slices] = source.reshape(sizes)
+    return result
 
 
-@host(tensor.ConcatOp)
-def concat(machine: Host, op: tensor.ConcatOp, operands: Sequence[Any]) -> list[Any]:
-    """The operands one after the other along a dimension."""
-    return [np.concatenate(list(operands), axis=op.dim.value.data)]
+@on_arrays(PaddedViewOp)
+def padded_view(op: PaddedViewOp, array: Array) -> Array:
+    """The memory with zeros, or another number, around it."""
+    widths = list(zip(op.low.get_values(), op.high.get_values(), strict=True))
+    return np.pad(array, widths, constant_values=0 if op.fill is None else op.fill.value.data)
 
 
 @host(tensor.PadOp)
 def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
     """The tensor surrounded by what the body yields, which must not depend on the place."""
     dynamic = iter(operands[1:])
-
-    def values(static: Any) -> list[int]:
-        return [int(next(dynamic)) if v == DYNAMIC_INDEX else int(v) for v in static.get_values()]
-
-    low, high = values(op.static_low), values(op.static_high)
+    low, high = (_numbers(w.get_values(), dynamic) for w in (op.static_low, op.static_high))
     block = op.region.block
     if any(argument.uses for argument in block.args):
         raise InterpreterError("tensor.pad with a value that depends on the place", op)
     (value,) = machine.run_nested(block, [np.int64(0)] * len(block.args))
     widths = list(zip(low, high, strict=True))
     return [np.pad(operands[0], widths, constant_values=value.item())]
-
-
-@host(PaddedViewOp)
-def padded_view(machine: Host, op: PaddedViewOp, operands: Sequence[Any]) -> list[Any]:
-    """The memory with zeros, or another number, around it."""
-    widths = list(zip(op.low.get_values(), op.high.get_values(), strict=True))
-    fill = 0 if op.fill is None else op.fill.value.data
-    return [np.pad(operands[0], widths, constant_values=fill)]
 
 
 @host(func.CallOp)
@@ -246,10 +177,9 @@ def call(machine: Host, op: func.CallOp, operands: Sequence[Any]) -> list[Any]:
 def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
     """A loop over the host's operations."""
     low, high, step, *carried = operands
-    block = op.body.block
     for counter in range(int(low), int(high), int(step)):
         index = np.asarray(counter, low.dtype)
-        carried = machine.run_nested(block, [index, *carried])
+        carried = machine.run_nested(op.body.block, [index, *carried])
     return list(carried)
 
 

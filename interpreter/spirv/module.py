@@ -31,6 +31,7 @@ from xdsl_spirv.dialects.spirv.structure import (
 )
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType, UntypedPointerType
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
+from xdsl_spirv.interpreter.built_ins import built_in
 from xdsl_spirv.interpreter.checks.places import forget_numbers
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.constants import constant_value
@@ -128,55 +129,6 @@ def _three(numbers: Any) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _all(vector: tuple[Array, ...]) -> Array:
-    lead = np.broadcast_shapes(*(part.shape for part in vector))
-    return np.stack([np.broadcast_to(part, lead) for part in vector], axis=3)
-
-
-def _numbers(numbers: tuple[int, int, int]) -> Array:
-    return np.array(numbers, np.int32).reshape(1, 1, 1, 3)
-
-
-def _global_ids(wave: Wave) -> tuple[Array, ...]:
-    size = wave.geometry.workgroup
-    local = wave.local_ids()
-    return tuple(wave.workgroup_ids[axis] * np.int32(size[axis]) + local[axis] for axis in range(3))
-
-
-def _one(number: int) -> Array:
-    return np.full((1, 1, 1), number, np.int32)
-
-
-def _lane_bits(compare: Callable[[Array, Array], Array]) -> Callable[[Wave], Array]:
-    """Ballots of the lanes that stand in a relation to each lane."""
-
-    def call(wave: Wave) -> Array:
-        bits = compare(np.arange(128), wave.lane_ids()[..., None]) & (np.arange(128) < wave.lanes)
-        return np.packbits(bits, axis=3, bitorder="little").view(np.int32)
-
-    return call
-
-
-BUILT_INS: dict[str, Callable[[Wave], Array]] = {
-    "NumWorkgroups": lambda wave: _numbers(wave.geometry.grid),
-    "WorkgroupSize": lambda wave: _numbers(wave.geometry.workgroup),
-    "WorkgroupId": lambda wave: _all(wave.workgroup_ids),
-    "LocalInvocationId": lambda wave: _all(wave.local_ids()),
-    "GlobalInvocationId": lambda wave: _all(_global_ids(wave)),
-    "LocalInvocationIndex": lambda wave: wave.local_index,
-    "SubgroupSize": lambda wave: _one(wave.lanes),
-    "NumSubgroups": lambda wave: _one(wave.geometry.subgroups),
-    "SubgroupId": lambda wave: wave.subgroup_ids(),
-    "SubgroupLocalInvocationId": lambda wave: wave.lane_ids(),
-    "SubgroupEqMask": _lane_bits(np.equal),
-    "SubgroupGeMask": _lane_bits(np.greater_equal),
-    "SubgroupGtMask": _lane_bits(np.greater),
-    "SubgroupLeMask": _lane_bits(np.less_equal),
-    "SubgroupLtMask": _lane_bits(np.less),
-}
-"""Input variables that the launch fills."""
-
-
 WITH_BYTES = (
     StorageClass.Workgroup,
     StorageClass.PushConstant,
@@ -198,7 +150,7 @@ def creator(
     if pointee is None or (isinstance(op, UntypedGlobalVariableOp) and storage not in WITH_BYTES):
         raise InterpreterError(f"the untyped variable @{name} in {storage.name} memory", op)
     if op.built_in is not None:
-        fill = BUILT_INS.get(op.built_in.data)
+        fill = built_in(op.built_in.data)
         if fill is None:
             raise InterpreterError(f"the built-in {op.built_in.data} is not executed", op)
         form, kind = unit.form(pointee), unit.plain(pointee).dtype
