@@ -14,7 +14,7 @@ before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
@@ -22,15 +22,11 @@ from xdsl.traits import IsTerminator
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Merge, lane_bytes, merger
 from xdsl_spirv.interpreter.half import HalfValues
-from xdsl_spirv.interpreter.semantics import Function, semantics_of
-from xdsl_spirv.interpreter.suspension import CallFrame, Suspended
+from xdsl_spirv.interpreter.semantics import Env, Function, semantics_of
+from xdsl_spirv.interpreter.suspension import CallFrame, RunningRegion, Suspended
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.flow import Flow
-
-Env: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Env], None]
 Slots: TypeAlias = tuple[int, ...]
 
@@ -167,7 +163,7 @@ class Compiler:
         self.lane_bytes = 0.0
         self.largest = 8.0
         self.half = HalfValues(unit, self._holds_half())
-        self.flows: dict[Region, Flow] = {}
+        self.flows: dict[Region, RunningRegion] = {}
         self._slots: dict[SSAValue, int] = {}
         self._free: list[int] = []
         self._escaping: set[SSAValue] = set()

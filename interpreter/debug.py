@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -30,11 +30,9 @@ from xdsl_spirv.interpreter.forms import CooperativeMatrix, Form, Plain
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.source import source_of
 from xdsl_spirv.interpreter.source.locals import Local, assigned_by, locals_at
+from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.unit import Unit
 
 
 class Begins(NamedTuple):

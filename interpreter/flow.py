@@ -156,6 +156,10 @@ class Flow:
         else:
             self._follow(env, wave, number, self.blocks[number].run, frame.outer_partial)
 
+    def slot(self, value: SSAValue) -> int:
+        """The slot of a value of the function."""
+        return self.compiler.slot(value)
+
     def forget(self, env: Env) -> None:
         """What was known of rounds that the region's loops have made."""
         for slot in self.trackers:

@@ -109,6 +109,11 @@ def lane_bytes(form: Form, lanes: int) -> float:
     return 8
 
 
+def within(mask: Mask, lanes: Any) -> Any:
+    """The lanes that are active, too."""
+    return lanes if mask is None else mask & lanes
+
+
 def spread(mask: Mask, form: Form) -> Mask:
     """A mask over (w, s, l), shaped to broadcast with a plain value or a cooperative matrix."""
     if isinstance(form, Plain):

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from xdsl_spirv.interpreter.code import Code
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.schedule import run_scheduled
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
-from xdsl_spirv.interpreter.turns import Turns, parted_by
+from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.wave import Geometry, Triple, Wave
 
@@ -41,8 +41,6 @@ def run(
 ) -> None:
     """Run a function for the first workgroups of the unit's geometry, or for all."""
     if unit.options.schedule is not None:
-        from xdsl_spirv.interpreter.schedule import run_scheduled
-
         run_scheduled(unit, function, arguments, workgroups)
         return
     with np.errstate(all="ignore"):
@@ -63,10 +61,3 @@ def _name(function: Operation) -> str:
     name = function.get_attr_or_prop("sym_name")
     assert name is not None
     return symbol_name(name)
-
-
-def chunk_size(unit: Unit, code: Code) -> int:
-    """How many workgroups fit the memory budget, at least one."""
-    lanes = unit.geometry.subgroups * unit.geometry.lanes
-    each = code.lane_bytes * lanes + unit.workgroup_bytes
-    return max(1, int(unit.options.memory.bytes // max(each, 1)))

@@ -11,29 +11,20 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.atomic import AtomicLoadOp, AtomicOperation
+from xdsl_spirv.dialects.spirv.atomic import AtomicLoadOp
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
-from xdsl_spirv.dialects.spirv.memory import (
-    AccessChainOp,
-    CopyMemoryOp,
-    InBoundsAccessChainOp,
-    StoreOp,
-)
+from xdsl_spirv.dialects.spirv.memory import AccessChainOp, InBoundsAccessChainOp
 from xdsl_spirv.interpreter.checks import places
-from xdsl_spirv.interpreter.checks.memory_model import root_of
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.pointers import DIRECT_STORES, is_shared, root_of
 from xdsl_spirv.interpreter.suspension import FlowFrame, Stopped
 from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.interpreter.waiting import Watch, is_shared
+from xdsl_spirv.interpreter.waiting import Watch
 
 SHOWN = 4
 """How many loops, reads and instructions a message names."""
-
-WRITERS = (StoreOp, CopyMemoryOp, CooperativeMatrixStoreOp, AtomicOperation)
-"""Instructions that write through their first operand."""
 
 
 class Described:
@@ -56,7 +47,7 @@ class Described:
         op, frame = value.owner, stopped.frames[0]
         assert isinstance(op, Operation)
         assert isinstance(frame, FlowFrame)
-        pointer, read = frame.env[slot], frame.env[frame.flow.compiler.slot(value)]
+        pointer, read = frame.env[slot], frame.env[frame.flow.slot(value)]
         where = places.describe(op)
         if not isinstance(pointer, Pointer):
             return [f"  it reads at {where}"]
@@ -81,7 +72,7 @@ class Described:
 
 def _writes(op: Operation, root: str, path: Sequence[int | None]) -> bool:
     """Whether an instruction may write a part of a variable."""
-    if isinstance(op, AtomicLoadOp) or not isinstance(op, WRITERS) or not op.operands:
+    if isinstance(op, AtomicLoadOp) or not isinstance(op, DIRECT_STORES) or not op.operands:
         return False
     other, other_path = _path(op.operands[0])
     pairs = zip(path, other_path, strict=False)

@@ -7,15 +7,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
+
+from xdsl.ir import Operation
 
 from xdsl_spirv import targets
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.errors import InterpreterError
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.debug import Debug
-    from xdsl_spirv.interpreter.schedule import Schedule
 
 Rounding: TypeAlias = Literal["nearest-even", "toward-zero"]
 """How binary32 becomes bfloat16 (BF-07)."""
@@ -76,6 +74,31 @@ class MemoryBudget:
             )
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """An order of workgroups and of parts of them; equal seeds give equal orders."""
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise InterpreterError(
+                f"a schedule's seed of {self.seed}", "Schedule.seed", "give a number from 0 on"
+            )
+
+
+class Debugger(Protocol):
+    """What looks at instructions while they run (debug.py)."""
+
+    def attach(self, op: Operation, step: Any, compiler: Any) -> Any:
+        """The step of an operation, followed by what is asked for."""
+        ...
+
+    def check_reached(self) -> None:
+        """Refuse breakpoints that no instruction answers to."""
+        ...
+
+
 def _print(text: str) -> None:
     sys.stdout.write(text)
 
@@ -101,7 +124,7 @@ class Options:
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     max_steps: int | None = None
     checks: Checks | None = None
-    debug: Debug | None = None
+    debug: Debugger | None = None
     schedule: Schedule | None = None
     robust: bool = False
     print: Callable[[str], None] = _print

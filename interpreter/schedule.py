@@ -15,20 +15,17 @@ as they do in lockstep (turns.py), in a random order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.launch import chunk_size
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
-from xdsl_spirv.interpreter.steps import Steps
-from xdsl_spirv.interpreter.turns import Turns, parted_by
+from xdsl_spirv.interpreter.steps import BLOCKS, Steps
+from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
@@ -36,21 +33,6 @@ PARTS = 4
 """Into how many parts a chunk's invocations are dealt."""
 CHUNK = 4
 """The largest number of workgroups that a schedule runs together."""
-BLOCKS = 10_000_000
-"""How many blocks a scheduled launch executes unless its options say otherwise (STEP-01)."""
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """An order of workgroups and of parts of them; equal seeds give equal orders."""
-
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise InterpreterError(
-                f"a schedule's seed of {self.seed}", "Schedule.seed", "give a number from 0 on"
-            )
 
 
 def run_scheduled(

@@ -35,6 +35,9 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter.errors import InterpreterError
 
+Env: TypeAlias = list[Any]
+"""The slots of a function that runs (code.py)."""
+
 Function: TypeAlias = Callable[..., Any]
 """The second stage of any kind."""
 

@@ -8,6 +8,9 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter.errors import InterpreterError
 
+BLOCKS = 10_000_000
+"""How many blocks a checked or scheduled launch executes unless its options say otherwise."""
+
 
 class Steps:
     """How many blocks a launch may still execute; a block that many lanes share counts once."""

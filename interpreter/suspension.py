@@ -16,19 +16,35 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Block, SSAValue
 
-from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.forms import Mask, within
 from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.semantics import Env
 from xdsl_spirv.interpreter.wave import Wave
 
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.code import Env
-    from xdsl_spirv.interpreter.flow import Flow
-    from xdsl_spirv.interpreter.waiting import Watch
+
+class RunningRegion(Protocol):
+    """What a frame asks of the region that it stands in (flow.py)."""
+
+    numbers: dict[Block, int]
+    blocks: list[Any]
+    exits: int
+
+    def forget(self, env: Env) -> None:
+        """What was known of rounds that the region's loops have made."""
+        ...
+
+    def exit(self, env: Env, number: int) -> int:
+        """The active lanes go to a block of this region from regions inside."""
+        ...
+
+    def slot(self, value: SSAValue) -> int:
+        """The slot of a value of the function."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,7 @@ class FlowFrame:
     region's lanes agree.
     """
 
-    flow: Flow
+    flow: RunningRegion
     env: Env
     number: int
     at: int
@@ -74,7 +90,7 @@ class Suspended(BaseException):
     that nothing will unless others write.
     """
 
-    def __init__(self, reason: Watch | Operation, idle: bool = False, repeats: bool = True):
+    def __init__(self, reason: object, idle: bool = False, repeats: bool = True):
         super().__init__()
         self.reason = reason
         self.idle = idle
@@ -87,14 +103,20 @@ class Suspended(BaseException):
         self.frames.append(CallFrame(env, mask, partial))
 
     def leave_parted(
-        self, flow: Flow, env: Env, number: int, waiting: dict[int, Mask], whole: Mask, since: int
+        self,
+        flow: RunningRegion,
+        env: Env,
+        number: int,
+        waiting: dict[int, Mask],
+        whole: Mask,
+        since: int,
     ) -> None:
         """Note a region whose lanes do not agree."""
         self.frames.append(
             FlowFrame(flow, env, number, self._at(flow, number), False, waiting, whole, since)
         )
 
-    def leave(self, flow: Flow, env: Env, number: int, outer_partial: bool) -> None:
+    def leave(self, flow: RunningRegion, env: Env, number: int, outer_partial: bool) -> None:
         """Note a region."""
         last = self.frames[-1] if self.frames else None
         if isinstance(last, FlowFrame) and last.flow is flow and last.env is env:
@@ -103,7 +125,7 @@ class Suspended(BaseException):
             at = self._at(flow, number)
             self.frames.append(FlowFrame(flow, env, number, at, outer_partial))
 
-    def _at(self, flow: Flow, number: int) -> int:
+    def _at(self, flow: RunningRegion, number: int) -> int:
         at, self.at = self.at, None
         return len(flow.blocks[number].steps) if at is None else at
 
@@ -143,8 +165,8 @@ class Stopped:
         """These lanes by themselves; (w, s, l)."""
         made = copy(self)
         made.wave = copy(self.wave)
-        made.mask = _narrowed(self.mask, lanes)
-        made.wave.existing = _narrowed(self.wave.existing, lanes)
+        made.mask = within(self.mask, lanes)
+        made.wave.existing = within(self.wave.existing, lanes)
         stay = bool(made.mask.any())
         envs: dict[int, Env] = {}
         made.frames = []
@@ -163,7 +185,7 @@ def _part_of(
 ) -> CallFrame | FlowFrame | None:
     """A frame with some lanes only; None without any. `stay` says if any are further inside."""
     if isinstance(frame, CallFrame):
-        mask = _narrowed(frame.mask, lanes)
+        mask = within(frame.mask, lanes)
         if not mask.any():
             return None
         return replace(frame, env=env, mask=mask, finished=frame.finished or not stay)
@@ -174,7 +196,7 @@ def _part_of(
     env[slot] = exits = [(number, mask) for number, mask in exits if mask.any()] or None
     waiting = frame.waiting
     if waiting is not None:
-        waiting = {number: _narrowed(mask, lanes) for number, mask in waiting.items()}
+        waiting = {number: within(mask, lanes) for number, mask in waiting.items()}
         waiting = {number: mask for number, mask in waiting.items() if mask.any()}
     if not (stay or exits or waiting):
         return None
@@ -182,14 +204,10 @@ def _part_of(
         frame,
         env=env,
         waiting=waiting,
-        whole=_narrowed(frame.whole, lanes),
+        whole=within(frame.whole, lanes),
         abandoned=frame.abandoned or not stay,
     )
 
 
 def _full(mask: Mask, wave: Wave) -> Array:
     return np.broadcast_to(np.True_ if mask is None else mask, wave.shape)
-
-
-def _narrowed(mask: Mask, lanes: Array) -> Any:
-    return lanes if mask is None else mask & lanes

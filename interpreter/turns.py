@@ -30,12 +30,12 @@ from xdsl_spirv.dialects.spirv.kernel import ControlBarrierArriveOp, ControlBarr
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
-from xdsl_spirv.interpreter.code import Code
 from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.livelock import describe
 from xdsl_spirv.interpreter.memory import Memory, Pointer
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.suspension import Stopped, Suspended
-from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.unit import Runnable, Unit
 from xdsl_spirv.interpreter.waiting import Watch
 from xdsl_spirv.interpreter.wave import Wave
 
@@ -80,6 +80,13 @@ def _scope(op: Operation, unit: Unit) -> Scope | None:
     return Scope.Subgroup if found == Scope.Subgroup else Scope.Workgroup
 
 
+def chunk_size(unit: Unit, code: Runnable) -> int:
+    """How many workgroups fit the memory budget, at least one."""
+    lanes = unit.geometry.subgroups * unit.geometry.lanes
+    each = code.lane_bytes * lanes + unit.workgroup_bytes
+    return max(1, int(unit.options.memory.bytes // max(each, 1)))
+
+
 class Turn:
     """A wave of a chunk that has not ended: `stopped` is None before it begins."""
 
@@ -87,7 +94,7 @@ class Turn:
         self.chunk = chunk
         self.wave = wave
         self.stopped = stopped
-        self.reason: Watch | Operation | None = None
+        self.reason: object = None
 
     @property
     def watch(self) -> Watch | None:
@@ -112,7 +119,7 @@ class Turns:
     def __init__(
         self,
         unit: Unit,
-        code: Code,
+        code: Runnable,
         arguments: Sequence[Any],
         together: Callable[[], Scope],
         random: np.random.Generator | None = None,
@@ -258,8 +265,6 @@ class Turns:
         return [*{**local, **buffers}.values()]
 
     def _livelock(self) -> InterpreterError:
-        from xdsl_spirv.interpreter.livelock import describe
-
         turns = [(turn, turn.stopped) for turn in self.turns if turn.stopped is not None]
         waiting = [(turn.watch, stopped) for turn, stopped in turns if turn.watch is not None]
         barriers = [(turn.barrier, stopped) for turn, stopped in turns if turn.barrier is not None]

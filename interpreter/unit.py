@@ -8,9 +8,9 @@ here; a launch with other values compiles anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from xdsl.dialects.builtin import IntAttr, MemRefType, NoneType, SymbolRefAttr, VectorType
 from xdsl.ir import Attribute, Operation
@@ -38,17 +38,35 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
 from xdsl_spirv.interpreter.memories import Memories, null_pointer
 from xdsl_spirv.interpreter.numbers import scalar_dtype
-from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.interpreter.options import Debugger, Options
+from xdsl_spirv.interpreter.pointers import written_variables
 from xdsl_spirv.interpreter.steps import Steps
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.checks.checker import Checker
-    from xdsl_spirv.interpreter.code import Code
-    from xdsl_spirv.interpreter.debug import Debug
-    from xdsl_spirv.interpreter.wave import Geometry, Wave
+from xdsl_spirv.interpreter.wave import Geometry, Wave
 
 Value = Any
 """A value at run time, in the form of its type (forms.py)."""
+
+
+class Runnable(Protocol):
+    """A compiled function (code.py); `lane_bytes` is what its values take for each invocation."""
+
+    lane_bytes: float
+
+    def __call__(self, wave: Wave, arguments: Sequence[Any]) -> Any:
+        """Run it for the active lanes; what it returns."""
+        ...
+
+
+class Observer(Protocol):
+    """What looks on while functions run (checks/checker.py)."""
+
+    def start(self, wave: Wave) -> None:
+        """A new chunk of workgroups."""
+        ...
+
+    def resume(self, chunk: Wave, wave: Wave) -> None:
+        """A wave of a chunk runs, perhaps after waves of others."""
+        ...
 
 
 class Unit:
@@ -79,14 +97,16 @@ class Unit:
         self.block: Any = None
         """The memory that all Workgroup blocks with a layout of their own share."""
         self.memories = Memories()
-        self.checker: Checker | None = None
+        self.checker: Observer | None = None
+        self.compiler: Callable[[Operation], Any] | None = None
+        """What compiles a function that is checked."""
         self.steps = Steps.of(options.max_steps)
         self.products = 0
         self.clock = 0
         self.waited = self.may_wait = False
-        self.debug: Debug | None = options.debug
+        self.debug: Debugger | None = options.debug
         self._forms: dict[Attribute, Form] = {}
-        self._codes: dict[str, Code] = {}
+        self._codes: dict[str, Runnable] = {}
         for op in module.regions[0].block.ops:
             symbol = op.properties.get("sym_name") or op.attributes.get("sym_name")
             if symbol is not None:
@@ -116,8 +136,6 @@ class Unit:
     @cached_property
     def written(self) -> set[str] | None:
         """The variables that the module may write, None if that may be any."""
-        from xdsl_spirv.interpreter.checks.writes import written_variables
-
         return written_variables(self.module)
 
     def specialize(self, name: Attribute | str) -> Value:
@@ -216,7 +234,7 @@ class Unit:
         rows, columns = self.size(type.rows), self.size(type.columns)
         return CooperativeMatrix(element, rows, columns, scope, use)
 
-    def code(self, name: str, compile: Callable[[Operation, Unit], Code]) -> Code:
+    def code(self, name: str, compile: Callable[[Operation, Unit], Runnable]) -> Runnable:
         """A function of the module, compiled on first use."""
         found = self._codes.get(name)
         if found is None:

@@ -14,7 +14,7 @@ A wave in such a round stops (`Suspended`), and others run (turns.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -26,29 +26,16 @@ from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
 from xdsl_spirv.dialects.spirv.glsl import GLFrexpOp, GLModfOp, GLPointerForm
 from xdsl_spirv.dialects.spirv.hints import ReadClockOp
-from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp
-from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
+from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp
+from xdsl_spirv.interpreter.code import Compiler, Env
 from xdsl_spirv.interpreter.forms import Composite, Form, Mask, Plain, spread
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import I64, Array
+from xdsl_spirv.interpreter.pointers import Root, is_shared, probable_root, root_of, storage_of
 from xdsl_spirv.interpreter.suspension import Suspended
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.code import Compiler, Env
-
-SHARED = (
-    StorageClass.StorageBuffer,
-    StorageClass.Uniform,
-    StorageClass.PhysicalStorageBuffer,
-    StorageClass.CrossWorkgroup,
-    StorageClass.Generic,
-    StorageClass.Workgroup,
-)
-"""Memory that other invocations may write."""
 
 FIRST = 16
 """After so many rounds a loop's rounds are compared."""
@@ -66,13 +53,6 @@ Variable: TypeAlias = SSAValue | str
 """A variable of a function, or the symbol of one of the module."""
 State: TypeAlias = tuple[Any, Form]
 """A value at run time and its form."""
-
-
-def is_shared(value: SSAValue) -> bool:
-    """Whether a value is a pointer to memory that other invocations may write."""
-    if not isinstance(value.type, PointerType | UntypedPointerType):
-        return False
-    return value.type.storage_class.data in SHARED
 
 
 def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
@@ -110,9 +90,9 @@ class Slice:
         self.reads: dict[SSAValue, SSAValue | None] = {}
         self.clocks: list[SSAValue] = []
         self.sources: list[SSAValue | FunctionCallOp] = []
-        self.variables: set[Variable] = set()
+        self.variables: set[Root] = set()
         self._incoming: dict[Block, list[Sequence[SSAValue]]] = {}
-        self._stores: dict[Variable, list[Operation]] = {}
+        self._stores: dict[Root, list[Operation]] = {}
         pending: list[SSAValue] = []
         for op in (op for block in blocks for op in block.walk()):
             if op.regions:
@@ -193,25 +173,16 @@ class Slice:
     def _is_written(self, source: SSAValue | FunctionCallOp) -> bool:
         if isinstance(source, FunctionCallOp):
             return reads_shared(self.unit.symbol(source.callee), self.unit, set())
-        from xdsl_spirv.interpreter.checks.memory_model import root_of
-
         root, written = root_of(source), self.unit.written
         return root is None or written is None or root in written
 
 
-def variable_of(pointer: SSAValue) -> Variable | None:
+def variable_of(pointer: SSAValue) -> Root | None:
     """The variable of an invocation that a pointer is into; None for any other value."""
-    if not isinstance(pointer.type, PointerType | UntypedPointerType) or is_shared(pointer):
-        return None
-    owner = pointer.owner
-    while isinstance(owner, Operation) and owner.operands and not isinstance(owner, VariableOp):
-        pointer, owner = owner.operands[0], owner.operands[0].owner
-    if isinstance(owner, AddressOfOp):
-        return owner.variable.string_value()
-    return pointer
+    return None if storage_of(pointer) is None or is_shared(pointer) else probable_root(pointer)
 
 
-def written_by(op: Operation) -> Iterable[Variable]:
+def written_by(op: Operation) -> Iterable[Root]:
     """The variables that an operation may write."""
     pointers: Sequence[SSAValue] = ()
     if isinstance(op, StoreOp | GLPointerForm):

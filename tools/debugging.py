@@ -19,8 +19,7 @@ from xdsl.parser import Parser
 from xdsl_spirv.interpreter.checks import Allowed, Checks
 from xdsl_spirv.interpreter.checks.places import LINES
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
-from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.interpreter.schedule import Schedule
+from xdsl_spirv.interpreter.options import Options, Schedule
 from xdsl_spirv.passes.analysis.target import TARGET
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.targets import load

@@ -4,26 +4,24 @@ Checked atomics: bounds, alignment, defined addresses and operands; the race che
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from xdsl_spirv.dialects.spirv import atomic as ops
 from xdsl_spirv.dialects.spirv import kernel
+from xdsl_spirv.interpreter.checks.checker import Checker
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import CheckedAccess, PlainAccess, aligned
-from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane, largest
+from xdsl_spirv.interpreter.checks.shadow import Shadow, largest
 from xdsl_spirv.interpreter.checks.variables import address
-from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.forms import Mask, Plain, within
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.pointers import has_bytes
 from xdsl_spirv.interpreter.semantics import TABLE, Function
 from xdsl_spirv.interpreter.spirv.atomic import atomic_type
-from xdsl_spirv.interpreter.spirv.memory import has_bytes
 from xdsl_spirv.interpreter.wave import Wave
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.checks.checker import Checker
 
 WRITES_ONLY = ops.AtomicStoreOp | kernel.AtomicFlagClearOp
 ATOMICS = [op for op in TABLE if issubclass(op, ops.AtomicOperation | kernel.AtomicFlag)]
@@ -33,10 +31,10 @@ def note_atomic(checker: Checker, op: Any, access: CheckedAccess, mask: Mask, wr
     """Give an atomic to the race check; a comparison that failed has only read."""
     if checker.races is None:
         return
-    changed = wrote if mask is None else wrote & mask
+    changed = within(mask, wrote)
     if changed.any():
         access.note(None if mask is None and wrote.all() else changed, write=True, atomic=True)
-    failed = ~wrote if mask is None else ~wrote & mask
+    failed = within(mask, ~wrote)
     if failed.any():
         access.note(mask if not wrote.any() else failed, write=False, atomic=True)
     names = ("equal_semantics", "unequal_semantics") if hasattr(op, "equal_semantics") else ("", "")
@@ -81,8 +79,9 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
             if number == place:
                 address(compiler, op, shadow, wave.mask)
             else:
-                lanes = by_lane(shadow, forms[number])
-                checker.find_undefined(op, "an operand of the atomic", lanes, wave.mask)
+                checker.find_undefined(
+                    op, "an operand of the atomic", shadow, wave.mask, forms[number]
+                )
         if isinstance(values[place], Pointers):
             return each_memory(wave, values, shadows)
         pointer: Pointer = aligned(checker, op, values[place], form.dtype.itemsize, "an atomic")
@@ -93,8 +92,7 @@ def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
         mask = wave.mask
         outside = access.lost if access.outside is None else access.outside
         if outside is not None:
-            inside = ~outside
-            wave.mask = inside if mask is None else inside & mask
+            wave.mask = within(mask, ~outside)
             if not wave.mask.any():
                 wave.mask = mask
                 return np.zeros((1, 1, 1), form.dtype), None

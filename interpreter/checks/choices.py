@@ -32,7 +32,7 @@ from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, UntypedPointerType
 from xdsl_spirv.interpreter.checks import places
-from xdsl_spirv.interpreter.checks.report import CheckError, Finding
+from xdsl_spirv.interpreter.checks.report import Finding
 from xdsl_spirv.interpreter.component_maps import applies, count
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
@@ -236,12 +236,11 @@ class Choices:
         what: str,
     ) -> None:
         report = self.checks.report
-        if report.seen("choices", rule, op):
+        if report.seen(rule, op):
             return
         first = tuple(int(n) for n in np.argwhere(different)[0])
         count = int(different.sum())
         finding = Finding(
-            "choices",
             rule,
             op.name,
             f"the result at {name_of_buffer(op, place)} is another one with {what}",
@@ -265,12 +264,11 @@ class Choices:
         assert op is not None
         message = f"the program fails where an implementation may choose: {error}"
         remedy = "let no address depend on what an implementation may choose"
-        self._add(Finding("choices", rule, op.name, message, remedy), op)
+        self._add(Finding(rule, op.name, message, remedy), op)
 
     def _add(self, finding: Finding, op: Operation) -> None:
         places.locate(finding, op)
-        if self.checks.report.add(finding, op, self.checks.allow) and self.checks.stop:
-            raise CheckError(finding)
+        self.checks.record(finding, op)
 
 
 ORDERS: dict[Accumulation, str] = {

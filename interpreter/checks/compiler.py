@@ -8,15 +8,19 @@ meaning, by exact class (`CHECKED`); the rest is values.py's general rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import constants, control_flow
 from xdsl_spirv.dialects.spirv.hints import PoisonOp
-from xdsl_spirv.interpreter.checks.shadow import by_lane, filled, normal, shadow_form
+from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.interpreter.checks.checker import Checker
+from xdsl_spirv.interpreter.checks.report import Checks
+from xdsl_spirv.interpreter.checks.shadow import filled, normal, shadow_form
 from xdsl_spirv.interpreter.code import (
     RETURNED,
     WAVE,
@@ -30,13 +34,11 @@ from xdsl_spirv.interpreter.code import (
 from xdsl_spirv.interpreter.forms import Mask, Merge, merger
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.steps import BLOCKS
 from xdsl_spirv.interpreter.steps import Steps as Budget
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.checks.checker import Checker
 
 Checked: TypeAlias = Callable[[Wave, list[Any], list[Any]], tuple[Any, Any]]
 """(wave, operands, their shadows) -> (result, its shadow)."""
@@ -59,6 +61,10 @@ MODULES = (
 
 CHECKED: dict[type[Operation], CheckedStage] = {}
 """Operations whose check is not the general rule's. The modules of this package fill it."""
+
+
+GENERAL: dict[str, CheckedStage] = {}
+"""By kind of meaning: the check of operations that have none of their own. values.py fills it."""
 
 
 def checked(*ops: type[Operation]) -> Callable[[CheckedStage], CheckedStage]:
@@ -95,10 +101,6 @@ class CheckedCompiler(Compiler):
         super().__init__(unit)
         self.template = [None, None, None]
         self.checker = checker
-        if unit.steps is None:
-            from xdsl_spirv.interpreter.checks.checker import BLOCKS
-
-            unit.steps = Budget(BLOCKS)
 
     def _holds_half(self) -> bool:
         """The checks look at values as their types say."""
@@ -218,8 +220,7 @@ class CheckedCompiler(Compiler):
         def call(env: Env) -> Any:
             shadow = env[slot]
             if undefined and shadow is not None:
-                mask = env[WAVE].mask
-                checker.find_undefined(op, "what decides the branch", by_lane(shadow, form), mask)
+                checker.find_undefined(op, "what decides the branch", shadow, env[WAVE].mask, form)
             leaving = terminate(env)
             if not isinstance(leaving, int):
                 checker.parted(op, [mask for _, mask in leaving])
@@ -264,18 +265,25 @@ def nothing_like(shadow: Any) -> Any:
     return np.uint8(0)
 
 
+@cache
+def load() -> None:
+    """Import the modules that say how operations are checked, which fills the tables."""
+    for name in MODULES:
+        import_module(f"xdsl_spirv.interpreter.checks.{name}")
+
+
 def stage_of(op: Operation, kind: str) -> CheckedStage:
-    """What checks an operation."""
-    if not _LOADED:
-        for name in MODULES:
-            import_module(f"xdsl_spirv.interpreter.checks.{name}")
-        _LOADED.append(True)
-    found = CHECKED.get(type(op))
-    if found is not None:
-        return found
-    from xdsl_spirv.interpreter.checks.values import general
-
-    return general(kind)
+    """What checks an operation: its own check, or that of its kind."""
+    load()
+    return CHECKED.get(type(op), GENERAL[kind])
 
 
-_LOADED: list[bool] = []
+def observe(unit: Unit, checks: Checks) -> None:
+    """Have the functions of a unit checked: those of SPIR-V, not the kernels before it."""
+    checker = unit.checker = Checker(unit, checks)
+    unit.steps = unit.steps or Budget(BLOCKS)
+
+    def compiler(function: Operation) -> Compiler:
+        return CheckedCompiler(unit, checker) if isinstance(function, FuncOp) else Compiler(unit)
+
+    unit.compiler = compiler

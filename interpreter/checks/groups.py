@@ -79,7 +79,6 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, wave: Wav
         return cluster
     if checker.checks.rules:
         checker.find(
-            "rules",
             op.CLUSTER,
             op,
             f"a cluster of {size} in a group of {members} invocations: it must be a power of two "
@@ -154,7 +153,6 @@ def _report_inactive(
 ) -> None:
     here = np.broadcast_to(wave.active(), wave.shape)
     checker.find(
-        "rules",
         op.INACTIVE,
         op,
         f"{op.name} reads an inactive invocation",

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN
 from xdsl_spirv.interpreter.memory import Memory, Rows
 from xdsl_spirv.interpreter.numbers import Array
 
@@ -170,6 +171,26 @@ class Histories:
 
     def _is_written(self, names: AbstractSet[str]) -> bool:
         return self.written is None or not self.written.isdisjoint(names)
+
+
+class MemoryShadow:
+    """What the checks know of a memory."""
+
+    def __init__(self, memory: Memory, undefined: bool):
+        self.memory = memory
+        self.undefined: Memory | None = None
+        self.known: History | None = None
+        self.tracked: bool | None = None
+        if undefined:
+            data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
+            self.undefined = Memory(data, memory.rows, memory.wave)
+
+    def history(self, histories: Histories, unit: int) -> History | None:
+        """Who accessed the memory, None if that cannot matter; made at the first access."""
+        if self.tracked is None:
+            self.known = histories.of(self.memory, unit)
+            self.tracked = self.known is not None
+        return self.known
 
 
 def _span(memory: Memory) -> tuple[int, int]:

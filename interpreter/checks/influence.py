@@ -15,8 +15,14 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv.control_flow import BranchConditionalOp, FunctionCallOp, SwitchOp
 from xdsl_spirv.dialects.spirv.memory import VariableOp
-from xdsl_spirv.interpreter.checks.memory_model import CHAINS, accessed_pointer, root_of, storage_of
-from xdsl_spirv.interpreter.checks.writes import is_write
+from xdsl_spirv.interpreter.pointers import (
+    CHAINS,
+    accessed_pointer,
+    is_write,
+    named_variable,
+    source_of_pointer,
+    storage_of,
+)
 
 Node: TypeAlias = str | VariableOp | None
 """A module's variable, a function's, or one that is not known."""
@@ -27,10 +33,8 @@ def memory_of(op: Operation, write: bool) -> Node:
     pointer = accessed_pointer(op, write)
     if pointer is None:
         return None
-    owner: Operation | Block = pointer.owner
-    while isinstance(owner, CHAINS):
-        owner = owner.operands[0].owner
-    return owner if isinstance(owner, VariableOp) else root_of(pointer)
+    source = source_of_pointer(pointer)
+    return source.owner if isinstance(source.owner, VariableOp) else named_variable(source)
 
 
 class Influence:

@@ -17,10 +17,10 @@ from xdsl_spirv.interpreter.checks.accesses import Access
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import aligned, check_aligned_operand, step_of
 from xdsl_spirv.interpreter.checks.scopes import full_scope, uniform
-from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, by_lane, merge_parts, normal
+from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, merge_parts, normal
 from xdsl_spirv.interpreter.checks.variables import BUFFERS, address
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.forms import Mask, within
 from xdsl_spirv.interpreter.memory import Memory, Pointer, Tiles, leaders
 from xdsl_spirv.interpreter.numbers import F64, Array, raw_dtype
 from xdsl_spirv.interpreter.semantics import Function
@@ -67,58 +67,48 @@ class Matrices:
             uniform(checker, op, "CM-27", "the pointer", pointer, self.form)
             if stride is not None:
                 uniform(checker, op, "CM-27", "the Stride", stride, self.form)
-                self._check_stride(stride, wave.mask)
+                checker.find_active(
+                    "CM-12",
+                    op,
+                    f"the Stride of {self.what} is {'not positive' if self.store else 'negative'}",
+                    stride < (1 if self.store else 0),
+                    wave.mask,
+                    values={"Stride": stride},
+                    remedy="give the elements from one row (or column) to the next",
+                )
         for number, shadow in enumerate(shadows):
             if shadow is not None:
                 form = checker.form(op, number)
                 if op.operands[number] is op.pointer:
                     address(self.compiler, op, shadow, wave.mask)
                 elif op.operands[number] is op.stride:
-                    checker.find_undefined(op, "the Stride", by_lane(shadow, form), wave.mask)
+                    checker.find_undefined(op, "the Stride", shadow, wave.mask, form)
         check_aligned_operand(checker, op, pointer, "alignment")
         pointer = aligned(checker, op, pointer, self.place.size, self.what)
         if checker.checks.alignment:
             self._check_alignment(pointer, stride, wave.mask)
         return pointer
 
-    def _check_stride(self, stride: Array, mask: Mask) -> None:
-        wrong = stride < (1 if self.store else 0)
-        if mask is not None:
-            wrong = wrong & mask
-        if wrong.any():
-            self.checker.find(
-                "rules",
-                "CM-12",
-                self.op,
-                f"the Stride of {self.what} is {'not positive' if self.store else 'negative'}",
-                where=wrong,
-                values={"Stride": stride},
-                remedy="give the elements from one row (or column) to the next",
-            )
-
     def _check_alignment(self, pointer: Pointer, stride: Array | None, mask: Mask) -> None:
         unit = self.alignment
         if pointer.scale % unit or pointer.base % unit:
-            bytes = pointer.index * pointer.scale + pointer.base
+            bytes = pointer.address()
             self._misaligned(bytes % unit != 0, "the pointer", {"address": bytes}, mask)
         if stride is not None:
             bytes = stride.astype(np.int64) * self.place.pointee_bytes
             self._misaligned(bytes % unit != 0, "the Stride", {"Stride in bytes": bytes}, mask)
 
     def _misaligned(self, wrong: Array, name: str, values: dict[str, Array], mask: Mask) -> None:
-        if mask is not None:
-            wrong = wrong & mask
-        if wrong.any():
-            self.checker.find(
-                "alignment",
-                "ALIGN-03",
-                self.op,
-                f"{name} of {self.what} is not aligned to {self.alignment} bytes, which Vulkan "
-                f"requires for rows (or columns) of {self.line_bytes} bytes",
-                where=wrong,
-                values=values,
-                remedy="pad rows so that each begins at a multiple of that",
-            )
+        self.checker.find_active(
+            "ALIGN-03",
+            self.op,
+            f"{name} of {self.what} is not aligned to {self.alignment} bytes, which Vulkan "
+            f"requires for rows (or columns) of {self.line_bytes} bytes",
+            wrong,
+            mask,
+            values=values,
+            remedy="pad rows so that each begins at a multiple of that",
+        )
 
     def tiles(self, wave: Wave, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
         """
@@ -140,7 +130,7 @@ class Matrices:
         outside = items.view(np.uint64) >= length
         if not outside.any():
             return tiles, None
-        if self.checker.checks.bounds and not pointer.memory.robust:
+        if not pointer.memory.robust:
             self._report_outside(tiles, outside, length, starts)
         return tiles, outside
 
@@ -149,7 +139,6 @@ class Matrices:
         places = np.flatnonzero(outside.any(axis=(0, 1, 2)))
         rows, columns = (lines, places) if self.place.by_rows else (places, lines)
         self.checker.find(
-            "bounds",
             "BOUNDS-04",
             self.op,
             f"{self.what} outside {tiles.memory.label or 'its memory'}: rows {_span(rows)}, "
@@ -180,13 +169,13 @@ class Matrices:
             unit = step_of(start, step, self.line_bytes)
         else:
             unit = size
-        history = shadow.history(order, unit)
+        history = shadow.history(order.histories, unit)
         if history is None:
             return
         mask = wave.mask
         if outside is not None:
             fine = ~outside.any(axis=(2, 3))[..., None]
-            mask = fine if mask is None else mask & fine
+            mask = within(mask, fine)
         per = unit // size
         if per > 1:
             tiles = Tiles(
@@ -301,9 +290,9 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         pointer, matrix, stride = values[0], values[1], values[2] if len(values) > 2 else None
         pointer = matrices.check_operands(wave, pointer, stride, shadows)
-        if visible and shadows[1] is not None:
+        if visible:
             what = f"the matrix stored to {pointer.memory.label or 'a buffer'}"
-            checker.find_undefined(op, what, by_lane(shadows[1], form), wave.mask)
+            checker.find_undefined(op, what, shadows[1], wave.mask, form)
         tiles, outside = matrices.tiles(wave, pointer, stride)
         lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
         lines = np.ascontiguousarray(lines.astype(form.dtype, copy=False))
@@ -312,7 +301,7 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
             # Only the tiles that lie inside as a whole are written.
             kept = ~outside.any(axis=(2, 3))[..., None]
             mask = wave.mask
-            wave.mask = np.broadcast_to(kept if mask is None else kept & mask, wave.shape)
+            wave.mask = np.broadcast_to(within(mask, kept), wave.shape)
             tiles.store(form.dtype, lines, wave.mask)
             write_shadow(wave, pointer.memory, tiles, shadows[1])
             wave.mask = mask
@@ -331,21 +320,16 @@ def _check_overlap(matrices: Matrices, wave: Wave, tiles: Tiles, lines: Array) -
     dtype = matrices.form.dtype
     found = tiles.load(dtype, wave.mask)
     different = (found.view(raw_dtype(dtype)) != lines.view(raw_dtype(dtype))).any(axis=(2, 3))
-    where = different[..., None]
-    if wave.mask is not None:
-        where = where & wave.mask
-    if not where.any():
-        return
     stride = int(tiles.stride.flat[0])
-    within = tiles.lines > 1 and stride < tiles.width
-    matrices.checker.find(
-        "overlap",
-        "OVERLAP-02" if within else "OVERLAP-01",
+    of_one_tile = tiles.lines > 1 and stride < tiles.width
+    matrices.checker.find_active(
+        "OVERLAP-02" if of_one_tile else "OVERLAP-01",
         matrices.op,
         f"rows of {tiles.width} elements overlap at a Stride of {stride}"
-        if within
+        if of_one_tile
         else f"tiles of {tiles.memory.label or 'memory'} overlap in one store with other values",
-        where=where,
+        different[..., None],
+        wave.mask,
         values={"first element": tiles.starts},
         remedy="store tiles at places that are a tile apart",
     )
@@ -424,18 +408,15 @@ def _inner_overflow(op: Any, compiler: CheckedCompiler) -> Any:
         product = np.matmul(*wide)
         outside = (product >= high) | (product < low)
         where = outside.any(axis=(2, 3))[..., None]
-        if wave.mask is not None:
-            where = where & wave.mask
-        if where.any():
+        if within(wave.mask, where).any():
             row, column = (int(n) for n in np.argwhere(outside)[0][2:])
             worst = product[..., row, column][..., None]
             checker.find(
-                "rules",
                 "CM-24",
                 op,
                 f"A*B overflows {width} bits before the saturating addition, at row {row}, column "
                 f"{column}",
-                where=where,
+                where=within(wave.mask, where),
                 values={"A*B there": worst},
                 remedy="accumulate in a wider type",
             )

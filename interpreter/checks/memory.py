@@ -8,42 +8,19 @@ buffer is defined. The shadow is a memory itself, read and written by the same a
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter import memory
-from xdsl_spirv.interpreter.checks import races
 from xdsl_spirv.interpreter.checks.accesses import Access
+from xdsl_spirv.interpreter.checks.checker import Checker
 from xdsl_spirv.interpreter.checks.history import History
 from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, normal
-from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.forms import Mask, Plain, within
 from xdsl_spirv.interpreter.memory import Memory, Pointer
 from xdsl_spirv.interpreter.numbers import Array
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.checks.checker import Checker
-
-
-class MemoryShadow:
-    """What the checks know of a memory."""
-
-    def __init__(self, memory: Memory, undefined: bool):
-        self.memory = memory
-        self.undefined: Memory | None = None
-        self.known: History | None = None
-        self.tracked: bool | None = None
-        if undefined:
-            data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
-            self.undefined = Memory(data, memory.rows, memory.wave)
-
-    def history(self, order: races.Races, unit: int) -> History | None:
-        """Who accessed the memory, None if that cannot matter; made at the first access."""
-        if self.tracked is None:
-            self.known = order.histories.of(self.memory, unit)
-            self.tracked = self.known is not None
-        return self.known
 
 
 def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: str) -> Pointer:
@@ -53,21 +30,17 @@ def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: 
     """
     if pointer.scale % size == 0 and pointer.base % size == 0:
         return pointer
-    address = pointer.index * pointer.scale + pointer.base
-    wrong = _active(address % size != 0, checker.wave.mask)
-    if not wrong.any():
-        return pointer
-    if checker.checks.alignment:
-        checker.find(
-            "alignment",
-            "ALIGN-01",
-            op,
-            f"{what} at an address that is no multiple of its {size} bytes",
-            where=wrong,
-            values={"address": address},
-            remedy="check the offsets and strides of the types, and the indexes",
-        )
-    return Pointer(pointer.memory, address // size, size)
+    address = pointer.address()
+    wrong = checker.find_active(
+        "ALIGN-01",
+        op,
+        f"{what} at an address that is no multiple of its {size} bytes",
+        address % size != 0,
+        checker.wave.mask,
+        values={"address": address},
+        remedy="check the offsets and strides of the types, and the indexes",
+    )
+    return Pointer(pointer.memory, address // size, size) if wrong else pointer
 
 
 def check_aligned_operand(
@@ -84,22 +57,16 @@ def check_aligned_operand(
     size = attribute.value.data
     if pointer.scale % size == 0 and pointer.base % size == 0:
         return
-    address = pointer.index * pointer.scale + pointer.base
-    wrong = _active(address % size != 0, checker.wave.mask)
-    if wrong.any():
-        checker.find(
-            "alignment",
-            "ALIGN-02",
-            op,
-            f"the memory operand says Aligned {size}, but the address is no multiple of that",
-            where=wrong,
-            values={"address": address},
-            remedy="state the alignment that the addresses have",
-        )
-
-
-def _active(where: Array, mask: Mask) -> Array:
-    return where if mask is None else where & mask
+    address = pointer.address()
+    checker.find_active(
+        "ALIGN-02",
+        op,
+        f"the memory operand says Aligned {size}, but the address is no multiple of that",
+        address % size != 0,
+        checker.wave.mask,
+        values={"address": address},
+        remedy="state the alignment that the addresses have",
+    )
 
 
 class CheckedAccess(memory.Access):
@@ -124,7 +91,6 @@ class CheckedAccess(memory.Access):
         if items.size and int(items.view(np.uint64).max()) > limit:
             outside = self.outside = items.view(np.uint64) > limit
             self.checker.find(
-                "bounds",
                 "BOUNDS-01",
                 self.op,
                 f"{what} outside {self.memory.label or 'its memory'}",
@@ -155,15 +121,15 @@ class CheckedAccess(memory.Access):
         if order is None:
             return None
         unit = self.dtype.itemsize
-        history = self.checker.shadow_of(self.memory).history(order, unit)
+        history = self.checker.shadow_of(self.memory).history(order.histories, unit)
         if history is None:
             return None
         items = self.items
         if self.outside is not None:
-            mask = ~self.outside if mask is None else mask & ~self.outside
+            mask = within(mask, ~self.outside)
         if self.lost is not None:
             items, some = self._inside_only(items, self.lost)
-            mask = some if mask is None else mask & some
+            mask = within(mask, some)
         access = Access(
             self.op,
             items,
@@ -205,9 +171,7 @@ class PlainAccess:
 
     def placed(self, mask: Mask) -> Mask:
         """The active lanes whose address is defined."""
-        if self.astray is None:
-            return mask
-        return ~self.astray if mask is None else mask & ~self.astray
+        return mask if self.astray is None else within(mask, ~self.astray)
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
         """The value; lanes outside read 0. Its shadow is appended to `shadows`."""
@@ -268,7 +232,7 @@ class PlainAccess:
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a store")
         access.note(mask, write=True, atomic=self.atomic, value=value)
         if access.outside is not None:
-            mask = ~access.outside if mask is None else mask & ~access.outside
+            mask = within(mask, ~access.outside)
         access.store(value, mask)
         if checker.checks.overlap and not self.atomic:
             self._check_overlap(access, value, mask)
@@ -301,18 +265,16 @@ class PlainAccess:
             different = different & ~access.lost
         if different.ndim > 3:
             different = different.any(axis=3)
-        different = _active(different, mask)
-        if different.any():
-            self.checker.find(
-                "overlap",
-                "OVERLAP-01",
-                self.op,
-                f"invocations write one place of {access.memory.label or 'memory'} with different "
-                "values",
-                where=different,
-                values={"element": access.items, "value": value},
-                remedy="let one invocation write each place, or use an atomic",
-            )
+        self.checker.find_active(
+            "OVERLAP-01",
+            self.op,
+            f"invocations write one place of {access.memory.label or 'memory'} with different "
+            "values",
+            different,
+            mask,
+            values={"element": access.items, "value": value},
+            remedy="let one invocation write each place, or use an atomic",
+        )
 
 
 def _bytes_differ(a: Array, b: Array) -> Array:

@@ -13,7 +13,6 @@ Device and QueueFamily are one scope here: a launch is in one queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +20,6 @@ from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv import memory as memory_ops
-from xdsl_spirv.dialects.spirv import pointer as pointer_ops
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
@@ -32,13 +30,20 @@ from xdsl_spirv.dialects.spirv.enums import (
     Scope,
     StorageClass,
 )
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.structure import ModuleOp, ModuleVariable
 from xdsl_spirv.dialects.spirv.types import PointerType, RuntimeArrayType, StructType
 from xdsl_spirv.interpreter.checks.accessors import (
     SAME_DEVICE,
     SAME_INVOCATION,
     SAME_SUBGROUP,
     SAME_WORKGROUP,
+)
+from xdsl_spirv.interpreter.pointers import (
+    CHAINS,
+    accessed_pointer,
+    is_write,
+    root_of,
+    storage_of,
 )
 from xdsl_spirv.interpreter.unit import Unit
 
@@ -51,9 +56,6 @@ LEVELS = {
     Scope.Workgroup: SAME_WORKGROUP,
 }
 """Scopes below a whole launch."""
-
-CHAINS = (memory_ops.AccessChain, memory_ops.PtrAccessChain, memory_ops.CopyObjectOp)
-"""Instructions whose first operand is the pointer that their result is part of."""
 
 
 def level_of(scope: Scope) -> int:
@@ -115,14 +117,6 @@ _STORAGE = (
     (1 << WORKGROUPS, MemorySemantics.WorkgroupMemory),
     (1 << BUFFERS, MemorySemantics.UniformMemory | MemorySemantics.CrossWorkgroupMemory),
 )
-
-
-def root_of(pointer: SSAValue) -> str | None:
-    """The module's variable that a pointer is into, None if that is not obvious."""
-    owner = pointer.owner
-    while isinstance(owner, CHAINS):
-        owner = owner.operands[0].owner
-    return owner.variable.string_value() if isinstance(owner, AddressOfOp) else None
 
 
 class MemoryModel:
@@ -262,26 +256,11 @@ class MemoryModel:
         )
 
 
-def accessed_pointer(op: Operation, write: bool) -> SSAValue | None:
-    """The pointer that an instruction reads or writes through."""
-    if isinstance(op, memory_ops.CopyMemoryOp | pointer_ops.CopyMemorySizedOp):
-        return op.operands[0 if write else 1]
-    if isinstance(op, AtomicOperation):
-        return op.pointer  # pyright: ignore
-    return next((o for o in op.operands if storage_of(o) is not None), None)
-
-
-def storage_of(pointer: SSAValue | None) -> StorageClass | None:
-    """The storage class of a pointer, None of anything else."""
-    storage = getattr(getattr(pointer, "type", None), "storage_class", None)
-    return None if storage is None else storage.data
-
-
-def weakest_store(model: MemoryModel, writes: Callable[[Operation], bool], storage: int) -> int:
+def weakest_store(model: MemoryModel, storage: int) -> int:
     """The level for which every store of a module to some storage makes available what it wrote."""
     weakest = SAME_DEVICE
     for op in model.unit.module.walk():
-        if not writes(op):
+        if not is_write(op):
             continue
         pointer = accessed_pointer(op, True)
         own = storage_of(pointer)

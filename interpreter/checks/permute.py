@@ -21,27 +21,28 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import atomic
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, StoreOp
 from xdsl_spirv.dialects.spirv.structure import (
-    AddressOfOp,
     GlobalVariableOp,
     UntypedGlobalVariableOp,
 )
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.influence import Influence
-from xdsl_spirv.interpreter.checks.memory_model import accessed_pointer, storage_of
-from xdsl_spirv.interpreter.checks.report import CheckError, Finding, Related
-from xdsl_spirv.interpreter.checks.writes import is_write
+from xdsl_spirv.interpreter.checks.report import Finding, Related
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.memories import Place, copy_buffers
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.interpreter.schedule import Schedule
+from xdsl_spirv.interpreter.options import Options, Schedule
+from xdsl_spirv.interpreter.pointers import (
+    DIRECT_STORES,
+    accessed_pointer,
+    is_write,
+    probable_root,
+    storage_of,
+)
 from xdsl_spirv.interpreter.source.source_map import map_of
 
 Run: TypeAlias = Callable[[Options, dict[Place, Array], int], object]
@@ -217,10 +218,9 @@ class Permuted:
         if causes:
             causes[0].note(f"{message}:", *values, *notes)
             return
-        if self.report.seen("permute", "SCHED-01", op):
+        if self.report.seen("SCHED-01", op):
             return
         finding = Finding(
-            "permute",
             "SCHED-01",
             self.module.name if op is None else op.name,
             message,
@@ -231,8 +231,7 @@ class Permuted:
             places.locate(finding, op)
         finding.values = values
         finding.note(*notes[1:])
-        if self.report.add(finding, op, self.checks.allow) and self.checks.stop:
-            raise CheckError(finding)
+        self.checks.record(finding, op)
 
 
 def _bytes(array: Array) -> Array:
@@ -247,10 +246,6 @@ def depends_on_order(module: Operation) -> bool:
 
 def _ordered(op: Operation) -> bool:
     return not isinstance(op, COMMUTING) or any(result.first_use for result in op.results)
-
-
-STORES = (StoreOp, CooperativeMatrixStoreOp, CopyMemoryOp)
-"""What writes through its first operand; atomics do as well."""
 
 
 def names_of(module: Operation, place: Place) -> set[str]:
@@ -271,15 +266,5 @@ def stores_to(module: Operation, place: Place) -> list[Operation]:
     return [
         op
         for op in module.walk()
-        if isinstance(op, (*STORES, atomic.AtomicOperation)) and _base(op.operands[0]) in names
+        if isinstance(op, DIRECT_STORES) and probable_root(op.operands[0]) in names
     ]
-
-
-def _base(pointer: SSAValue) -> str | None:
-    """The variable that a pointer is into."""
-    owner = pointer.owner
-    while isinstance(owner, Operation) and owner.operands:
-        owner = owner.operands[0].owner
-    if not isinstance(owner, AddressOfOp):
-        return None
-    return owner.variable.string_value()

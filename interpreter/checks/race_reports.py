@@ -4,30 +4,40 @@ What a race's finding says: which rule, who met whom, and what would order them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from xdsl.ir import Operation
 
-from xdsl_spirv.interpreter.checks.accesses import Access, Conflicts
-from xdsl_spirv.interpreter.checks.accessors import IDENTITY, WHO
-from xdsl_spirv.interpreter.checks.history import Region
-from xdsl_spirv.interpreter.checks.knowledge import Failure
-from xdsl_spirv.interpreter.checks.memory_model import Facts
-from xdsl_spirv.interpreter.checks.places import relate
-from xdsl_spirv.interpreter.checks.races import (
-    HIDDEN,
-    KEPT_PRIVATE,
-    NARROW,
-    OPEN,
-    ORDERED,
-    matrix_type,
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixStoreOp,
 )
+from xdsl_spirv.interpreter.checks.accesses import Access, Conflicts
+from xdsl_spirv.interpreter.checks.accessors import IDENTITY, WHO, Accessors
+from xdsl_spirv.interpreter.checks.findings import Findings
+from xdsl_spirv.interpreter.checks.history import Region
+from xdsl_spirv.interpreter.checks.knowledge import Failure, Knowledge
+from xdsl_spirv.interpreter.checks.memory_model import Facts, MemoryModel
+from xdsl_spirv.interpreter.checks.places import relate
 from xdsl_spirv.interpreter.checks.report import Related
 from xdsl_spirv.interpreter.numbers import Array
 
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.checks.races import Races
+ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
+"""Verdicts: not ordered; ordered but not available or visible; private; atomics too narrow."""
+
+
+class Order(Protocol):
+    """What the reports ask of the order of a launch's accesses (races.py)."""
+
+    checker: Findings
+    model: MemoryModel
+    accessors: Accessors
+    knowledge: Knowledge
+    facts: list[Facts | None]
+    log: list[Operation | None]
+    passed: list[tuple[int, Operation]]
+
 
 BARRIER_REMEDY = (
     "give the barrier a scope that holds both, and AcquireRelease with the memory's "
@@ -84,7 +94,7 @@ NAMES = {OPEN: "open", HIDDEN: "hidden", KEPT_PRIVATE: "private", NARROW: "narro
 class RaceReports:
     """Makes findings of conflicts."""
 
-    def __init__(self, races: Races):
+    def __init__(self, races: Order):
         self.races = races
         self.checker = races.checker
         self._known: dict[Operation, str] = {}
@@ -92,7 +102,7 @@ class RaceReports:
     def repeats(self, op: Operation) -> bool:
         """Whether an instruction has a finding already: it is counted again."""
         rule = self._known.get(op)
-        return rule is not None and self.checker.report.seen("races", rule, op)
+        return rule is not None and self.checker.report.seen(rule, op)
 
     def together(self, region: Region, access: Access, conflicts: Conflicts, index: Array) -> None:
         """Several invocations that write one place in one instruction."""
@@ -166,7 +176,6 @@ class RaceReports:
         )
         first = tuple(int(n) for n in np.argwhere(conflicts.earlier != 0)[0])
         self.checker.find(
-            "races",
             "ALIAS-01",
             access.op,
             f"a {kinds[0]} through @{variable} meets an earlier {kinds[1]} of the same memory "
@@ -204,7 +213,6 @@ class RaceReports:
                 ", all the same value" if name == "together" else "; both write the same value"
             )
         self.checker.find(
-            "races",
             rule,
             access.op,
             message,
@@ -261,6 +269,13 @@ class RaceReports:
             found.append(relate("what does not synchronize", failure.release, failure.why))
             found.append(relate("with", failure.acquire))
         return found
+
+
+def matrix_type(op: Operation) -> Any:
+    """The type of the matrix that an instruction loads or stores."""
+    if isinstance(op, CooperativeMatrixLoadOp):
+        return op.result.type
+    return op.object.type if isinstance(op, CooperativeMatrixStoreOp) else None
 
 
 def _octets(access: Access, raw: Array) -> Array:

@@ -16,7 +16,7 @@ scope instance; two such accesses with the same matrix type by the same instance
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
@@ -24,10 +24,6 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv import barrier as barriers
 from xdsl_spirv.dialects.spirv import kernel
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixStoreOp,
-)
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.interpreter.checks import horizons as kinds
 from xdsl_spirv.interpreter.checks.accesses import Access, Conflicts, Layout
@@ -43,6 +39,7 @@ from xdsl_spirv.interpreter.checks.accessors import (
     WHO,
     Accessors,
 )
+from xdsl_spirv.interpreter.checks.findings import Findings
 from xdsl_spirv.interpreter.checks.history import Histories, History, Region
 from xdsl_spirv.interpreter.checks.horizons import Horizons
 from xdsl_spirv.interpreter.checks.knowledge import Atomic, Barrier, Knowledge
@@ -55,20 +52,20 @@ from xdsl_spirv.interpreter.checks.memory_model import (
     level_of,
     weakest_store,
 )
-from xdsl_spirv.interpreter.checks.writes import is_write, written_variables
+from xdsl_spirv.interpreter.checks.race_reports import (
+    HIDDEN,
+    KEPT_PRIVATE,
+    NARROW,
+    OPEN,
+    ORDERED,
+    RaceReports,
+)
 from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.wave import Wave
 
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.checks.checker import Checker
-
 CONTROL = barriers.ControlBarrierOp | kernel.SplitBarrier
 """Barriers that hold invocations up."""
-
-ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
-"""Verdicts: not ordered; ordered but not available or visible; private; atomics too narrow."""
-
 
 OF_CHUNK = ("wave", "accessors", "horizons")
 """What `Races.start` makes for each chunk of workgroups."""
@@ -77,13 +74,11 @@ OF_CHUNK = ("wave", "accessors", "horizons")
 class Races:
     """The order of a launch's accesses."""
 
-    def __init__(self, checker: Checker):
-        from xdsl_spirv.interpreter.checks.race_reports import RaceReports
-
+    def __init__(self, checker: Findings):
         self.checker = checker
         module = checker.unit.module
         self.model = MemoryModel(checker.unit)
-        self.histories = Histories(written_variables(module))
+        self.histories = Histories(checker.unit.written)
         ops = list(module.walk())
         self.near_barriers = any(
             Scope.Subgroup in (op.execution_scope.data, op.memory_scope.data)
@@ -127,7 +122,7 @@ class Races:
         if not self.started:
             self.started = True
             self.histories.bind(self.checker.unit.memories.all())
-            self.weakest = [weakest_store(self.model, is_write, s) for s in (WORKGROUPS, BUFFERS)]
+            self.weakest = [weakest_store(self.model, s) for s in (WORKGROUPS, BUFFERS)]
             self.narrow = [self._has_narrow_atomics(storage) for storage in (WORKGROUPS, BUFFERS)]
         self.knowledge.start(self.accessors)
 
@@ -188,7 +183,8 @@ class Races:
         self, access: Any, mask: Mask, wrote: Array, reads: bool, semantics: tuple[str, str]
     ) -> None:
         """An atomic that was executed; `wrote` says which invocations (w, s, l) changed memory."""
-        history = self.checker.shadow_of(access.memory).known
+        shadow = access.memory.shadow
+        history = None if shadow is None else shadow.known
         if not self.knowledge.active or history is None:
             return
         shape = self.wave.shape
@@ -552,13 +548,6 @@ class Races:
         if clash.any():
             places = np.broadcast_to(index, clash.shape)[clash]
             words[places] = np.broadcast_to(shared, clash.shape)[clash]
-
-
-def matrix_type(op: Operation) -> Any:
-    """The type of the matrix that an instruction loads or stores."""
-    if isinstance(op, CooperativeMatrixLoadOp):
-        return op.result.type
-    return op.object.type if isinstance(op, CooperativeMatrixStoreOp) else None
 
 
 def _column(who: Array, tail: tuple[int, ...]) -> Array:

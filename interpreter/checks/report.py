@@ -26,6 +26,24 @@ CHECKS: dict[str, str] = {
 }
 """Every check's name and what it finds. All but `counters` find bugs."""
 
+FAMILIES = {
+    **dict.fromkeys(("CM", "DOT", "ROT", "GROUP"), "rules"),
+    **dict.fromkeys(("RACE", "ALIAS"), "races"),
+    "UNDEF": "undefined",
+    "BOUNDS": "bounds",
+    "ALIGN": "alignment",
+    "OVERLAP": "overlap",
+    "BARRIER": "barriers",
+    "SCHED": "permute",
+    "CHOICE": "choices",
+}
+"""The check that a rule belongs to, by the rule's family."""
+
+
+def check_of(rule: str) -> str:
+    """The check that finds breaches of a rule."""
+    return FAMILIES[rule.partition("-")[0]]
+
 
 @dataclass(frozen=True)
 class Place:
@@ -76,7 +94,7 @@ class Finding:
     printed as they are; of those that speak of another instruction, `related` has the parts.
     """
 
-    check: str
+    check: str = field(init=False)
     rule: str
     op: str
     message: str
@@ -92,6 +110,9 @@ class Finding:
     notes: list[str] = field(default_factory=list[str])
     related: list[Related] = field(default_factory=list[Related])
     times: int = 1
+
+    def __post_init__(self) -> None:
+        self.check = check_of(self.rule)
 
     def note(self, *notes: str | Related) -> None:
         """Add notes, and keep the parts of those that speak of another instruction."""
@@ -163,7 +184,7 @@ class Report:
         self.findings: list[Finding] = []
         self.allowed: list[Finding] = []
         self.counters: dict[str, dict[str, int]] = {}
-        self._known: dict[tuple[str, str, Any], Finding] = {}
+        self._known: dict[tuple[str, object], Finding] = {}
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -171,9 +192,9 @@ class Report:
     def __len__(self) -> int:
         return len(self.findings)
 
-    def seen(self, check: str, rule: str, op: object) -> bool:
+    def seen(self, rule: str, op: object) -> bool:
         """Count another occurrence of a finding that was made; False if it was not."""
-        known = self._known.get((check, rule, op))
+        known = self._known.get((rule, op))
         if known is None:
             return False
         known.times += 1
@@ -181,7 +202,7 @@ class Report:
 
     def add(self, finding: Finding, op: object, allow: tuple[Allowed, ...] = ()) -> bool:
         """Record a finding of `op`; whether it is not an allowed one."""
-        self._known[finding.check, finding.rule, op] = finding
+        self._known[finding.rule, op] = finding
         if any(allowed.covers(finding) for allowed in allow):
             self.allowed.append(finding)
             return False
@@ -190,7 +211,7 @@ class Report:
 
     def where(self, finding: Finding) -> object:
         """The operation that a finding is about."""
-        return next((op for (*_, op), known in self._known.items() if known is finding), None)
+        return next((op for (_, op), known in self._known.items() if known is finding), None)
 
     def __str__(self) -> str:
         parts = [str(finding) for finding in self.findings]
@@ -236,6 +257,11 @@ class Checks:
     launches_stand_alone: bool = True
     """Whether a launch by itself, and not only the program, may not depend on the mapping."""
     report: Report = field(default_factory=Report, compare=False)
+
+    def record(self, finding: Finding, op: object) -> None:
+        """Report a finding of `op`; with `stop` raise the first that is not allowed."""
+        if self.report.add(finding, op, self.allow) and self.stop:
+            raise CheckError(finding)
 
     @classmethod
     def all(cls, *, stop: bool = False, allow: tuple[Allowed, ...] = ()) -> Checks:

@@ -4,18 +4,16 @@ What all invocations of a scope must do together, and agree on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.interpreter.checks.findings import Findings
+from xdsl_spirv.interpreter.forms import CooperativeMatrix, within
 from xdsl_spirv.interpreter.memory import Pointer, first_active
 from xdsl_spirv.interpreter.numbers import Array
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.checks.checker import Checker
 
 
 def axes_of(scope: Scope) -> tuple[int, ...]:
@@ -24,7 +22,7 @@ def axes_of(scope: Scope) -> tuple[int, ...]:
 
 
 def full_scope(
-    checker: Checker, op: Operation, form: CooperativeMatrix | Scope, rule: str = "CM-27"
+    checker: Findings, op: Operation, form: CooperativeMatrix | Scope, rule: str = "CM-27"
 ) -> None:
     """All invocations of a scope instance execute an instruction together, or none does."""
     scope = form.scope if isinstance(form, CooperativeMatrix) else form
@@ -37,7 +35,6 @@ def full_scope(
     members = np.broadcast_to(touched, here.shape)
     count = int((members & here).sum())
     checker.find(
-        "barriers" if rule.startswith("BARRIER") else "rules",
         rule,
         op,
         f"only part of the {scope.name.lower()} executes {op.name}: {count} invocations are here, "
@@ -48,7 +45,7 @@ def full_scope(
     )
 
 
-def differing(checker: Checker, value: Array, axes: tuple[int, ...]) -> Array | None:
+def differing(checker: Findings, value: Array, axes: tuple[int, ...]) -> Array | None:
     """Where active lanes hold another value than the first of their scope; None if nowhere."""
     if all(value.shape[axis] == 1 for axis in axes):
         return None
@@ -56,13 +53,12 @@ def differing(checker: Checker, value: Array, axes: tuple[int, ...]) -> Array | 
     different = value != first_active(value, mask, axes)
     if different.ndim > 3:
         different = different.any(axis=tuple(range(3, different.ndim)))
-    if mask is not None:
-        different = different & mask
+    different = within(mask, different)
     return different if different.any() else None
 
 
 def uniform(
-    checker: Checker,
+    checker: Findings,
     op: Operation,
     rule: str,
     name: str,
@@ -80,7 +76,6 @@ def uniform(
     if where is None:
         return
     checker.find(
-        "rules",
         rule,
         op,
         f"{name} differs between invocations of a {scope.name.lower()}",

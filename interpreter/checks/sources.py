@@ -30,7 +30,6 @@ class Source:
     rule: str
     message: str
     make: Callable[[Any, Unit], Test | None]
-    check: str = "undefined"
 
 
 def _always(test: Test) -> Callable[[Any, Unit], Test]:

@@ -14,9 +14,9 @@ from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.checks.accesses import Access
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.scopes import full_scope, uniform
-from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, by_lane, normal
+from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, normal
 from xdsl_spirv.interpreter.checks.variables import BUFFERS, address
-from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.forms import Mask, Plain, within
 from xdsl_spirv.interpreter.memory import Memory, Pointer
 from xdsl_spirv.interpreter.numbers import Array, raw_dtype
 from xdsl_spirv.interpreter.semantics import Function
@@ -56,7 +56,6 @@ class Components:
             return mask & ~outside
         if outside.any() and self.checker.checks.bounds:
             self.checker.find(
-                "bounds",
                 "BOUNDS-04",
                 self.op,
                 f"a component of a tensor outside {place.memory.label or 'its memory'}",
@@ -73,7 +72,7 @@ class Components:
         if order is None:
             return
         size = form.dtype.itemsize
-        history = self.checker.shadow_of(place.memory).history(order, size)
+        history = self.checker.shadow_of(place.memory).history(order.histories, size)
         some = mask.any(axis=2, keepdims=True)
         if history is None or not some.any():
             return
@@ -83,7 +82,7 @@ class Components:
         first = np.take_along_axis(items, mask.argmax(axis=2)[..., None], axis=2)
         items = np.where(mask, items, first)[:, :, None, :]
         outer = self.checker.wave.mask
-        lanes = some if outer is None else some & outer
+        lanes = within(outer, some)
         order.note(
             history,
             Access(
@@ -176,9 +175,10 @@ def store(
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         components.check_operands(wave, values)
         address(compiler, op, shadows[0], wave.mask)
-        if visible and shadows[1] is not None:
-            lanes = by_lane(shadows[1], components.form)
-            compiler.checker.find_undefined(op, "the matrix stored", lanes, wave.mask)
+        if visible:
+            compiler.checker.find_undefined(
+                op, "the matrix stored", shadows[1], wave.mask, components.form
+            )
         components.shadow = None if visible else shadows[1]
         components.access.store(wave, *values)
         return None, None

@@ -24,10 +24,10 @@ from xdsl_spirv.dialects.spirv import dot_product as dots
 from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.dialects.spirv.dot_product import DotSignedness
 from xdsl_spirv.interpreter.checks.compiler import (
+    GENERAL,
     Checked,
     CheckedCode,
     CheckedCompiler,
-    CheckedStage,
     checked,
 )
 from xdsl_spirv.interpreter.checks.scopes import full_scope, uniform
@@ -47,12 +47,8 @@ from xdsl_spirv.interpreter.forms import spread as spread_mask
 from xdsl_spirv.interpreter.numbers import I64, Array, unsigned
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
+from xdsl_spirv.interpreter.spirv.dot_product import components
 from xdsl_spirv.interpreter.wave import Wave
-
-
-def general(kind: str) -> CheckedStage:
-    """The check of an instruction by the general rule."""
-    return _action if kind == "action" else _value
 
 
 def _action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
@@ -112,6 +108,9 @@ def _uniform_scalar(op: Operation) -> tuple[str, int] | None:
     return ("the condition", 0) if isinstance(op, logic.SelectOp) else None
 
 
+GENERAL.update(action=_action, value=_value)
+
+
 # Instructions whose result becomes undefined by its operands' values.
 
 
@@ -134,7 +133,7 @@ def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
                 if not found.any():
                     continue
             lanes = by_lane(found, form)
-            number = checker.origin(op, source.rule, source.message, source.check)
+            number = checker.origin(op, source.rule, source.message)
             checker.example(number, lanes, dict(zip(names, values, strict=True)))
             own = np.where(found, np.uint8(number), np.uint8(0))
             if isinstance(form, Plain) and form.shape:
@@ -254,19 +253,15 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         index = values[place]
         outside = unsigned(index) >= count
-        if wave.mask is not None:
-            outside = outside & wave.mask
-        if outside.any():
-            if checker.checks.bounds:
-                checker.find(
-                    "bounds",
-                    "BOUNDS-03",
-                    op,
-                    f"a component outside a vector of {count}",
-                    where=outside,
-                    values={"component": index},
-                    remedy="keep the number below the vector's length",
-                )
+        checker.find_active(
+            "BOUNDS-03",
+            op,
+            f"a component outside a vector of {count}",
+            outside,
+            wave.mask,
+            values={"component": index},
+            remedy="keep the number below the vector's length",
+        )
         values = [*values]
         values[place] = np.clip(index, 0, count - 1)
         return inner(wave, values, shadows)
@@ -314,21 +309,16 @@ def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function
     checker = compiler.checker
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        if shadows[0] is not None:
-            checker.find_undefined(op, "an assumption", shadows[0], wave.mask)
-        wrong = ~values[0]
-        if wave.mask is not None:
-            wrong = wrong & wave.mask
-        if wrong.any() and checker.checks.undefined:
-            checker.find(
-                "undefined",
-                "UNDEF-12",
-                op,
-                "what is assumed does not hold",
-                where=wrong,
-                values={"condition": values[0]},
-                remedy="assume only what is always true",
-            )
+        checker.find_undefined(op, "an assumption", shadows[0], wave.mask)
+        checker.find_active(
+            "UNDEF-12",
+            op,
+            "what is assumed does not hold",
+            ~values[0],
+            wave.mask,
+            values={"condition": values[0]},
+            remedy="assume only what is always true",
+        )
         return None, None
 
     return call
@@ -360,19 +350,15 @@ def dot_accumulate(op: Any, compiler: CheckedCompiler, function: Function) -> Ch
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         total = exact(values[0], values[1])
-        outside = (total >= high) | (total < low)
-        if wave.mask is not None:
-            outside = outside & wave.mask
-        if outside.any():
-            checker.find(
-                "rules",
-                "DOT-17",
-                op,
-                f"the sum of products overflows {bits_of_result} bits before the final addition",
-                where=outside,
-                values={"sum of products": total},
-                remedy="use a wider result type",
-            )
+        checker.find_active(
+            "DOT-17",
+            op,
+            f"the sum of products overflows {bits_of_result} bits before the final addition",
+            (total >= high) | (total < low),
+            wave.mask,
+            values={"sum of products": total},
+            remedy="use a wider result type",
+        )
         return inner(wave, values, shadows)
 
     largest_sum = _largest_sum(op, compiler)
@@ -391,8 +377,6 @@ def _largest_sum(op: Any, compiler: CheckedCompiler) -> float:
 
 def _exact_dot(op: Any, compiler: CheckedCompiler) -> Function:
     """The sum in binary64, exact up to 2^53 and close enough beyond to tell an overflow."""
-    from xdsl_spirv.interpreter.spirv.dot_product import components
-
     forms = [compiler.unit.plain(v.type) for v in (op.vector_1, op.vector_2)]
     signs = (op.SIGNEDNESS != DotSignedness.UNSIGNED, op.SIGNEDNESS == DotSignedness.SIGNED)
     wide = I64 if _component_form(op, compiler)[0] < 32 else np.dtype(np.float64)

@@ -28,27 +28,25 @@ from xdsl_spirv.interpreter.checks.memory import PlainAccess, check_aligned_oper
 from xdsl_spirv.interpreter.checks.shadow import (
     UNWRITTEN,
     Shadow,
-    by_lane,
     filled,
     largest,
     normal,
     shadow_form,
     whole,
 )
-from xdsl_spirv.interpreter.forms import Mask
+from xdsl_spirv.interpreter.forms import Mask, within
 from xdsl_spirv.interpreter.layout import Layout, loader, storer
 from xdsl_spirv.interpreter.memory import Pointer, Pointers
 from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.pointers import has_bytes, pointer_type
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.source.locals import read_by
 from xdsl_spirv.interpreter.spirv.glsl import PARTS
 from xdsl_spirv.interpreter.spirv.memory import (
     accessed,
     copied_types,
-    has_bytes,
     load_variable,
     placed,
-    pointer_type,
     store_variable,
 )
 from xdsl_spirv.interpreter.unit import Unit
@@ -173,9 +171,8 @@ class Writer:
             self.plain.shadows.clear()
             if shadow is not None:
                 if self.visible:
-                    lanes = by_lane(shadow, self.form)
                     what = f"the value stored to {label_of(pointer)}"
-                    self.checker.find_undefined(self.op, what, lanes, wave.mask)
+                    self.checker.find_undefined(self.op, what, shadow, wave.mask, self.form)
                 else:
                     self.collect(pointer, shadow, wave.mask)
             self.write(pointer, value, wave.mask)
@@ -315,8 +312,7 @@ def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
                 continue
             values = [*values]
             values[place] = np.clip(index, 0, count - 1)
-            if wave.mask is not None:
-                outside = outside & wave.mask
+            outside = within(wave.mask, outside)
             if outside.any():
                 parts.append(_outside(checker, op, count, rule, outside, index))
         pointer = function(*values)
@@ -329,6 +325,6 @@ def _outside(
     checker: Any, op: Operation, count: int, rule: str, outside: Array, index: Array
 ) -> Array:
     what = "a vector" if rule == "BOUNDS-03" else "an array"
-    number = checker.origin(op, rule, f"an index outside {what} of {count}", "bounds")
+    number = checker.origin(op, rule, f"an index outside {what} of {count}")
     checker.example(number, outside, {"index": index})
     return np.where(outside, np.uint8(number), np.uint8(0))

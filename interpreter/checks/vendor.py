@@ -18,7 +18,7 @@ from xdsl_spirv.interpreter.checks.memory import CheckedAccess, PlainAccess
 from xdsl_spirv.interpreter.checks.scopes import uniform
 from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane, normal
 from xdsl_spirv.interpreter.checks.variables import BUFFERS, address, label_of
-from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.forms import Mask, Plain, within
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function
@@ -58,9 +58,7 @@ def _either_way(op: Any, compiler: CheckedCompiler, ways: list[Checked]) -> Chec
         *given, column_major = values
         if checker.checks.rules:
             uniform(checker, op, "CM-27", "ColumnMajor", column_major, form.form)
-        if shadows[-1] is not None:
-            lanes = by_lane(shadows[-1], boolean)
-            checker.find_undefined(op, "ColumnMajor", lanes, wave.mask)
+        checker.find_undefined(op, "ColumnMajor", shadows[-1], wave.mask, boolean)
         way = ways[bool(column_major.reshape(-1)[0])]
         return way(wave, given, shadows[:-1])
 
@@ -132,9 +130,9 @@ def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         _addresses(compiler, op, shadows, [0, 1], wave.mask)
         pointer, offset, vector = values
-        if visible and shadows[2] is not None:
+        if visible:
             what = f"the vector stored to {label_of(pointer)}"
-            checker.find_undefined(op, what, by_lane(shadows[2], form), wave.mask)
+            checker.find_undefined(op, what, shadows[2], wave.mask, form)
         for one, lanes in cases(vector_semantics.moved(pointer, offset), wave.mask):
             moves.shadow = None if visible else shadows[2]
             moves.store(one, form, vector, lanes)
@@ -197,14 +195,12 @@ class Sums:
             access = CheckedAccess(self.checker, self.op, one, form, lanes, "an atomic access")
             access.note(lanes, write=True, atomic=True)
             if access.outside is not None:
-                mask = ~access.outside if mask is None else mask & ~access.outside
-                lanes = mask if lanes is None else lanes & mask
+                mask = within(mask, ~access.outside)
+                lanes = within(lanes, mask)
             undefined = self.checker.shadow_of(access.memory).undefined
             if undefined is not None:
                 shadow = self.plain.read_shadow(access, undefined, lanes)
-                if shadow is not None:
-                    found = by_lane(shadow, form)
-                    self.checker.find_undefined(self.op, "what is added to", found, lanes)
+                self.checker.find_undefined(self.op, "what is added to", shadow, lanes, form)
                 self.plain.write_shadow(access, undefined, None, lanes)
         return mask
 
@@ -224,9 +220,8 @@ def _accumulate(
         others = [n for n in range(len(values)) if n not in added]
         _addresses(compiler, op, shadows, others, wave.mask)
         for number in added:
-            if shadows[number] is not None:
-                lanes = by_lane(shadows[number], checker.form(op, number))
-                checker.find_undefined(op, "what is added", lanes, wave.mask)
+            added_form = checker.form(op, number)
+            checker.find_undefined(op, "what is added", shadows[number], wave.mask, added_form)
         mask = wave.mask
         for start in targets(*values):
             wave.mask = sums.check(start, form, wave.mask)
@@ -311,9 +306,9 @@ def write_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         _addresses(compiler, op, shadows, [1], wave.mask)
-        if shadows[2] is not None:
-            lanes = by_lane(shadows[2], elements.form)
-            checker.find_undefined(op, "what is written to a tensor", lanes, wave.mask)
+        checker.find_undefined(
+            op, "what is written to a tensor", shadows[2], wave.mask, elements.form
+        )
         tensor, coordinates, written = values
         for number, (place, lanes) in enumerate(elements.places(wave, tensor, coordinates)):
             moves.shadow = None

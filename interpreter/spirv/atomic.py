@@ -23,8 +23,9 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import Array, DType, raw_dtype
+from xdsl_spirv.interpreter.pointers import has_bytes
 from xdsl_spirv.interpreter.semantics import Function, action
-from xdsl_spirv.interpreter.spirv.memory import accessed, has_bytes
+from xdsl_spirv.interpreter.spirv.memory import accessed
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 

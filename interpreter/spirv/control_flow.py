@@ -219,6 +219,6 @@ def compile_function(op: Operation, unit: Unit) -> Code:
     region = op.regions[0]
     if not region.blocks:
         raise InterpreterError("a function without a body cannot be executed", op)
-    compiler = Compiler(unit) if unit.checker is None else unit.checker.compiler(unit, op)
+    compiler = Compiler(unit) if unit.compiler is None else unit.compiler(op)
     arguments = tuple(compiler.keep(argument) for argument in region.blocks[0].args)
     return compiler.code(arguments, Flow(compiler, region).run)

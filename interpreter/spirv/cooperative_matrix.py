@@ -30,9 +30,10 @@ from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import Pointer, Tiles, first_active, leaders
 from xdsl_spirv.interpreter.numbers import BOOL, F16, F32, F64, I64, Array, DType
 from xdsl_spirv.interpreter.options import Rounding
+from xdsl_spirv.interpreter.pointers import has_bytes
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value
 from xdsl_spirv.interpreter.spirv.dot_product import saturating_add
-from xdsl_spirv.interpreter.spirv.memory import accessed, has_bytes
+from xdsl_spirv.interpreter.spirv.memory import accessed
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 

@@ -19,8 +19,9 @@ from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.kernel.math import FUNCTIONS, of_the_same_name
 from xdsl_spirv.interpreter.layout import Layout, storer
 from xdsl_spirv.interpreter.numbers import F16, F32, F64, I32, Array
+from xdsl_spirv.interpreter.pointers import has_bytes, pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, value, value_table
-from xdsl_spirv.interpreter.spirv.memory import has_bytes, placed, pointer_type, store_variable
+from xdsl_spirv.interpreter.spirv.memory import placed, store_variable
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 

@@ -26,7 +26,6 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     UntypedPointerType,
 )
-from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Opaque, zeros
 from xdsl_spirv.interpreter.layout import (
@@ -39,24 +38,11 @@ from xdsl_spirv.interpreter.layout import (
 )
 from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers, start_of
 from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.pointers import VALUE_CLASSES, has_bytes, pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, value
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_part, write_part
 from xdsl_spirv.interpreter.wave import Wave
-
-VALUE_CLASSES = (StorageClass.Function, StorageClass.Private, StorageClass.Input)
-"""Storage classes whose variables are values rather than bytes."""
-
-
-def pointer_type(value: SSAValue) -> PointerType:
-    """The type of a value that the verifier has found to be a pointer, refused if untyped."""
-    if isinstance(value.type, UntypedPointerType):
-        raise InterpreterError(
-            "this access through an untyped pointer is not executed",
-            remedy="give the pointer a type",
-        )
-    assert isinstance(value.type, PointerType)
-    return value.type
 
 
 def accessed(pointer: SSAValue, data: Attribute) -> PointerType:
@@ -96,13 +82,6 @@ def _chained(op: Any, unit: Unit) -> Placed:
 
 def _known(indexes: Sequence[SSAValue]) -> list[int | None]:
     return [constant_integer(index) for index in indexes]
-
-
-def has_bytes(type: PointerType) -> bool:
-    """Whether a pointer is into memory that has bytes."""
-    if isinstance(type.pointee, TensorArmType):
-        return False
-    return type.storage_class.data not in VALUE_CLASSES
 
 
 @action(ops.VariableOp)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -33,7 +33,6 @@ from xdsl_spirv.dialects.spirv.types import PointerType, StructType, UntypedPoin
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
 from xdsl_spirv.interpreter.built_ins import built_in
 from xdsl_spirv.interpreter.checks.places import forget_numbers
-from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.constants import constant_value
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import zeros
@@ -56,9 +55,6 @@ from xdsl_spirv.interpreter.structs import (
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer
 from xdsl_spirv.interpreter.wave import Geometry, Wave
-
-if TYPE_CHECKING:
-    from xdsl_spirv.interpreter.checks.checker import Checker
 
 Buffers = MutableMapping[Any, Array]
 """By (descriptor set, binding), in an array of buffers by (descriptor set, binding, number)."""
@@ -389,7 +385,9 @@ def run_workgroups(
         unit = Unit(module, options, placeholder)
         forget_numbers()
         if options.checks is not None:
-            unit.checker = make_checker(unit, options.checks)
+            from xdsl_spirv.interpreter.checks.compiler import observe
+
+            observe(unit, options.checks)
         specialize(unit, spec_values)
     unit.options, unit.clock = options, 0
     unit.memories.bind(buffers, buffers if originals is None else originals)
@@ -467,13 +465,6 @@ def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any
         else:
             raise InterpreterError(f"a kernel's argument of type {type} is not executed", function)
     return found
-
-
-def make_checker(unit: Unit, checks: Checks) -> Checker:
-    """What looks on: loaded on demand, since it builds on the semantics."""
-    from xdsl_spirv.interpreter.checks.checker import Checker
-
-    return Checker(unit, checks)
 
 
 def _used_variables(unit: Unit, function: Operation) -> set[str]:

@@ -18,8 +18,8 @@ from xdsl_spirv.interpreter.layout import Layout, PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memories import physical
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import I64, Array, integer_dtype, integer_to_integer
+from xdsl_spirv.interpreter.pointers import pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, constant, value
-from xdsl_spirv.interpreter.spirv.memory import pointer_type
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave

@@ -3,28 +3,32 @@ The constants of a module at launch.
 
 A constant is evaluated when it is first asked for, so their order in the module means nothing: a
 size, a layout or the workgroup's size may come from any operation on constants declared before or
-behind it. OpSpecConstantOp is carried (raw.py); it becomes the operation that it names by the
-decoder's own plan, and is evaluated by that operation's semantics, so there is no list of the
-operations that are allowed.
+behind it. OpSpecConstantOp is carried (raw.py); it becomes the operation that it names, by that
+operation's declaration, and is evaluated by its semantics, so there is no list of the operations
+that are allowed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    UNKNOWN_LOC,
+    ArrayAttr,
     IntAttr,
     IntegerAttr,
-    LocationAttr,
     StringAttr,
     SymbolRefAttr,
+    i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.spirv import SPIRV
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
 from xdsl_spirv.dialects.spirv.constants import (
     ConstantOp,
     ConstantSymbol,
@@ -46,7 +50,6 @@ from xdsl_spirv.interpreter.semantics import semantics_of
 from xdsl_spirv.interpreter.spirv.replicated import data_array, repeated
 from xdsl_spirv.interpreter.unit import Unit, symbol_name
 from xdsl_spirv.interpreter.wave import Geometry, Wave
-from xdsl_spirv.serialization.decode.operations import NotDeclared, classes, decoder_of
 
 SpecValues = Mapping[int, int | float | bool]
 
@@ -155,78 +158,74 @@ class Evaluator:
 
     def _operation(self, op: RawGlobalOp) -> Any:
         """OpSpecConstantOp: the operation that it names, on its operands' values."""
-        operands = CarriedOperands(op, self.unit)
-        made = operands.operation()
-        found = semantics_of(made)
-        values = [self.operand(operands.attributes[id]) for id in operands.read]
-        match found.kind:
+        named = operation_named_by(op, self.unit)
+        meaning = semantics_of(named)
+        constants = op.layout.data[1:]
+        values = [self.operand(a) for a in constants if not isinstance(a, IntAttr | TypeAttribute)]
+        match meaning.kind:
             case "constant":
-                return found.stage(made, self.unit)
+                return meaning.stage(named, self.unit)
             case "value":
-                return found.stage(made, self.unit)(*values)
+                return meaning.stage(named, self.unit)(*values)
             case "action":
                 one = Geometry((1, 1, 1), (1, 1, 1), self.unit.options.subgroup_size)
-                return found.stage(made, self.unit)(Wave(one, 0, 1), *values)
+                return meaning.stage(named, self.unit)(Wave(one, 0, 1), *values)
             case _:
-                raise InterpreterError(f"{made.name} of constants is not executed", op)
+                raise InterpreterError(f"{named.name} of constants is not executed", op)
 
 
-class CarriedOperands:
+def operation_named_by(op: RawGlobalOp, unit: Unit) -> Operation:
     """
-    The operands of a carried OpSpecConstantOp as a plan of the decoder asks for them (`Known`).
+    The operation that an OpSpecConstantOp names, on constants as operands.
 
-    An operand that is no literal has its place in the instruction as its id.
+    Ids in the instruction's operands are the class's operands, in order; literals, or else types,
+    are its one property.
     """
+    opcode, *layout = op.layout.data
+    name = opcode.data if isinstance(opcode, StringAttr) else str(opcode)
+    try:
+        cls = _operations().get(name)
+        if cls is None:
+            raise VerifyException(f"{name} is no operation of the dialect")
+        definition = cls.get_irdl_definition()
+        numbers = [word.data for word in layout if isinstance(word, IntAttr)]
+        rest = [ArrayAttr([IntegerAttr(n, i32) for n in numbers])] if numbers else []
+        rest += [a for a in layout if isinstance(a, TypeAttribute)]
+        operands = [
+            _constant(a, unit) for a in layout if not isinstance(a, IntAttr | TypeAttribute)
+        ]
+        fields = [
+            field for field, p in definition.properties.items() if not isinstance(p, OptionalDef)
+        ]
+        named = cls.create(
+            operands=operands,
+            result_types=[op.constant_type],
+            properties=dict(zip(fields, rest, strict=True)),
+        )
+        definition.verify(named)
+        named.verify_()
+    except (ValueError, VerifyException) as error:
+        raise InterpreterError(f"OpSpecConstantOp {name}: {error}", op) from error
+    return named
 
-    RESULT_TYPE, RESULT, FIRST = 1, 2, 3
 
-    def __init__(self, op: RawGlobalOp, unit: Unit):
-        self.op = op
-        self.unit = unit
-        self.location: LocationAttr = UNKNOWN_LOC
-        self.read: list[int] = []
-        """The ids that are values, in the order of the operation's operands."""
-        self.attributes = dict(enumerate(op.layout.data[1:], self.FIRST))
+@cache
+def _operations() -> dict[str, type[IRDLOperation]]:
+    """Operations of the core instruction set by their instruction's name."""
+    return {
+        name: cls
+        for cls in SPIRV.operations
+        if issubclass(cls, SPIRVOp)
+        for in_set, name in [instruction_of(cls)]
+        if in_set is None
+    }
 
-    def operation(self) -> Operation:
-        """The operation, with constants as operands."""
-        opcode = self.op.layout.data[0]
-        name = opcode.data if isinstance(opcode, StringAttr) else str(opcode)
-        entry = grammar().instruction(name) if name in grammar() else None
-        found = None if entry is None else classes().get((None, entry.opcode))
-        words = [a.data if isinstance(a, IntAttr) else i for i, a in self.attributes.items()]
-        try:
-            if found is None:
-                raise NotDeclared(f"{name} is no operation of the dialect")
-            made = decoder_of(found)(self, (0, self.RESULT_TYPE, self.RESULT, *words))
-            made.verify_()
-        except (NotDeclared, VerifyException) as error:
-            raise InterpreterError(f"OpSpecConstantOp {name}: {error}", self.op) from error
-        return made
 
-    def value(self, id: int) -> SSAValue:
-        """A constant operation for an operand."""
-        self.read.append(id)
-        attribute = self.attributes[id]
-        if isinstance(attribute, ConstantRefAttr):
-            return ConstantOp(attribute.value, attribute.type).result
-        if not isinstance(attribute, SymbolRefAttr):
-            raise NotDeclared(f"{attribute} is no constant")
-        constant = self.unit.symbol(attribute)
-        if not isinstance(constant, ConstantSymbol):
-            raise NotDeclared(f"{attribute} is no constant")
-        return ReferenceOfOp(attribute, constant.constant_type).result
-
-    def type(self, id: int) -> Attribute:
-        """The result's type, or an operand that is a type."""
-        return self.op.constant_type if id == self.RESULT_TYPE else self.attributes[id]
-
-    def attribute(self, id: int) -> Attribute | None:
-        """A constant's value, a symbol or a type."""
-        attribute = self.attributes[id]
-        return attribute.value if isinstance(attribute, ConstantRefAttr) else attribute
-
-    def constant(self, id: int) -> int | None:
-        """The number of an integer constant."""
-        value = self.attribute(id)
-        return value.value.data if isinstance(value, IntegerAttr) else None
+def _constant(attribute: Attribute, unit: Unit) -> SSAValue:
+    """A constant operation for an operand."""
+    if isinstance(attribute, ConstantRefAttr):
+        return ConstantOp(attribute.value, attribute.type).result
+    constant = unit.symbol(attribute) if isinstance(attribute, SymbolRefAttr) else None
+    if not isinstance(attribute, SymbolRefAttr) or not isinstance(constant, ConstantSymbol):
+        raise VerifyException(f"{attribute} is no constant")
+    return ReferenceOfOp(attribute, constant.constant_type).result

@@ -26,11 +26,11 @@ from xdsl_spirv.interpreter.forms import CooperativeMatrix, Mask, Plain
 from xdsl_spirv.interpreter.layout import Layout, PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memory import Pointer, first_active, leaders
 from xdsl_spirv.interpreter.numbers import I64, Array, raw_dtype
+from xdsl_spirv.interpreter.pointers import pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, value
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
 from xdsl_spirv.interpreter.spirv.cooperative_matrix_2 import component_wave, scope_axes
-from xdsl_spirv.interpreter.spirv.memory import pointer_type
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 

@@ -10,7 +10,7 @@ import pytest
 
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Allowed, Checks
-from xdsl_spirv.interpreter.schedule import Schedule
+from xdsl_spirv.interpreter.options import Schedule
 from xdsl_spirv.testing.differential import generate
 from xdsl_spirv.testing.differential import interpret as run_generated
 from xdsl_spirv.testing.differential.running import buffers_of, module_of

@@ -19,7 +19,7 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter import InterpreterError, MemoryBudget, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.permute import Permuted
-from xdsl_spirv.interpreter.schedule import Schedule
+from xdsl_spirv.interpreter.options import Schedule
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
 from xdsl_spirv.tools.kernel_test.glslang import compile_glsl, find_glslang

@@ -1,0 +1,213 @@
+"""
+What a checked launch has found: findings, where undefined values come from, and which branches
+parted lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.checks.report import Checks, Finding, Related, check_of
+from xdsl_spirv.interpreter.checks.shadow import LAST_ORIGIN, Shadow, by_lane
+from xdsl_spirv.interpreter.forms import Form, Mask, within
+from xdsl_spirv.interpreter.memory import Memory
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.source.source_map import in_source, map_of
+from xdsl_spirv.interpreter.unit import Unit
+from xdsl_spirv.interpreter.wave import Wave
+
+SHOWN = 4
+"""How many invocations a finding names."""
+
+
+@dataclass
+class Origin:
+    """An instruction that makes undefined values: why, and the operands of the first time."""
+
+    op: Operation
+    rule: str
+    message: str
+    values: list[str]
+
+
+class Findings:
+    """Reports what instructions break in the invocations of the wave that runs."""
+
+    def __init__(self, unit: Unit, checks: Checks):
+        self.unit = unit
+        self.checks = checks
+        self.report = checks.report
+        self.origins: list[Origin | None] = [None]
+        self._numbers: dict[tuple[Operation, str], int] = {}
+        self.partings: dict[Operation, list[Array]] = {}
+        self.wave: Wave = None  # pyright: ignore
+        self.existing: Mask = None
+
+    # Undefined values.
+
+    def origin(self, op: Operation, rule: str, message: str) -> int:
+        """
+        The number of an instruction that makes undefined values, given when it first does: there
+        are few, and the last is shared.
+        """
+        number = self._numbers.get((op, rule))
+        if number is not None:
+            return number
+        if len(self.origins) <= LAST_ORIGIN:
+            self.origins.append(Origin(op, rule, message, []))
+        else:
+            self.origins[LAST_ORIGIN] = None
+        number = self._numbers[op, rule] = len(self.origins) - 1
+        return number
+
+    def example(self, number: int, where: Array, values: Mapping[str, Any]) -> None:
+        """Keep the operands of the first time that an origin made an undefined value."""
+        origin = self.origins[number]
+        if origin is not None and not origin.values:
+            lanes = self.lanes(where)
+            shown = np.argwhere(lanes)[:1]
+            if len(shown):
+                origin.values += places.values_at(values, list(shown), lanes.shape)
+
+    def find_undefined(
+        self, op: Operation, what: str, shadow: Shadow, mask: Mask, form: Form | None = None
+    ) -> bool:
+        """
+        Report that `what` is undefined in active lanes; whether it is. `shadow` is (w, s, l), or
+        that of a value of a form.
+        """
+        if shadow is None:
+            return False
+        if form is not None:
+            shadow = by_lane(shadow, form)
+        where = within(mask, shadow != 0)
+        if not where.any():
+            return False
+        numbers = [int(n) for n in np.unique(np.where(where, shadow, 0)) if n]
+        first = self.origins[numbers[0]] if numbers[0] < len(self.origins) else None
+        self.find(
+            "UNDEF-01" if first is None else first.rule,
+            op,
+            f"{what} is undefined" + (f": {first.message}" if first else ""),
+            where=where,
+            notes=lambda: [note for n in numbers[:SHOWN] for note in self.origin_notes(n)],
+            remedy="give it a defined value on every path that leads here",
+        )
+        return True
+
+    def origin_notes(self, number: int) -> list[str | Related]:
+        """Where an undefined value comes from."""
+        origin = self.origins[number] if number < len(self.origins) else None
+        if origin is None:
+            several = "one of more instructions than are told apart"
+            never = "a variable that was never written"
+            return [f"it comes from {several if number == LAST_ORIGIN else never}"]
+        return [places.relate("it comes from", origin.op, origin.message), *origin.values]
+
+    # Findings.
+
+    def lanes(self, where: Array) -> Array:
+        """
+        A condition over (w, s, l), full, in invocations that exist; one over the components of
+        matrices, in a function that is called for each, is one of all invocations that hold them.
+        """
+        if where.shape[2] not in (1, self.wave.shape[2]):
+            where = where.any(axis=2, keepdims=True)
+        lanes = np.broadcast_to(where, self.wave.shape)
+        return lanes if self.existing is None else lanes & self.existing
+
+    def find(
+        self,
+        rule: str,
+        op: Operation,
+        message: str,
+        *,
+        where: Array,
+        values: Mapping[str, Any] | None = None,
+        notes: Callable[[], Sequence[str | Related]] | None = None,
+        remedy: str,
+    ) -> None:
+        """
+        Record what an instruction breaks, in the invocations `where` (w, s, l) holds, if the rule's
+        check is made. `values` are shown for the first of them; `notes` is only called for a new
+        finding.
+        """
+        if not getattr(self.checks, check_of(rule)) or self.report.seen(rule, op):
+            return
+        finding = Finding(rule, op.name, in_source(op, message), remedy)
+        places.locate(finding, op)
+        lanes = self.lanes(where)
+        shown = np.argwhere(lanes)[:SHOWN]
+        finding.count = int(lanes.sum())
+        finding.places = [places.place(self.wave, *index) for index in shown]
+        if values:
+            finding.values = places.values_at(values, list(shown), lanes.shape)
+        if notes is not None:
+            finding.note(*notes())
+        self.checks.record(finding, op)
+
+    def find_active(
+        self,
+        rule: str,
+        op: Operation,
+        message: str,
+        where: Array,
+        mask: Mask,
+        *,
+        values: Mapping[str, Any] | None = None,
+        remedy: str,
+    ) -> bool:
+        """`find` in active invocations; whether there are any."""
+        where = within(mask, where)
+        if not where.any():
+            return False
+        self.find(rule, op, message, where=where, values=values, remedy=remedy)
+        return True
+
+    def spot(self, memory: Memory, byte: int) -> str:
+        """A byte of a memory, by the source's name of what lies there if that is known."""
+        name = self.part(memory, byte)
+        return f"at `{name}` (byte {byte})" if name else f"at byte {byte}"
+
+    def part(self, memory: Memory, byte: int) -> str:
+        """The source's name of what lies at a byte of a memory; empty if it is not known."""
+        found = map_of(self.unit.module)
+        return "" if found is None else found.names.element(memory.label, byte, self.unit.lengths)
+
+    # Divergence.
+
+    def parted(self, op: Operation, masks: list[Array]) -> None:
+        """A branch sent lanes different ways."""
+        self.partings.pop(op, None)
+        self.partings[op] = masks
+
+    def who_parted(self, here: Array, missing: Array) -> list[Related]:
+        """The last branch that parted some lanes of two masks."""
+        for op, masks in reversed(self.partings.items()):
+            sides = [(bool((here & m).any()), bool((missing & m).any())) for m in masks]
+            if any(a for a, _ in sides) and any(b and not a for a, b in sides):
+                return [places.relate("the branch that parted them", op)]
+        return []
+
+    def missing(self, mask: Mask, axes: tuple[int, ...]) -> Array | None:
+        """
+        The invocations of scope instances that are partly active which are not; None without any.
+        """
+        if mask is None or mask is self.existing:
+            return None
+        active = np.broadcast_to(mask, self.wave.shape)
+        some = active.any(axis=axes, keepdims=True)
+        missing = some & ~active
+        if self.existing is not None:
+            missing = missing & self.existing
+        return missing if missing.any() else None
+
+    def form(self, op: Operation, number: int) -> Form:
+        """The form of an operand."""
+        return self.unit.form(op.operands[number].type)
