@@ -9,19 +9,28 @@ a time would give.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 
+from xdsl_spirv.interpreter.forms import Composite, Form, Opaque, Plain, merger
 from xdsl_spirv.interpreter.numbers import (
     F16,
     F32,
     F64,
     Array,
+    DType,
+    float_to_integer,
+    integer_to_float,
+    integer_to_integer,
     is_small_float,
     narrow,
     signed,
     unsigned,
     widener,
 )
+from xdsl_spirv.interpreter.options import Rounding
 from xdsl_spirv.interpreter.semantics import Function
 
 
@@ -55,10 +64,6 @@ def modulo_signed(a: Array, b: Array) -> Array:
     return np.where(b == 0, 0, a - np.floor_divide(a, b) * b).astype(a.dtype, copy=False)
 
 
-def _divide(a: Array, b: Array) -> Array:
-    return np.floor_divide(a, b)
-
-
 def _remainder(a: Array, b: Array) -> Array:
     if b.size == 1:
         divisor = int(b.item())
@@ -67,7 +72,7 @@ def _remainder(a: Array, b: Array) -> Array:
     return a - np.floor_divide(a, b) * b * (b != 0) - a * (b == 0)
 
 
-divide_unsigned = on_unsigned(_divide)
+divide_unsigned = on_unsigned(np.floor_divide)
 remainder_unsigned = on_unsigned(_remainder)
 
 
@@ -78,6 +83,47 @@ def ceiling_divide_signed(a: Array, b: Array) -> Array:
 
 
 ceiling_divide_unsigned = on_unsigned(ceiling_divide_signed)
+
+
+def unordered(a: Array, b: Array) -> Array:
+    """Whether either is NaN."""
+    return np.isnan(a) | np.isnan(b)
+
+
+def or_unordered(compare: Function) -> Function:
+    """A comparison that also holds where an operand is NaN."""
+
+    def call(a: Array, b: Array) -> Array:
+        return compare(a, b) | unordered(a, b)
+
+    call.__qualname__ = f"unordered or {getattr(compare, '__name__', compare)}"
+    return call
+
+
+def ordered_not_equal(a: Array, b: Array) -> Array:
+    """Unequal, and neither is NaN."""
+    return (a < b) | (a > b)
+
+
+def select(form: Form, by_component: bool) -> Function:
+    """The second operand where the first, a condition for each component or for all, holds."""
+    if isinstance(form, Plain) and form.shape and not by_component:
+        tail = (1,) * len(form.shape)
+        return lambda c, a, b: np.where(c.reshape(c.shape + tail), a, b)
+    if isinstance(form, Plain):
+        return np.where
+    if isinstance(form, Opaque):
+        return lambda c, a, b: a.merge(c, b)
+    if isinstance(form, Composite):
+        return merger(form)
+    # The condition is uniform over the matrix's scope (CM-27): its first lane speaks for all.
+    return lambda c, a, b: np.where(c[:, :, :1, None], a, b)
+
+
+def add_with_carry(a: Array, b: Array) -> tuple[Array, Array]:
+    """The sum modulo 2^N, and whether it overflowed."""
+    total = a + b
+    return total, unsigned(total) < unsigned(a)
 
 
 def shift_left(a: Array, b: Array) -> Array:
@@ -177,3 +223,27 @@ def reverse_bits(a: Array) -> Array:
     octets = np.ascontiguousarray(a)[..., None].view(np.uint8)[..., ::-1]
     table = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)[:, ::-1], 1)
     return np.ascontiguousarray(table[:, 0][octets]).view(a.dtype)[..., 0]
+
+
+Conversion: TypeAlias = Callable[[DType, DType, Rounding], Function]
+"""(source, target, how binary32 becomes bfloat16) -> the function of arrays."""
+
+
+def _to_integer(convert: Callable[[DType, bool], Function], sign: bool) -> Conversion:
+    return lambda source, target, rounding: convert(target, sign)
+
+
+sign_extend = _to_integer(integer_to_integer, sign=True)
+zero_extend = _to_integer(integer_to_integer, sign=False)
+float_to_signed = _to_integer(float_to_integer, sign=True)
+float_to_unsigned = _to_integer(float_to_integer, sign=False)
+
+
+def signed_to_float(source: DType, target: DType, rounding: Rounding) -> Function:
+    """To nearest even; bfloat16 as the options say."""
+    return integer_to_float(target, True, rounding)
+
+
+def unsigned_to_float(source: DType, target: DType, rounding: Rounding) -> Function:
+    """To nearest even; bfloat16 as the options say."""
+    return integer_to_float(target, False, rounding)

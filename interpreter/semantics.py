@@ -133,10 +133,20 @@ def terminator(*ops: type[Operation]) -> Callable[[StageT], StageT]:
 def value_table(functions: Mapping[type[Operation], Function]) -> None:
     """Register operations whose second stage does not depend on the operation."""
     for op, function in functions.items():
-        _register("value", (op,), _same(function))
+        _register("value", (op,), _regardless(function))
 
 
-def _same(function: Function) -> Stage:
+def same(operand: Any) -> Any:
+    """The operand: what an operation means that changes its type only."""
+    return operand
+
+
+def nothing_happens(*ops: type[Operation]) -> None:
+    """Register operations without an effect and without results."""
+    _register("action", ops, _regardless(lambda wave, *operands: None))
+
+
+def _regardless(function: Function) -> Stage:
     def stage(op: Operation, unit: object) -> Function:
         return function
 

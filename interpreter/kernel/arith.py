@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ShapedType
+from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.constants import constant_value
-from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.semantics import Function, constant, value, value_table
 from xdsl_spirv.interpreter.unit import Unit
@@ -43,6 +43,7 @@ value_table(
         arith.ShRSIOp: ew.shift_right_arithmetic,
         arith.MulSIExtendedOp: ew.multiply_extended(sign=True),
         arith.MulUIExtendedOp: ew.multiply_extended(sign=False),
+        arith.AddUIExtendedOp: ew.add_with_carry,
         arith.AddfOp: ew.in_binary32(np.add),
         arith.SubfOp: ew.in_binary32(np.subtract),
         arith.MulfOp: ew.in_binary32(np.multiply),
@@ -60,17 +61,6 @@ value_table(
 def arith_constant(op: arith.ConstantOp, unit: Unit) -> Array:
     """The constant, uniform."""
     return constant_value(op.value, op.result.type, unit)
-
-
-@value(arith.AddUIExtendedOp)
-def add_with_carry(op: arith.AddUIExtendedOp, unit: Unit) -> Function:
-    """The sum modulo 2^N, and whether it overflowed."""
-
-    def call(a: Array, b: Array) -> tuple[Array, Array]:
-        total = a + b
-        return total, numbers.unsigned(total) < numbers.unsigned(a)
-
-    return call
 
 
 _COMPARE_INTEGERS: list[Function] = [
@@ -108,21 +98,18 @@ def float_comparison(predicate: int) -> Function:
     By arith.cmpf's predicate: false, o{eq,gt,ge,lt,le,ne}, ord, u{eq,gt,ge,lt,le,ne}, uno, true.
     """
 
-    def unordered(a: Array, b: Array) -> Array:
-        return np.isnan(a) | np.isnan(b)
-
     if predicate in (0, 15):
         return lambda a, b: np.full(np.broadcast_shapes(a.shape, b.shape), predicate == 15)
     if predicate in (7, 14):
-        return lambda a, b: unordered(a, b) == (predicate == 14)
+        return lambda a, b: ew.unordered(a, b) == (predicate == 14)
     if predicate == 6:
-        return lambda a, b: (a != b) & ~unordered(a, b)
+        return ew.ordered_not_equal
     if predicate == 13:
         return np.not_equal
     compare = _COMPARE_FLOATS[(predicate - 1) % 7]
     if predicate < 7:
         return compare
-    return lambda a, b: compare(a, b) | unordered(a, b)
+    return ew.or_unordered(compare)
 
 
 @value(arith.CmpfOp)
@@ -134,79 +121,27 @@ def compare_floats(op: arith.CmpfOp, unit: Unit) -> Function:
 @value(arith.SelectOp)
 def select(op: arith.SelectOp, unit: Unit) -> Function:
     """The second operand where the condition holds, else the third."""
-    form = unit.form(op.result.type)
-    scalar_condition = not isinstance(op.cond.type, ShapedType)
-    if isinstance(form, Plain) and form.shape and scalar_condition:
-        tail = (1,) * len(form.shape)
-        return lambda c, a, b: np.where(c.reshape(c.shape + tail), a, b)
-    return np.where
+    return ew.select(unit.form(op.result.type), isinstance(op.cond.type, ShapedType))
 
 
-@value(arith.IndexCastOp)
-def index_cast(op: arith.IndexCastOp, unit: Unit) -> Function:
-    """Sign-extended or truncated."""
-    return numbers.integer_to_integer(unit.plain(op.result.type).dtype, sign=True)
+CONVERSIONS: dict[type[Operation], ew.Conversion] = {
+    arith.IndexCastOp: ew.sign_extend,
+    arith.ExtSIOp: ew.sign_extend,
+    arith.ExtUIOp: ew.zero_extend,
+    IndexCastUIOp: ew.zero_extend,
+    arith.TruncIOp: ew.zero_extend,
+    arith.ExtFOp: numbers.float_to_float,
+    arith.TruncFOp: numbers.float_to_float,
+    arith.SIToFPOp: ew.signed_to_float,
+    arith.UIToFPOp: ew.unsigned_to_float,
+    arith.FPToSIOp: ew.float_to_signed,
+    arith.FPToUIOp: ew.float_to_unsigned,
+    arith.BitcastOp: lambda source, target, rounding: lambda a: a.view(target),
+}
 
 
-@value(arith.ExtSIOp)
-def extend_signed(op: arith.ExtSIOp, unit: Unit) -> Function:
-    """Sign-extended."""
-    return numbers.integer_to_integer(unit.plain(op.result.type).dtype, sign=True)
-
-
-@value(arith.ExtUIOp)
-def extend_unsigned(op: arith.ExtUIOp, unit: Unit) -> Function:
-    """Zero-extended."""
-    return numbers.integer_to_integer(unit.plain(op.result.type).dtype, sign=False)
-
-
-@value(IndexCastUIOp)
-def index_cast_unsigned(op: IndexCastUIOp, unit: Unit) -> Function:
-    """Zero-extended or truncated."""
-    return numbers.integer_to_integer(unit.plain(op.result.type).dtype, sign=False)
-
-
-@value(arith.TruncIOp)
-def truncate(op: arith.TruncIOp, unit: Unit) -> Function:
-    """The low bits."""
-    return numbers.integer_to_integer(unit.plain(op.result.type).dtype, sign=False)
-
-
-@value(arith.ExtFOp, arith.TruncFOp)
-def convert_float(op: arith.ExtFOp | arith.TruncFOp, unit: Unit) -> Function:
-    """Rounded to nearest even; bfloat16 as the options say."""
+@value(*CONVERSIONS)
+def convert(op: Operation, unit: Unit) -> Function:
+    """The table's conversion between the element types."""
     source, target = (unit.plain(v.type).dtype for v in (op.operands[0], op.results[0]))
-    return numbers.float_to_float(source, target, unit.options.bfloat16_rounding)
-
-
-@value(arith.SIToFPOp)
-def signed_to_float(op: arith.SIToFPOp, unit: Unit) -> Function:
-    """Rounded to nearest even."""
-    target = unit.plain(op.result.type).dtype
-    return numbers.integer_to_float(target, sign=True, rounding=unit.options.bfloat16_rounding)
-
-
-@value(arith.UIToFPOp)
-def unsigned_to_float(op: arith.UIToFPOp, unit: Unit) -> Function:
-    """Rounded to nearest even."""
-    target = unit.plain(op.result.type).dtype
-    return numbers.integer_to_float(target, sign=False, rounding=unit.options.bfloat16_rounding)
-
-
-@value(arith.FPToSIOp)
-def float_to_signed(op: arith.FPToSIOp, unit: Unit) -> Function:
-    """Toward zero."""
-    return numbers.float_to_integer(unit.plain(op.result.type).dtype, sign=True)
-
-
-@value(arith.FPToUIOp)
-def float_to_unsigned(op: arith.FPToUIOp, unit: Unit) -> Function:
-    """Toward zero."""
-    return numbers.float_to_integer(unit.plain(op.result.type).dtype, sign=False)
-
-
-@value(arith.BitcastOp)
-def bitcast(op: arith.BitcastOp, unit: Unit) -> Function:
-    """The same bits as another type of the same width."""
-    dtype = unit.plain(op.result.type).dtype
-    return lambda a: a.view(dtype)
+    return CONVERSIONS[type(op)](source, target, unit.options.bfloat16_rounding)

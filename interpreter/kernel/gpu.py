@@ -13,8 +13,7 @@ from xdsl.dialects import gpu
 from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter.built_ins import BUILT_INS
-from xdsl_spirv.interpreter.semantics import Function, action
-from xdsl_spirv.interpreter.spirv.barrier import nothing
+from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens
 from xdsl_spirv.interpreter.unit import Unit
 
 IDS: dict[type[Operation], str] = {
@@ -39,7 +38,4 @@ def identify(op: Any, unit: Unit) -> Function:
     return lambda wave: components(wave)[axis].astype(np.int64)
 
 
-@action(gpu.BarrierOp)
-def barrier(op: Operation, unit: Unit) -> Function:
-    """Nothing: invocations run in lockstep (wave.py)."""
-    return nothing
+nothing_happens(gpu.BarrierOp)  # Invocations run in lockstep (wave.py).

@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.memory import Memory, Pointer, Rows
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.semantics import Function, action, same, value, value_table
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
@@ -152,10 +152,8 @@ def nothing(op: Operation, unit: Unit) -> Function:
     return lambda wave, *_: None
 
 
-@value(memref.CastOp, memref.MemorySpaceCastOp, FlatViewOp)
-def same_memory(op: Operation, unit: Unit) -> Function:
-    """The same memory under another type."""
-    return lambda base: base
+# The same memory under another type.
+value_table(dict.fromkeys((memref.CastOp, memref.MemorySpaceCastOp, FlatViewOp), same))
 
 
 @value(ElementPtrOp)

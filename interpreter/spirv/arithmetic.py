@@ -17,7 +17,7 @@ from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.numbers import F32, F64, Array
-from xdsl_spirv.interpreter.semantics import Function, value
+from xdsl_spirv.interpreter.semantics import Function, value, value_table
 from xdsl_spirv.interpreter.unit import Unit
 
 COMPONENTWISE: dict[type[Operation], Function] = {
@@ -60,46 +60,31 @@ def on_components(function: Function, op: Operation, unit: Unit) -> Function:
     return call
 
 
-@value(ops.IAddCarryOp)
-def add_carry(op: ops.IAddCarryOp, unit: Unit) -> Function:
+def add_carry(a: Array, b: Array) -> tuple[Array, Array]:
     """{the low bits of the sum, the carry}."""
-
-    def call(a: Array, b: Array) -> tuple[Array, Array]:
-        total = a + b
-        carry = numbers.unsigned(total) < numbers.unsigned(a)
-        return total, carry.astype(total.dtype)
-
-    return call
+    total, carry = ew.add_with_carry(a, b)
+    return total, carry.astype(total.dtype)
 
 
-@value(ops.ISubBorrowOp)
-def subtract_borrow(op: ops.ISubBorrowOp, unit: Unit) -> Function:
+def subtract_borrow(a: Array, b: Array) -> tuple[Array, Array]:
     """{the low bits of the difference, the borrow}."""
-
-    def call(a: Array, b: Array) -> tuple[Array, Array]:
-        borrow = numbers.unsigned(a) < numbers.unsigned(b)
-        difference = a - b
-        return difference, borrow.astype(difference.dtype)
-
-    return call
+    borrow = numbers.unsigned(a) < numbers.unsigned(b)
+    difference = a - b
+    return difference, borrow.astype(difference.dtype)
 
 
-@value(ops.SMulExtendedOp)
-def multiply_extended_signed(op: ops.SMulExtendedOp, unit: Unit) -> Function:
-    """{low, high} half of the signed product."""
-    return ew.multiply_extended(sign=True)
-
-
-@value(ops.UMulExtendedOp)
-def multiply_extended_unsigned(op: ops.UMulExtendedOp, unit: Unit) -> Function:
-    """{low, high} half of the unsigned product."""
-    return ew.multiply_extended(sign=False)
-
-
-@value(ops.VectorTimesScalarOp)
-def vector_times_scalar(op: ops.VectorTimesScalarOp, unit: Unit) -> Function:
-    """Each component times the scalar."""
-    return lambda vector, scalar: vector * scalar[..., None]
+value_table(
+    {
+        ops.IAddCarryOp: add_carry,
+        ops.ISubBorrowOp: subtract_borrow,
+        ops.SMulExtendedOp: ew.multiply_extended(sign=True),
+        ops.UMulExtendedOp: ew.multiply_extended(sign=False),
+        ops.VectorTimesScalarOp: lambda vector, scalar: vector * scalar[..., None],
+        # Column j is the first vector times component j of the second.
+        ops.OuterProductOp: lambda a, b: a[..., None, :] * b[..., :, None],
+        ops.TransposeOp: lambda matrix: np.swapaxes(matrix, -1, -2),
+    }
+)
 
 
 @value(ops.MatrixTimesScalarOp)
@@ -167,15 +152,3 @@ def matrix_times_matrix(op: ops.MatrixTimesMatrixOp, unit: Unit) -> Function:
         return sum_of_products(left[..., None, :, :], right[..., :, :, None], -2, dtype)
 
     return call
-
-
-@value(ops.OuterProductOp)
-def outer_product(op: ops.OuterProductOp, unit: Unit) -> Function:
-    """Column j is the first vector times component j of the second."""
-    return lambda a, b: a[..., None, :] * b[..., :, None]
-
-
-@value(ops.TransposeOp)
-def transpose(op: ops.TransposeOp, unit: Unit) -> Function:
-    """Rows for columns."""
-    return lambda matrix: np.swapaxes(matrix, -1, -2)

@@ -16,7 +16,7 @@ from xdsl_spirv.dialects.spirv import barrier as ops
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.kernel import ControlBarrierWaitOp
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens
 from xdsl_spirv.interpreter.suspension import Suspended
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
@@ -46,11 +46,8 @@ def meet(wave: Wave, op: Operation) -> Array:
     return meets
 
 
-@action(ops.MemoryBarrierOp)
-def memory_barrier(op: ops.MemoryBarrierOp, unit: Unit) -> Function:
-    """Every store is in memory when it returns."""
-    return nothing
-
-
 def nothing(wave: Wave) -> None:
     """All have come already."""
+
+
+nothing_happens(ops.MemoryBarrierOp)  # Every store is in memory when it returns.

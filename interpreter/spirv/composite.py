@@ -16,7 +16,7 @@ from xdsl_spirv.dialects.spirv import composite as ops
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Plain
 from xdsl_spirv.interpreter.memory import first_active
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.semantics import Function, action, same, value, value_table
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import put_element, read_part, take_element, write_part
 from xdsl_spirv.interpreter.wave import Wave
@@ -86,10 +86,7 @@ def insert(op: ops.CompositeInsertOp, unit: Unit) -> Function:
     return call
 
 
-@value(ops.VectorExtractDynamicOp)
-def extract_dynamic(op: ops.VectorExtractDynamicOp, unit: Unit) -> Function:
-    """The component whose number each lane gives."""
-    return take_element
+value_table({ops.VectorExtractDynamicOp: take_element, ops.CopyLogicalOp: same})
 
 
 @value(ops.VectorInsertDynamicOp)
@@ -119,9 +116,3 @@ def shuffle(op: ops.VectorShuffleOp, unit: Unit) -> Function:
         return np.where(undefined, 0, found).astype(a.dtype) if undefined.any() else found
 
     return call
-
-
-@value(ops.CopyLogicalOp)
-def copy_logical(op: ops.CopyLogicalOp, unit: Unit) -> Function:
-    """The same values under a type of other decorations."""
-    return lambda composite: composite

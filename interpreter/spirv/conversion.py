@@ -11,12 +11,13 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import conversion as ops
+from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Opaque, Plain
 from xdsl_spirv.interpreter.memories import physical
 from xdsl_spirv.interpreter.numbers import F16, F32, I64, Array, DType
-from xdsl_spirv.interpreter.semantics import Function, value
+from xdsl_spirv.interpreter.semantics import Function, same, value, value_table
 from xdsl_spirv.interpreter.unit import Unit
 
 SATURATING = "saturated_to_largest_float8_normal_conversion_ext"
@@ -43,30 +44,21 @@ def _carried(function: Function, op: Operation, unit: Unit) -> Function:
     return call
 
 
-@value(ops.ConvertFToSOp)
-def float_to_signed(op: ops.ConvertFToSOp, unit: Unit) -> Function:
-    """Toward zero."""
-    return _carried(numbers.float_to_integer(_dtypes(op, unit)[1], sign=True), op, unit)
+CONVERSIONS: dict[type[Operation], ew.Conversion] = {
+    ops.ConvertFToSOp: ew.float_to_signed,
+    ops.ConvertFToUOp: ew.float_to_unsigned,
+    ops.ConvertSToFOp: ew.signed_to_float,
+    ops.ConvertUToFOp: ew.unsigned_to_float,
+    ops.SConvertOp: ew.sign_extend,
+    ops.UConvertOp: ew.zero_extend,
+}
 
 
-@value(ops.ConvertFToUOp)
-def float_to_unsigned(op: ops.ConvertFToUOp, unit: Unit) -> Function:
-    """Toward zero."""
-    return _carried(numbers.float_to_integer(_dtypes(op, unit)[1], sign=False), op, unit)
-
-
-@value(ops.ConvertSToFOp)
-def signed_to_float(op: ops.ConvertSToFOp, unit: Unit) -> Function:
-    """To nearest even."""
-    rounding = unit.options.bfloat16_rounding
-    return _carried(numbers.integer_to_float(_dtypes(op, unit)[1], True, rounding), op, unit)
-
-
-@value(ops.ConvertUToFOp)
-def unsigned_to_float(op: ops.ConvertUToFOp, unit: Unit) -> Function:
-    """To nearest even."""
-    rounding = unit.options.bfloat16_rounding
-    return _carried(numbers.integer_to_float(_dtypes(op, unit)[1], False, rounding), op, unit)
+@value(*CONVERSIONS)
+def converted(op: Operation, unit: Unit) -> Function:
+    """The table's conversion between the component types."""
+    convert = CONVERSIONS[type(op)](*_dtypes(op, unit), unit.options.bfloat16_rounding)
+    return _carried(convert, op, unit)
 
 
 @value(ops.FConvertOp)
@@ -83,28 +75,21 @@ def float_to_float(op: ops.FConvertOp, unit: Unit) -> Function:
     return _carried(lambda value: convert(np.clip(value, -largest, largest)), op, unit)
 
 
-@value(ops.SConvertOp)
-def sign_extend(op: ops.SConvertOp, unit: Unit) -> Function:
-    """Truncated or sign-extended."""
-    return numbers.integer_to_integer(_dtypes(op, unit)[1], sign=True)
-
-
-@value(ops.UConvertOp)
-def zero_extend(op: ops.UConvertOp, unit: Unit) -> Function:
-    """Truncated or zero-extended."""
-    return numbers.integer_to_integer(_dtypes(op, unit)[1], sign=False)
-
-
-@value(ops.QuantizeToF16Op)
-def quantize(op: ops.QuantizeToF16Op, unit: Unit) -> Function:
+def quantize(a: Array) -> Array:
     """binary32 with the precision of binary16; what it cannot hold normally becomes 0."""
+    rounded = a.astype(F16).astype(F32)
+    tiny = np.abs(rounded) < np.finfo(np.float16).smallest_normal
+    return np.where(tiny, np.copysign(np.float32(0), a), rounded)
 
-    def call(a: Array) -> Array:
-        rounded = a.astype(F16).astype(F32)
-        tiny = np.abs(rounded) < np.finfo(np.float16).smallest_normal
-        return np.where(tiny, np.copysign(np.float32(0), a), rounded)
 
-    return call
+# A pointer knows its memory, whatever its storage class is called.
+value_table(
+    {
+        ops.QuantizeToF16Op: quantize,
+        ops.PtrCastToGenericOp: same,
+        ops.GenericCastToPtrOp: same,
+    }
+)
 
 
 @value(ops.BitcastOp)
@@ -144,9 +129,3 @@ def _as_words(address: Array, form: Plain) -> Array:
     if not form.shape:
         return address.view(form.dtype)
     return np.ascontiguousarray(address[..., None]).view(form.dtype)
-
-
-@value(ops.PtrCastToGenericOp, ops.GenericCastToPtrOp)
-def same_pointer(op: Operation, unit: Unit) -> Function:
-    """A pointer knows its memory, whatever its storage class is called."""
-    return lambda pointer: pointer

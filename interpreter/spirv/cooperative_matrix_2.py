@@ -19,7 +19,7 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce, Scope
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import first_active
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.semantics import Function, action, same, value_table
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
 from xdsl_spirv.interpreter.unit import Unit
@@ -48,16 +48,12 @@ def component_wave(wave: Wave, form: CooperativeMatrix, count: int) -> Wave:
     return inner
 
 
-@value(ops.CooperativeMatrixConvertOp)
-def convert(op: ops.CooperativeMatrixConvertOp, unit: Unit) -> Function:
-    """The same components for another use."""
-    return lambda matrix: matrix
-
-
-@value(ops.CooperativeMatrixTransposeOp)
-def transpose(op: ops.CooperativeMatrixTransposeOp, unit: Unit) -> Function:
-    """Rows become columns."""
-    return lambda matrix: matrix.swapaxes(2, 3)
+value_table(
+    {
+        ops.CooperativeMatrixConvertOp: same,
+        ops.CooperativeMatrixTransposeOp: lambda matrix: matrix.swapaxes(2, 3),
+    }
+)
 
 
 @action(ops.CooperativeMatrixReduceOp)

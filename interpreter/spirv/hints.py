@@ -9,45 +9,38 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import hints as ops
 from xdsl_spirv.interpreter.forms import zeros
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.semantics import Function, action, constant, value
+from xdsl_spirv.interpreter.semantics import (
+    Function,
+    action,
+    constant,
+    nothing_happens,
+    same,
+    value_table,
+)
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
+nothing_happens(ops.NopOp, ops.AssumeTrueOp)  # The checks look at what is assumed.
 
-@action(ops.NopOp, ops.AssumeTrueOp)
-def nothing(op: Operation, unit: Unit) -> Function:
-    """No effect; the checks look at what is assumed."""
-    return lambda wave, *operands: None
-
-
-@value(ops.ExpectOp)
-def expect(op: ops.ExpectOp, unit: Unit) -> Function:
-    """The value, whatever was expected."""
-    return lambda a, expected: a
-
-
-@value(ops.FreezeOp, ops.ArithmeticFenceOp)
-def same(op: Operation, unit: Unit) -> Function:
-    """The value."""
-    return lambda a: a
+value_table(
+    {
+        ops.ExpectOp: lambda a, expected: a,
+        ops.FreezeOp: same,
+        ops.ArithmeticFenceOp: same,
+        ops.FmaOp: meanings.fused_multiply_add,
+    }
+)
 
 
 @constant(ops.PoisonOp)
 def poison(op: ops.PoisonOp, unit: Unit) -> Any:
     """Zero in every part."""
     return zeros(unit.form(op.result.type))
-
-
-@value(ops.FmaOp)
-def fused(op: ops.FmaOp, unit: Unit) -> Function:
-    """a * b + c, rounded once."""
-    return meanings.fused_multiply_add
 
 
 @action(ops.ReadClockOp)

@@ -11,17 +11,22 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import kernel as ops
 from xdsl_spirv.dialects.spirv.enums import MemorySemantics, StorageClass
+from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.forms import Plain
 from xdsl_spirv.interpreter.memories import nothing
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases, leaders, start_of
 from xdsl_spirv.interpreter.numbers import F32, Array, integer_to_integer, signed, unsigned
-from xdsl_spirv.interpreter.semantics import Function, action, value
-from xdsl_spirv.interpreter.spirv.logic import ordered_not_equal
+from xdsl_spirv.interpreter.semantics import (
+    Function,
+    action,
+    nothing_happens,
+    value,
+    value_table,
+)
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave
@@ -103,50 +108,29 @@ def saturate_to_signed(op: ops.SatConvertUToSOp, unit: Unit) -> Function:
     return call
 
 
-@value(ops.LessOrGreaterOp)
-def less_or_greater(op: ops.LessOrGreaterOp, unit: Unit) -> Function:
-    """Unequal, and neither is NaN."""
-    return ordered_not_equal
-
-
-@action(
-    ops.LifetimeStartOp,
-    ops.LifetimeStopOp,
-    ops.ControlBarrierArriveOp,
-)
-def nothing_happens(op: Operation, unit: Unit) -> Function:
-    """Nothing."""
-    return lambda wave, *operands: None
-
+nothing_happens(ops.LifetimeStartOp, ops.LifetimeStopOp, ops.ControlBarrierArriveOp)
 
 TF32_DROPPED = 13
 """Bits of binary32's fraction that TF32 has not."""
 
 
-@value(ops.RoundFToTF32Op)
-def round_to_tf32(op: ops.RoundFToTF32Op, unit: Unit) -> Function:
+def round_to_tf32(a: Array) -> Array:
     """10 bits of fraction, to nearest even; NaN and infinities stay."""
-
-    def call(a: Array) -> Array:
-        bits = a.view(np.uint32).astype(np.uint64)
-        odd = (bits >> np.uint64(TF32_DROPPED)) & np.uint64(1)
-        half = np.uint64((1 << (TF32_DROPPED - 1)) - 1)
-        rounded = (bits + half + odd) >> np.uint64(TF32_DROPPED) << np.uint64(TF32_DROPPED)
-        return np.where(np.isfinite(a), rounded.astype(np.uint32).view(F32), a)
-
-    return call
+    bits = a.view(np.uint32).astype(np.uint64)
+    odd = (bits >> np.uint64(TF32_DROPPED)) & np.uint64(1)
+    below_half = np.uint64((1 << (TF32_DROPPED - 1)) - 1)
+    rounded = (bits + below_half + odd) >> np.uint64(TF32_DROPPED) << np.uint64(TF32_DROPPED)
+    return np.where(np.isfinite(a), rounded.astype(np.uint32).view(F32), a)
 
 
-@value(ops.ConvertFToBF16Op)
-def to_bfloat16_bits(op: ops.ConvertFToBF16Op, unit: Unit) -> Function:
-    """The bits of the nearest bfloat16, ties to even."""
-    return lambda a: a.astype(ml_dtypes.bfloat16).view(np.int16)
-
-
-@value(ops.ConvertBF16ToFOp)
-def from_bfloat16_bits(op: ops.ConvertBF16ToFOp, unit: Unit) -> Function:
-    """The binary32 of a bfloat16's bits."""
-    return lambda a: a.view(ml_dtypes.bfloat16).astype(F32)
+value_table(
+    {
+        ops.LessOrGreaterOp: ew.ordered_not_equal,
+        ops.RoundFToTF32Op: round_to_tf32,
+        ops.ConvertFToBF16Op: lambda a: a.astype(ml_dtypes.bfloat16).view(np.int16),
+        ops.ConvertBF16ToFOp: lambda a: a.view(ml_dtypes.bfloat16).astype(F32),
+    }
+)
 
 
 class Block:

@@ -9,30 +9,9 @@ from xdsl.dialects.builtin import VectorType
 
 from xdsl_spirv.dialects.spirv import logic as ops
 from xdsl_spirv.interpreter import elementwise as ew
-from xdsl_spirv.interpreter.forms import Composite, Opaque, Plain, merger
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, value, value_table
 from xdsl_spirv.interpreter.unit import Unit
-
-
-def unordered(a: Array, b: Array) -> Array:
-    """Whether either is NaN."""
-    return np.isnan(a) | np.isnan(b)
-
-
-def or_unordered(compare: Function) -> Function:
-    """A comparison that also holds where an operand is NaN."""
-
-    def call(a: Array, b: Array) -> Array:
-        return compare(a, b) | unordered(a, b)
-
-    call.__qualname__ = f"unordered or {getattr(compare, '__name__', compare)}"
-    return call
-
-
-def ordered_not_equal(a: Array, b: Array) -> Array:
-    """Unequal, and neither is NaN."""
-    return (a < b) | (a > b)
 
 
 def is_normal(a: Array) -> Array:
@@ -53,19 +32,19 @@ value_table(
         ops.ULessThanEqualOp: ew.on_unsigned(np.less_equal),
         ops.SLessThanEqualOp: np.less_equal,
         ops.FOrdEqualOp: np.equal,
-        ops.FUnordEqualOp: or_unordered(np.equal),
-        ops.FOrdNotEqualOp: ordered_not_equal,
+        ops.FUnordEqualOp: ew.or_unordered(np.equal),
+        ops.FOrdNotEqualOp: ew.ordered_not_equal,
         ops.FUnordNotEqualOp: np.not_equal,
         ops.FOrdLessThanOp: np.less,
-        ops.FUnordLessThanOp: or_unordered(np.less),
+        ops.FUnordLessThanOp: ew.or_unordered(np.less),
         ops.FOrdGreaterThanOp: np.greater,
-        ops.FUnordGreaterThanOp: or_unordered(np.greater),
+        ops.FUnordGreaterThanOp: ew.or_unordered(np.greater),
         ops.FOrdLessThanEqualOp: np.less_equal,
-        ops.FUnordLessThanEqualOp: or_unordered(np.less_equal),
+        ops.FUnordLessThanEqualOp: ew.or_unordered(np.less_equal),
         ops.FOrdGreaterThanEqualOp: np.greater_equal,
-        ops.FUnordGreaterThanEqualOp: or_unordered(np.greater_equal),
-        ops.OrderedOp: lambda a, b: ~unordered(a, b),
-        ops.UnorderedOp: unordered,
+        ops.FUnordGreaterThanEqualOp: ew.or_unordered(np.greater_equal),
+        ops.OrderedOp: lambda a, b: ~ew.unordered(a, b),
+        ops.UnorderedOp: ew.unordered,
         ops.IsNanOp: np.isnan,
         ops.IsInfOp: np.isinf,
         ops.IsFiniteOp: np.isfinite,
@@ -87,15 +66,4 @@ def select(op: ops.SelectOp, unit: Unit) -> Function:
     """
     Object 1 where the condition holds, else Object 2; a scalar condition chooses whole objects.
     """
-    form = unit.form(op.result.type)
-    if isinstance(form, Plain):
-        if not form.shape or isinstance(op.condition.type, VectorType):
-            return np.where
-        tail = (1,) * len(form.shape)
-        return lambda c, a, b: np.where(c.reshape(c.shape + tail), a, b)
-    if isinstance(form, Opaque):
-        return lambda c, a, b: a.merge(c, b)
-    if isinstance(form, Composite):
-        return merger(form)
-    # The condition is uniform over the matrix's scope (CM-27): its first lane speaks for all.
-    return lambda c, a, b: np.where(c[:, :, :1, None], a, b)
+    return ew.select(unit.form(op.result.type), isinstance(op.condition.type, VectorType))

@@ -39,7 +39,7 @@ from xdsl_spirv.interpreter.layout import (
 from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.pointers import VALUE_CLASSES, has_bytes, pointer_type
-from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens, value
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_part, write_part
 from xdsl_spirv.interpreter.wave import Wave
@@ -256,10 +256,7 @@ def untyped_variable(op: untyped.UntypedVariableOp, unit: Unit) -> Function:
     return call
 
 
-@action(untyped.UntypedPrefetchOp)
-def prefetch(op: untyped.UntypedPrefetchOp, unit: Unit) -> Function:
-    """A hint."""
-    return lambda wave, pointer, count: None
+nothing_happens(untyped.UntypedPrefetchOp)
 
 
 @value(ops.ArrayLengthOp)

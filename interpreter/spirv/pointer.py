@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.memories import physical
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import I64, Array, integer_dtype, integer_to_integer
 from xdsl_spirv.interpreter.pointers import pointer_type
-from xdsl_spirv.interpreter.semantics import Function, action, constant, value
+from xdsl_spirv.interpreter.semantics import Function, action, constant, value, value_table
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave
@@ -38,16 +38,7 @@ def equal(a: Any, b: Any) -> Array:
     return result
 
 
-@value(ops.PtrEqualOp)
-def pointers_equal(op: ops.PtrEqualOp, unit: Unit) -> Function:
-    """Whether two pointers are one."""
-    return equal
-
-
-@value(ops.PtrNotEqualOp)
-def pointers_differ(op: ops.PtrNotEqualOp, unit: Unit) -> Function:
-    """Whether two pointers are two."""
-    return lambda a, b: ~equal(a, b)
+value_table({ops.PtrEqualOp: equal, ops.PtrNotEqualOp: lambda a, b: ~equal(a, b)})
 
 
 @value(ops.PtrDiffOp)

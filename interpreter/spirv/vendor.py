@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.component_maps import count
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array
-from xdsl_spirv.interpreter.semantics import Function, action, constant, value
+from xdsl_spirv.interpreter.semantics import Function, action, constant, value, value_table
 from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
     Placement,
     carried,
@@ -181,7 +181,11 @@ def extract_part(op: ops.ExtractSubArrayOp, unit: Unit) -> Function:
     return call
 
 
-@value(ops.BFloat16MulAddOp)
-def bfloat16_multiply_add(op: ops.BFloat16MulAddOp, unit: Unit) -> Function:
-    """The product of two bfloat16, which binary32 holds, plus a binary32."""
-    return lambda a, b, c: meanings.fused_multiply_add(a.astype(F32), b.astype(F32), c)
+# The product of two bfloat16, which binary32 holds, plus a binary32.
+value_table(
+    {
+        ops.BFloat16MulAddOp: lambda a, b, c: meanings.fused_multiply_add(
+            a.astype(F32), b.astype(F32), c
+        )
+    }
+)
