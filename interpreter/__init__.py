@@ -37,12 +37,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    **dict.fromkeys(("dispatch", "interpret", "reference"), "api"),
+    **dict.fromkeys(("MemoryBudget", "Options"), "options"),
     "InterpreterError": "errors",
-    "MemoryBudget": "options",
-    "Options": "options",
-    "dispatch": "api",
-    "interpret": "api",
-    "reference": "api",
 }
 
 

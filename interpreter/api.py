@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
 from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.interpreter.spirv.module import Buffers, Compiled, run_entry
+from xdsl_spirv.interpreter.spirv.module import Buffers, Compiled, Launch
 from xdsl_spirv.interpreter.structs import PushConstants
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -101,10 +101,16 @@ def dispatch(
             "spirv_module",
             "pass the spirv.module itself, not what contains it",
         )
-    chosen = _options(options, subgroup_size)
-    run_entry(
-        spirv_module, entry, grid, buffers, spec_constants or {}, push_constants, chosen, compiled
-    )
+    Launch(
+        spirv_module,
+        entry,
+        grid,
+        buffers,
+        spec_constants or {},
+        push_constants,
+        _options(options, subgroup_size),
+        compiled=compiled,
+    ).run()
 
 
 def _with_weights(function: FuncOp, inputs: Sequence[Array]) -> Sequence[Array]:

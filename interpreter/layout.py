@@ -35,7 +35,7 @@ from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Form, Mask, Plain, merger
 from xdsl_spirv.interpreter.memories import physical
-from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case, cases
 from xdsl_spirv.interpreter.numbers import I64, Array, scalar_dtype
 from xdsl_spirv.interpreter.unit import Unit
 
@@ -192,16 +192,7 @@ def loader(type: Placed, layout: Layout, load: PlainLoader = memory.load) -> Loa
     """How to read a whole value of a type: one gather by `load`, or one for each member."""
     read, merge = _loader(type, layout, load), merger(layout.form(type))
 
-    def load_from(pointer: Pointer | Pointers, mask: Mask) -> Any:
-        if isinstance(pointer, Pointer):
-            return read(pointer, mask)
-        value = None
-        for one, lanes in cases(pointer, mask):
-            found = read(one, lanes)
-            value = found if value is None else merge(lanes, found, value)
-        return value
-
-    return load_from
+    return lambda pointer, mask: by_case(pointer, mask, read, merge)
 
 
 def _loader(type: Placed, layout: Layout, load: PlainLoader) -> Loader:

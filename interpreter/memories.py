@@ -9,14 +9,16 @@ pointer into nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask
-from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers, start_of
+from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers, by_case, chosen, start_of
 from xdsl_spirv.interpreter.numbers import I64, Array
+
+T = TypeVar("T")
 
 Place: TypeAlias = tuple[int, ...]
 """A buffer's (descriptor set, binding), and its number in an array of buffers."""
@@ -30,18 +32,12 @@ def nothing() -> Memory:
 def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
     """Copies that share bytes where the arrays do, if those are C-contiguous."""
     found = {place: array.copy() for place, array in buffers.items()}
-    spans = sorted(
+    spans = (
         (array.ctypes.data, array.ctypes.data + array.nbytes, place)
         for place, array in buffers.items()
         if array.flags.c_contiguous and array.nbytes
     )
-    groups: list[tuple[int, int, list[Place]]] = []
-    for start, end, place in spans:
-        if groups and start < groups[-1][1]:
-            first, last, members = groups[-1]
-            groups[-1] = first, max(last, end), [*members, place]
-        else:
-            groups.append((start, end, [place]))
+    groups = overlapping(spans)
     for start, end, places in (group for group in groups if len(group[2]) > 1):
         octets = np.empty(end - start, np.uint8)
         for place in places:
@@ -50,6 +46,18 @@ def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
             octets[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
             found[place] = np.ndarray(array.shape, array.dtype, octets, offset)
     return found
+
+
+def overlapping(spans: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, list[T]]]:
+    """Spans of addresses that share bytes put together: from where to where, and whose they are."""
+    groups: list[tuple[int, int, list[T]]] = []
+    for start, end, owner in sorted(spans, key=lambda span: span[:2]):
+        if groups and start < groups[-1][1]:
+            first, last, owners = groups[-1]
+            groups[-1] = first, max(last, end), [*owners, owner]
+        else:
+            groups.append((start, end, [owner]))
+    return groups
 
 
 def null_pointer() -> Pointer:
@@ -93,17 +101,12 @@ class Memories:
 
     def at(self, addresses: Array, mask: Mask) -> Pointer | Pointers:
         """The pointer to physical addresses (w, s, l)."""
-        cases: list[tuple[Pointer, Array]] = []
         rest = np.ones((1, 1, 1), np.bool_) if mask is None else mask
-        for memory in self._by_place.values():
-            start, size = memory.address, memory.size
-            inside = (addresses >= start) & (addresses < start + size) & rest
-            if inside.any():
-                cases.append((Pointer(memory, addresses - start, 1), inside))
-                rest = rest & ~inside
-        if rest.any():
-            cases.append((Pointer(self._nothing, addresses, 1), rest))
-        return cases[0][0] if len(cases) == 1 else Pointers(cases)
+        places = (
+            (Pointer(m, addresses - m.address, 1), (addresses >= m.address) & (addresses < m.end))
+            for m in self._by_place.values()
+        )
+        return chosen(places, rest, Pointer(self._nothing, addresses, 1))
 
 
 class Descriptors:
@@ -115,16 +118,8 @@ class Descriptors:
 
     def at(self, index: Array) -> Pointer | Pointers:
         """The pointer to the buffer that each lane's index selects."""
-        cases: list[tuple[Pointer, Array]] = []
-        rest = np.ones(index.shape, np.bool_)
-        for number, memory in self.memories.items():
-            lanes = index == number
-            if lanes.any():
-                cases.append((start_of(memory), lanes))
-                rest = rest & ~lanes
-        if rest.any():
-            cases.append((start_of(self.missing), rest))
-        return cases[0][0] if len(cases) == 1 else Pointers(cases)
+        bound = ((start_of(memory), index == n) for n, memory in self.memories.items())
+        return chosen(bound, np.ones(index.shape, np.bool_), start_of(self.missing))
 
 
 def physical(pointer: Any) -> Array:
@@ -138,10 +133,7 @@ def physical(pointer: Any) -> Array:
             return pointer.address() + (start + memory.row_starts(memory.data.shape[1]))
         return (pointer.address() + start).astype(I64, copy=False)
     if isinstance(pointer, Pointers):
-        found = np.zeros((1, 1, 1), I64)
-        for one, lanes in pointer.cases:
-            found = np.where(lanes, physical(one), found)
-        return found
+        return by_case(pointer, None, lambda one, lanes: physical(one))
     raise InterpreterError(
         "a pointer into a variable that is no memory of bytes has no address",
         remedy="take addresses of buffers and of Workgroup memory",

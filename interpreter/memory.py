@@ -12,7 +12,7 @@ integer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import gcd, prod
 from typing import Any, Literal, TypeAlias
 
@@ -49,21 +49,6 @@ class Memory:
     a `robust` one reads as 0 and is not written (robustBufferAccess2).
     """
 
-    __slots__ = (
-        "address",
-        "data",
-        "defined",
-        "label",
-        "names",
-        "robust",
-        "rows",
-        "shadow",
-        "shape",
-        "size",
-        "views",
-        "wave",
-    )
-
     def __init__(
         self, data: Array, rows: Rows = "shared", wave: Wave | None = None, label: str = ""
     ):
@@ -96,6 +81,11 @@ class Memory:
         made = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, wave, label)
         made.size = size
         return made
+
+    @property
+    def end(self) -> int:
+        """The address behind its last byte."""
+        return self.address + self.size
 
     def view(self, dtype: DType) -> Array:
         """(rows, elements) of the bytes as `dtype`; bytes that fill no element are left out."""
@@ -227,6 +217,34 @@ def cases(pointer: Pointer | Pointers, mask: Mask) -> list[tuple[Pointer, Mask]]
         return [(pointer, mask)]
     found = [(one, m if mask is None else m & mask) for one, m in pointer.cases]
     return [case for case in found if case[1].any()] or found[:1]
+
+
+def by_case(
+    pointer: Pointer | Pointers,
+    mask: Mask,
+    function: Callable[[Pointer, Mask], Any],
+    merge: Callable[[Mask, Any, Any], Any] = np.where,
+) -> Any:
+    """What a function makes of a pointer, merged where that is into several memories."""
+    if isinstance(pointer, Pointer):
+        return function(pointer, mask)
+    (first, lanes), *others = cases(pointer, mask)
+    result = function(first, lanes)
+    for one, lanes in others:
+        result = merge(lanes, function(one, lanes), result)
+    return result
+
+
+def chosen(pointers: Iterable[tuple[Pointer, Array]], rest: Array, other: Pointer) -> Any:
+    """The pointer that is each of some in its lanes, and another one in the lanes that are left."""
+    found: list[tuple[Pointer, Array]] = []
+    for pointer, lanes in pointers:
+        if (lanes & rest).any():
+            found.append((pointer, lanes & rest))
+            rest = rest & ~lanes
+    if rest.any():
+        found.append((other, rest))
+    return found[0][0] if len(found) == 1 else Pointers(found)
 
 
 def start_of(memory: Memory) -> Pointer:

@@ -80,54 +80,25 @@ def _register(kind: Kind, ops: Iterable[type[Operation]], stage: Stage) -> None:
         TABLE[op] = Semantics(kind, stage)
 
 
-def value(*ops: type[Operation]) -> Callable[[StageT], StageT]:
-    """Register a pure function of the operands."""
+@dataclass(frozen=True)
+class Decorator:
+    """`@value(IAddOp, ISubOp)`: registers a first stage that gives a second stage of its kind."""
 
-    def decorate(stage: StageT) -> StageT:
-        _register("value", ops, stage)
-        return stage
+    kind: Kind
 
-    return decorate
+    def __call__(self, *ops: type[Operation]) -> Callable[[StageT], StageT]:
+        def decorate(stage: StageT) -> StageT:
+            _register(self.kind, ops, stage)
+            return stage
 
-
-def constant(*ops: type[Operation]) -> Callable[[StageT], StageT]:
-    """Register a stage that returns the value itself."""
-
-    def decorate(stage: StageT) -> StageT:
-        _register("constant", ops, stage)
-        return stage
-
-    return decorate
+        return decorate
 
 
-def action(*ops: type[Operation]) -> Callable[[StageT], StageT]:
-    """Register a function of the wave and the operands; None does nothing."""
-
-    def decorate(stage: StageT) -> StageT:
-        _register("action", ops, stage)
-        return stage
-
-    return decorate
-
-
-def control(*ops: type[Operation]) -> Callable[[StageT], StageT]:
-    """Register an operation with regions."""
-
-    def decorate(stage: StageT) -> StageT:
-        _register("control", ops, stage)
-        return stage
-
-    return decorate
-
-
-def terminator(*ops: type[Operation]) -> Callable[[StageT], StageT]:
-    """Register what ends a block."""
-
-    def decorate(stage: StageT) -> StageT:
-        _register("terminator", ops, stage)
-        return stage
-
-    return decorate
+value = Decorator("value")
+constant = Decorator("constant")
+action = Decorator("action")
+control = Decorator("control")
+terminator = Decorator("terminator")
 
 
 def value_table(functions: Mapping[type[Operation], Function]) -> None:

@@ -65,26 +65,6 @@ class Wave:
     at is executed, those of all such waves or none.
     """
 
-    __slots__ = (
-        "apart",
-        "departures",
-        "existing",
-        "first",
-        "geometry",
-        "globals",
-        "lanes",
-        "local_index",
-        "mask",
-        "meets",
-        "nobody",
-        "partial",
-        "pauses",
-        "resuming",
-        "subgroups",
-        "workgroup_ids",
-        "workgroups",
-    )
-
     def __init__(self, geometry: Geometry, first: int, last: int):
         self._begin(geometry, np.arange(first, last, dtype=np.int64))
 

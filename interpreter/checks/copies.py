@@ -1,26 +1,113 @@
 """
-Checked copies of bytes, subgroups' blocks and cooperative vectors: plain accesses, one after the
-other, each with its shadow.
+Checked instructions that are made of plain loads and stores: copies of bytes, subgroups' blocks,
+cooperative vectors, elements of tensors.
+
+Such an instruction is run as its meaning says, with checked loads and stores in the place of plain
+ones, and once more for the shadows, if there are any.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from xdsl_spirv.dialects.spirv import kernel, pointer
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import PlainAccess
-from xdsl_spirv.interpreter.checks.shadow import Shadow, normal
+from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane, normal, octets, shadow_form, whole
 from xdsl_spirv.interpreter.checks.variables import address
 from xdsl_spirv.interpreter.forms import Mask, Plain
+from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import I64, Array
 from xdsl_spirv.interpreter.semantics import Function
-from xdsl_spirv.interpreter.spirv.kernel import Block
+from xdsl_spirv.interpreter.spirv.kernel import block_read, block_write
 from xdsl_spirv.interpreter.spirv.pointer import copy_bytes
 from xdsl_spirv.interpreter.wave import Wave
+
+Stage: TypeAlias = Callable[[Any, Any, Any], Function]
+"""(operation, unit, how a plain value is loaded or stored) -> the second stage."""
+
+
+def addresses(
+    compiler: CheckedCompiler, op: Any, shadows: list[Any], numbers: Sequence[int], mask: Mask
+) -> None:
+    """Pointers, offsets and strides are defined."""
+    for number in numbers:
+        shadow = shadows[number]
+        if shadow is not None:
+            address(compiler, op, by_lane(shadow, compiler.checker.form(op, number)), mask)
+
+
+def loading(
+    op: Any, compiler: CheckedCompiler, stage: Stage, placing: Sequence[int], moved: int | None
+) -> Checked:
+    """
+    An instruction that loads where the operands `placing` say, with the number of one that stands
+    for what is not loaded, if there is such a one.
+    """
+    unit, plain = compiler.unit, PlainAccess(compiler.checker, op)
+    load: PlainLoader = plain.load
+    run, again = stage(op, unit, load), stage(op, unit, plain.loaded)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        addresses(compiler, op, shadows, placing, wave.mask)
+        plain.shadows.clear()
+        result = run(wave, *values)
+        other = moved is not None and moved < len(values)
+        given = shadows[moved] if other and moved is not None else None
+        if given is None and all(shadow is None for shadow, _ in plain.shadows):
+            return result, None
+        if other and moved is not None:
+            form = shadow_form(compiler.checker.form(op, moved))
+            values = [*values[:moved], whole(given, form), *values[moved + 1 :]]
+        return result, normal(octets(again(wave, *values)))
+
+    return call
+
+
+def storing(
+    op: Any,
+    compiler: CheckedCompiler,
+    stage: Stage,
+    placing: Sequence[int],
+    stored: int,
+    report: Callable[[list[Any]], str] | None = None,
+) -> Checked:
+    """
+    An instruction that stores the operand of a number; where others see it, it must be defined, and
+    `report` says what it is called.
+    """
+    unit, checker = compiler.unit, compiler.checker
+    plain = PlainAccess(checker, op)
+    store: PlainStorer = plain.store
+    run, collect = stage(op, unit, store), stage(op, unit, plain.to_store)
+
+    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        addresses(compiler, op, shadows, placing, wave.mask)
+        plain.shadows.clear()
+        shadow = shadows[stored]
+        if shadow is not None and report is not None:
+            form = checker.form(op, stored)
+            checker.find_undefined(op, report(values), shadow, wave.mask, form)
+        elif shadow is not None:
+            collect(wave, *values[:stored], shadow, *values[stored + 1 :])
+        run(wave, *values)
+        return None, None
+
+    return call
+
+
+@checked(kernel.SubgroupBlockReadOp)
+def read_block(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """A load for each component."""
+    return loading(op, compiler, block_read, (0,), None)
+
+
+@checked(kernel.SubgroupBlockWriteOp)
+def write_block(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """A store for each component."""
+    return storing(op, compiler, block_write, (0,), 1)
 
 
 class Moves:
@@ -33,9 +120,9 @@ class Moves:
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
         """The value; `shadow` is its."""
         self.access.shadows.clear()
-        found = self.access.load(pointer, form, mask)
+        value = self.access.load(pointer, form, mask)
         self.shadow = self.access.shadows.pop()[0]
-        return found
+        return value
 
     def store(self, pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
         """Write a value whose shadow is `shadow`."""
@@ -55,49 +142,6 @@ def copy_sized(
             address(compiler, op, shadow, wave.mask)
         to, origin, size = values
         copy_bytes(to, origin, size.astype(I64), wave.mask, moves.load, moves.store)
-        return None, None
-
-    return call
-
-
-@checked(kernel.SubgroupBlockReadOp)
-def block_read(
-    op: kernel.SubgroupBlockReadOp, compiler: CheckedCompiler, function: Function
-) -> Checked:
-    """A load for each component."""
-    moves, block = Moves(op, compiler), Block(op.result.type, compiler.unit)
-
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        address(compiler, op, shadows[0], wave.mask)
-        found: list[Array] = []
-        parts: list[Array] = []
-        for place in block.places(wave, values[0]):
-            found.append(moves.load(place, block.element, wave.mask))
-            own = np.uint8(0) if moves.shadow is None else moves.shadow
-            parts.append(np.broadcast_to(own, found[-1].shape))
-        if not block.form.shape:
-            return found[0], normal(parts[0])
-        return np.stack(found, axis=3), normal(np.stack(parts, axis=3))
-
-    return call
-
-
-@checked(kernel.SubgroupBlockWriteOp)
-def block_write(
-    op: kernel.SubgroupBlockWriteOp, compiler: CheckedCompiler, function: Function
-) -> Checked:
-    """A store for each component."""
-    moves, block = Moves(op, compiler), Block(op.value.type, compiler.unit)
-
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        address(compiler, op, shadows[0], wave.mask)
-        for number, place in enumerate(block.places(wave, values[0])):
-            part, shadow = values[1], shadows[1]
-            if block.form.shape:
-                part = part[..., number]
-                shadow = None if shadow is None else shadow[..., number]
-            moves.shadow = shadow
-            moves.store(place, block.element, part, wave.mask)
         return None, None
 
     return call

@@ -20,6 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN
+from xdsl_spirv.interpreter.memories import overlapping
 from xdsl_spirv.interpreter.memory import Memory, Rows
 from xdsl_spirv.interpreter.numbers import Array
 
@@ -144,15 +145,9 @@ class Histories:
 
     def bind(self, memories: Iterable[Memory]) -> None:
         """Find out which buffers of a launch share bytes."""
-        spans = sorted((*_span(memory), memory.names) for memory in memories)
-        groups: list[tuple[int, int, set[str]]] = []
-        for start, end, names in spans:
-            if groups and start < groups[-1][1]:
-                first, last, both = groups[-1]
-                groups[-1] = first, max(last, end), both | names
-            else:
-                groups.append((start, end, set(names)))
-        self.buffers = [Bytes(*group) for group in groups if self._is_written(group[2])]
+        spans = ((*_span(memory), memory.names) for memory in memories)
+        shared = [Bytes(s, e, set[str]().union(*names)) for s, e, names in overlapping(spans)]
+        self.buffers = [bytes for bytes in shared if self._is_written(bytes.names)]
 
     def of(self, memory: Memory, unit: int) -> History | None:
         """The history of a memory, None if nothing writes it or nobody shares it."""

@@ -138,3 +138,10 @@ def merge_parts(parts: Sequence[Any]) -> Any:
     if isinstance(parts[0], tuple):
         return tuple(merge_parts(members) for members in zip(*parts, strict=True))
     return largest(parts)
+
+
+def octets(shadow: Any) -> Any:
+    """What a function made of shadows in the place of values, as a shadow again."""
+    if isinstance(shadow, tuple):
+        return tuple(octets(part) for part in shadow)  # pyright: ignore
+    return shadow.astype(np.uint8, copy=False)

@@ -36,6 +36,7 @@ from xdsl_spirv.interpreter.checks.shadow import (
     by_lane,
     merge_parts,
     normal,
+    octets,
     propagation,
     shadow_form,
     spread,
@@ -210,15 +211,9 @@ def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -
         if all(shadow is None for shadow in shadows):
             return result, None
         full = [whole(s, f) for s, f in zip(shadows, forms, strict=True)]
-        return result, normal(_octets(function(wave, *full)))
+        return result, normal(octets(function(wave, *full)))
 
     return call
-
-
-def _octets(shadow: Any) -> Any:
-    if isinstance(shadow, tuple):
-        return tuple(_octets(part) for part in shadow)  # pyright: ignore
-    return shadow.astype(np.uint8, copy=False)
 
 
 for _op in (composite.CompositeExtractOp, composite.CompositeInsertOp):

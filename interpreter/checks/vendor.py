@@ -11,13 +11,14 @@ import numpy as np
 
 from xdsl_spirv.dialects.spirv import cooperative_vector as vectors
 from xdsl_spirv.dialects.spirv import tensor_arm, vendor
+from xdsl_spirv.interpreter.checks import copies
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
-from xdsl_spirv.interpreter.checks.copies import Moves
+from xdsl_spirv.interpreter.checks.copies import Moves, addresses
 from xdsl_spirv.interpreter.checks.matrices import Matrices, loading, storing
 from xdsl_spirv.interpreter.checks.memory import CheckedAccess, PlainAccess
 from xdsl_spirv.interpreter.checks.scopes import uniform
 from xdsl_spirv.interpreter.checks.shadow import Shadow, by_lane, normal
-from xdsl_spirv.interpreter.checks.variables import BUFFERS, address, label_of
+from xdsl_spirv.interpreter.checks.variables import BUFFERS, label_of
 from xdsl_spirv.interpreter.forms import Mask, Plain, within
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
 from xdsl_spirv.interpreter.numbers import Array
@@ -29,38 +30,20 @@ from xdsl_spirv.interpreter.wave import Wave
 # Cooperative matrices, first version: the layout is an operand.
 
 
-@checked(vendor.CooperativeMatrixLoadNVOp)
-def load_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """As a load of the later version, once the layout is known."""
-    ways = [
-        loading(op, compiler, Matrices(op, compiler, op.result.type, False, by_rows))
-        for by_rows in (True, False)
-    ]
-    return _either_way(op, compiler, ways)
-
-
-@checked(vendor.CooperativeMatrixStoreNVOp)
-def store_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """As a store of the later version, once the layout is known."""
-    ways = [
-        storing(op, compiler, Matrices(op, compiler, op.object.type, True, by_rows))
-        for by_rows in (True, False)
-    ]
-    return _either_way(op, compiler, ways)
-
-
-def _either_way(op: Any, compiler: CheckedCompiler, ways: list[Checked]) -> Checked:
-    checker = compiler.checker
-    form = Matrices(op, compiler, op.result.type if op.results else op.object.type, False, True)
-    boolean = compiler.unit.form(op.column_major.type)
+@checked(vendor.CooperativeMatrixLoadNVOp, vendor.CooperativeMatrixStoreNVOp)
+def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
+    """As a load or store of the later version, once the layout is known."""
+    checker, boolean = compiler.checker, compiler.unit.form(op.column_major.type)
+    type, store = (op.object.type, True) if not op.results else (op.result.type, False)
+    both = [Matrices(op, compiler, type, store, by_rows) for by_rows in (True, False)]
+    ways = [(storing if store else loading)(op, compiler, matrices) for matrices in both]
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         *given, column_major = values
         if checker.checks.rules:
-            uniform(checker, op, "CM-27", "ColumnMajor", column_major, form.form)
+            uniform(checker, op, "CM-27", "ColumnMajor", column_major, both[0].form)
         checker.find_undefined(op, "ColumnMajor", shadows[-1], wave.mask, boolean)
-        way = ways[bool(column_major.reshape(-1)[0])]
-        return way(wave, given, shadows[:-1])
+        return ways[bool(column_major.reshape(-1)[0])](wave, given, shadows[:-1])
 
     return call
 
@@ -96,49 +79,18 @@ class VectorLoads:
         return found
 
 
-def _addresses(
-    compiler: CheckedCompiler, op: Any, shadows: list[Any], numbers: list[int], mask: Mask
-) -> None:
-    """Pointers, offsets and strides are defined."""
-    for number in numbers:
-        shadow = shadows[number]
-        if shadow is not None:
-            address(compiler, op, by_lane(shadow, compiler.checker.form(op, number)), mask)
-
-
 @checked(vectors.CooperativeVectorLoadOp)
 def load_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """A load of consecutive components."""
-    loads, form = VectorLoads(op, compiler), compiler.unit.plain(op.result.type)
-
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        _addresses(compiler, op, shadows, [0, 1], wave.mask)
-        loads.shadows.clear()
-        found = loads(values[0], values[1], form, wave.mask)
-        return found, normal(loads.shadows[0])
-
-    return call
+    return copies.loading(op, compiler, vector_semantics.load, (0, 1), None)
 
 
 @checked(vectors.CooperativeVectorStoreOp)
 def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """A store of consecutive components, defined where others see them."""
-    moves, form = Moves(op, compiler), compiler.unit.plain(op.object.type)
-    visible = op.pointer.type.storage_class.data in BUFFERS
-    checker = compiler.checker
-
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        _addresses(compiler, op, shadows, [0, 1], wave.mask)
-        pointer, offset, vector = values
-        if visible:
-            what = f"the vector stored to {label_of(pointer)}"
-            checker.find_undefined(op, what, shadows[2], wave.mask, form)
-        for one, lanes in cases(vector_semantics.moved(pointer, offset), wave.mask):
-            moves.shadow = None if visible else shadows[2]
-            moves.store(one, form, vector, lanes)
-        return None, None
-
-    return call
+    seen = op.pointer.type.storage_class.data in BUFFERS
+    report = (lambda values: f"the vector stored to {label_of(values[0])}") if seen else None
+    return copies.storing(op, compiler, vector_semantics.store, (0, 1), 2, report)
 
 
 @checked(vectors.CooperativeVectorMatrixMulOp, vectors.CooperativeVectorMatrixMulAddOp)
@@ -149,7 +101,7 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     form = compiler.unit.plain(op.operands[0].type)
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        _addresses(compiler, op, shadows, list(range(1, len(values))), wave.mask)
+        addresses(compiler, op, shadows, list(range(1, len(values))), wave.mask)
         loads.shadows.clear()
         result = product(wave, *values)
         lines, bias = loads.shadows, None
@@ -218,7 +170,7 @@ def _accumulate(
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
         others = [n for n in range(len(values)) if n not in added]
-        _addresses(compiler, op, shadows, others, wave.mask)
+        addresses(compiler, op, shadows, others, wave.mask)
         for number in added:
             added_form = checker.form(op, number)
             checker.find_undefined(op, "what is added", shadows[number], wave.mask, added_form)
@@ -262,57 +214,17 @@ def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -
     )
 
 
-# Tensors: what lies outside of one is no error.
+# Tensors: what lies outside of one is no error, and what stands for it may be undefined, too.
 
 
 @checked(tensor_arm.TensorReadOp)
 def read_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Loads of elements; what stands for those outside may be undefined, too."""
-    moves = Moves(op, compiler)
-    elements = tensor_semantics.Elements(op.result.type, compiler.unit)
-    parts: list[tuple[Array, Shadow]] = []
-
-    def load(place: Pointer, form: Plain, lanes: Mask) -> Array:
-        found = moves.load(place, form, lanes)
-        assert lanes is not None
-        parts.append((lanes, moves.shadow))
-        return found
-
-    read = tensor_semantics.read(op, compiler.unit, load)
-
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        _addresses(compiler, op, shadows, [1], wave.mask)
-        parts.clear()
-        result = read(wave, *values)
-        outside = shadows[2] if len(shadows) > 2 else None
-        if outside is None and all(shadow is None for _, shadow in parts):
-            return result, None
-        lead = result.shape[:3]
-        rest = np.uint8(0) if outside is None else outside
-        own = [
-            np.broadcast_to(np.where(lanes, np.uint8(0) if s is None else s, rest), lead)
-            for lanes, s in parts
-        ]
-        return result, normal(elements.whole(own))
-
-    return call
+    """Loads of elements."""
+    return copies.loading(op, compiler, tensor_semantics.read, (1,), 2)
 
 
 @checked(tensor_arm.TensorWriteOp)
 def write_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """Stores of defined elements."""
-    moves, checker = Moves(op, compiler), compiler.checker
-    elements = tensor_semantics.Elements(op.object.type, compiler.unit)
-
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        _addresses(compiler, op, shadows, [1], wave.mask)
-        checker.find_undefined(
-            op, "what is written to a tensor", shadows[2], wave.mask, elements.form
-        )
-        tensor, coordinates, written = values
-        for number, (place, lanes) in enumerate(elements.places(wave, tensor, coordinates)):
-            moves.shadow = None
-            moves.store(place, elements.element, elements.part(written, number), lanes)
-        return None, None
-
-    return call
+    what = "what is written to a tensor"
+    return copies.storing(op, compiler, tensor_semantics.write, (1,), 2, lambda values: what)

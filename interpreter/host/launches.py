@@ -22,7 +22,7 @@ from xdsl_spirv.interpreter.launch import geometry_of, run
 from xdsl_spirv.interpreter.memory import Memory, Pointer, start_of
 from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.semantics import control
-from xdsl_spirv.interpreter.spirv.module import run_entry
+from xdsl_spirv.interpreter.spirv.module import Launch
 from xdsl_spirv.interpreter.unit import Unit
 
 
@@ -49,7 +49,7 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
             for number, dimension in sizes_of(module, entry)
         )
         push = bytes_of(numbers_of(op)) or push
-        run_entry(module, entry, (x, y, z), buffers, {}, push, machine.options)
+        Launch(module, entry, (x, y, z), buffers, {}, push, machine.options).run()
         return []
     unit = Unit(module, machine.options, geometry_of(grid, block, machine.options))
     buffers = [isinstance(value.type, MemRefType) for value in op.kernelOperands]

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
-from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case
 from xdsl_spirv.interpreter.numbers import Array, DType, raw_dtype
 from xdsl_spirv.interpreter.pointers import has_bytes
 from xdsl_spirv.interpreter.semantics import Function, action
@@ -189,17 +189,21 @@ def by_memory(function: Function) -> Function:
 
     def call(wave: Wave, *operands: Any) -> Any:
         place = next(n for n, o in enumerate(operands) if isinstance(o, Pointer | Pointers))
-        if isinstance(operands[place], Pointer):
-            return function(wave, *operands)
-        outer, result = wave.mask, None
-        for pointer, lanes in cases(operands[place], outer):
-            wave.mask = lanes
-            found = function(wave, *operands[:place], pointer, *operands[place + 1 :])
-            result = found if result is None else np.where(lanes, found, result)
-        wave.mask = outer
-        return result
+
+        def one_memory(pointer: Pointer, lanes: Mask) -> Any:
+            outer, wave.mask = wave.mask, lanes
+            result = function(wave, *operands[:place], pointer, *operands[place + 1 :])
+            wave.mask = outer
+            return result
+
+        return by_case(operands[place], wave.mask, one_memory, merge_results)
 
     return call
+
+
+def merge_results(lanes: Mask, new: Any, old: Any) -> Any:
+    """`np.where`, if there are results."""
+    return None if old is None else np.where(lanes, new, old)
 
 
 Sequential = Callable[[Array, Array, tuple[Array, ...]], None]

@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     Scope,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixLengthNVOp
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.component_maps import count
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -112,10 +113,10 @@ def _layout(layout: Attribute, unit: Unit) -> CooperativeMatrixLayout:
 
 
 @action(ops.CooperativeMatrixLoadOp)
-def load(op: ops.CooperativeMatrixLoadOp, unit: Unit) -> Function:
+def load(op: Any, unit: Unit, by_rows: bool | None = None) -> Function:
     """One matrix for each scope instance."""
     form = matrix_form(op.result.type, unit)
-    place, carry = Placement(op, form, unit), carried(form)
+    place, carry = Placement(op, form, unit, by_rows), carried(form)
 
     def call(wave: Wave, pointer: Pointer, stride: Array | None = None) -> Array:
         lines = carry(place.tiles(wave, pointer, stride).load(form.dtype, wave.mask))
@@ -125,10 +126,10 @@ def load(op: ops.CooperativeMatrixLoadOp, unit: Unit) -> Function:
 
 
 @action(ops.CooperativeMatrixStoreOp)
-def store(op: ops.CooperativeMatrixStoreOp, unit: Unit) -> Function:
+def store(op: Any, unit: Unit, by_rows: bool | None = None) -> Function:
     """Every scope instance's matrix to its place, in order."""
     form = matrix_form(op.object.type, unit)
-    place = Placement(op, form, unit)
+    place = Placement(op, form, unit, by_rows)
 
     def call(wave: Wave, pointer: Pointer, matrix: Array, stride: Array | None = None) -> None:
         lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
@@ -138,8 +139,8 @@ def store(op: ops.CooperativeMatrixStoreOp, unit: Unit) -> Function:
     return call
 
 
-@constant(ops.CooperativeMatrixLengthOp)
-def length(op: ops.CooperativeMatrixLengthOp, unit: Unit) -> Array:
+@constant(ops.CooperativeMatrixLengthOp, CooperativeMatrixLengthNVOp)
+def length(op: Any, unit: Unit) -> Array:
     """How many components an invocation holds under the mapping (CM-18)."""
     form = matrix_form(op.cooperative_matrix_type, unit)
     whole = form.scope == Scope.Workgroup

@@ -28,9 +28,9 @@ from xdsl_spirv.dialects.spirv.enums import (
 )
 from xdsl_spirv.interpreter import memory, numbers
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import Mask, Plain
-from xdsl_spirv.interpreter.layout import PlainLoader
-from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
+from xdsl_spirv.interpreter.forms import Mask, Plain, merger
+from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case, cases
 from xdsl_spirv.interpreter.numbers import F16, F32, F64, I64, Array, DType, integer_dtype
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.spirv.atomic import accumulate
@@ -83,10 +83,10 @@ def _by_columns(setting: Attribute, unit: Unit) -> tuple[bool, bool]:
 
 
 @action(ops.CooperativeVectorLoadOp)
-def load(op: ops.CooperativeVectorLoadOp, unit: Unit) -> Function:
+def load(op: ops.CooperativeVectorLoadOp, unit: Unit, plain: PlainLoader = memory.load) -> Function:
     """Consecutive components, `offset` bytes further."""
     form = unit.plain(op.result.type)
-    return lambda wave, pointer, offset: load_vector(pointer, offset, form, wave.mask)
+    return lambda wave, pointer, offset: load_vector(pointer, offset, form, wave.mask, plain)
 
 
 VectorLoader: TypeAlias = Callable[[Pointer | Pointers, Array, Plain, Mask], Array]
@@ -100,12 +100,8 @@ def load_vector(
     load: PlainLoader = memory.load,
 ) -> Array:
     """A vector `offset` bytes further than a pointer."""
-    found = None
-    for one, lanes in cases(moved(pointer, offset), mask):
-        part = load(one, form, lanes)
-        found = part if found is None else np.where(lanes[..., None], part, found)
-    assert found is not None  # a pointer is into some memory
-    return found
+    start = moved(pointer, offset)
+    return by_case(start, mask, lambda one, lanes: load(one, form, lanes), merger(form))
 
 
 def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
@@ -114,13 +110,15 @@ def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
 
 
 @action(ops.CooperativeVectorStoreOp)
-def store(op: ops.CooperativeVectorStoreOp, unit: Unit) -> Function:
+def store(
+    op: ops.CooperativeVectorStoreOp, unit: Unit, plain: PlainStorer = memory.store
+) -> Function:
     """Consecutive components, `offset` bytes further."""
     form = unit.plain(op.object.type)
 
     def call(wave: Wave, pointer: Pointer, offset: Array, vector: Array) -> None:
         for one, lanes in cases(moved(pointer, offset), wave.mask):
-            memory.store(one, form, vector, lanes)
+            plain(one, form, vector, lanes)
 
     return call
 

@@ -17,8 +17,9 @@ from xdsl_spirv.dialects.spirv.enums import MemorySemantics, StorageClass
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.forms import Plain
+from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memories import nothing
-from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases, leaders, start_of
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case, cases, leaders, start_of
 from xdsl_spirv.interpreter.numbers import F32, Array, integer_to_integer, signed, unsigned
 from xdsl_spirv.interpreter.semantics import (
     Function,
@@ -73,10 +74,11 @@ def memory_semantics(op: ops.GenericPtrMemSemanticsOp, unit: Unit) -> Function:
     def call(wave: Wave, pointer: Any) -> Array:
         if isinstance(pointer, VariablePointer):
             return np.zeros((1, 1, 1), np.int32)
-        found = np.zeros((1, 1, 1), np.int32)
-        for one, lanes in cases(pointer, wave.active()):
-            found = np.where(lanes, np.int32(_SEMANTICS[storage_of(one)]), found)
-        return found
+        return by_case(
+            pointer,
+            wave.active(),
+            lambda one, lanes: np.full((1, 1, 1), _SEMANTICS[storage_of(one)], np.int32),
+        )
 
     return call
 
@@ -152,25 +154,29 @@ class Block:
 
 
 @action(ops.SubgroupBlockReadOp)
-def block_read(op: ops.SubgroupBlockReadOp, unit: Unit) -> Function:
+def block_read(
+    op: ops.SubgroupBlockReadOp, unit: Unit, load: PlainLoader = memory.load
+) -> Function:
     """Consecutive integers dealt out to the lanes."""
     block = Block(op.result.type, unit)
 
     def call(wave: Wave, pointer: Pointer) -> Array:
-        found = [memory.load(p, block.element, wave.mask) for p in block.places(wave, pointer)]
+        found = [load(p, block.element, wave.mask) for p in block.places(wave, pointer)]
         return np.stack(found, axis=3) if block.form.shape else found[0]
 
     return call
 
 
 @action(ops.SubgroupBlockWriteOp)
-def block_write(op: ops.SubgroupBlockWriteOp, unit: Unit) -> Function:
+def block_write(
+    op: ops.SubgroupBlockWriteOp, unit: Unit, store: PlainStorer = memory.store
+) -> Function:
     """The lanes' integers, put together again."""
     block = Block(op.value.type, unit)
 
     def call(wave: Wave, pointer: Pointer, value: Array) -> None:
         for number, place in enumerate(block.places(wave, pointer)):
             part = value[..., number] if block.form.shape else value
-            memory.store(place, block.element, part, wave.mask)
+            store(place, block.element, part, wave.mask)
 
     return call

@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.forms import Opaque, zeros
+from xdsl_spirv.interpreter.forms import Mask, Opaque, zeros
 from xdsl_spirv.interpreter.layout import (
     Chain,
     Layout,
@@ -36,7 +36,7 @@ from xdsl_spirv.interpreter.layout import (
     plain_type,
     storer,
 )
-from xdsl_spirv.interpreter.memory import Memory, Pointer, Pointers, start_of
+from xdsl_spirv.interpreter.memory import Memory, Pointer, by_case, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.pointers import VALUE_CLASSES, has_bytes, pointer_type
 from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens, value
@@ -279,15 +279,9 @@ def _length(struct: Attribute, number: int, unit: Unit) -> Function:
     layout = Layout(unit)
     start, stride = layout.offset(struct, number), layout.stride(array)
 
-    def length(pointer: Pointer) -> Array:
+    def length(pointer: Pointer, lanes: Mask) -> Array:
         # A buffer may end before its block's array begins.
         count = max(0, pointer.memory.size - pointer.base - start) // stride
         return np.full((1, 1, 1), count, np.int32)
 
-    def call(pointer: Pointer | Pointers) -> Array:
-        if isinstance(pointer, Pointer):
-            return length(pointer)
-        lengths = [length(one) for one, _ in pointer.cases]
-        return np.select([lanes for _, lanes in pointer.cases], lengths).astype(np.int32)
-
-    return call
+    return lambda pointer: by_case(pointer, None, length)

@@ -5,7 +5,8 @@ A `spirv.module` at launch: specialization constants, variables, entry points, b
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -313,72 +314,65 @@ class Compiled:
         self._units[key] = unit
 
 
-def run_entry(
-    module: ModuleOp,
-    entry: str,
-    grid: tuple[int, int, int],
-    buffers: Buffers,
-    spec_values: SpecValues,
-    push_constants: PushConstants,
-    options: Options,
-    compiled: Compiled | None = None,
-) -> None:
-    """Run one entry point over all workgroups of a grid, with what the options' checks ask for."""
-    checks = options.checks
-    if checks is None or not (checks.choices or checks.permute):
-        run_workgroups(
-            module,
-            entry,
-            grid,
-            buffers,
-            spec_values,
-            push_constants,
-            options,
-            compiled=compiled,
-        )
-        return
-    from xdsl_spirv.interpreter.checks.choices import SAMPLE, Choices
-    from xdsl_spirv.interpreter.checks.permute import Permuted
+@dataclass(frozen=True)
+class Launch:
+    """One entry point over all workgroups of a grid, and what it is given."""
 
-    x, y, z = grid
-    choices = Choices(module, options) if checks.choices else None
-    again = choices is not None and choices.any
-    permuted = Permuted(module, options) if checks.permute else None
-    wanted = again or permuted is not None
-    before = copy_buffers(buffers) if wanted else {}
-    unit = run_workgroups(module, entry, grid, buffers, spec_values, push_constants, options)
-    # Some workgroups of a launch in which they wait for each other may wait for the rest.
-    few = x * y * z if unit.may_wait else SAMPLE
+    module: ModuleOp
+    entry: str
+    grid: tuple[int, int, int]
+    buffers: Buffers
+    spec_values: SpecValues
+    push_constants: PushConstants
+    options: Options
+    originals: Buffers | None = None
+    """Those whose addresses are meant, if the buffers are copies of them."""
+    compiled: Compiled | None = None
 
-    def sample(chosen: Options, copies: Buffers, count: int = few) -> Unit:
-        return run_workgroups(
-            module, entry, grid, copies, spec_values, push_constants, chosen, count, buffers
-        )
+    def run(self) -> None:
+        """Run it, with what the options' checks ask for."""
+        checks = self.options.checks
+        if checks is None or not (checks.choices or checks.permute):
+            run_workgroups(self)
+            return
+        from xdsl_spirv.interpreter.checks.choices import SAMPLE, Choices
+        from xdsl_spirv.interpreter.checks.permute import Permuted
 
-    if permuted is not None:
-        permuted.explore(before, buffers if x * y * z <= few else None, sample, few)
-    if choices is not None and again:
-        choices.explore(before, buffers, x * y * z, sample)
+        x, y, z = self.grid
+        choices = Choices(self.module, self.options) if checks.choices else None
+        again = choices is not None and choices.any
+        permuted = Permuted(self.module, self.options) if checks.permute else None
+        before = copy_buffers(self.buffers) if again or permuted is not None else {}
+        unit = run_workgroups(replace(self, compiled=None))
+        # Some workgroups of a launch in which they wait for each other may wait for the rest.
+        few = x * y * z if unit.may_wait else SAMPLE
+
+        def sample(options: Options, copies: Buffers, count: int = few) -> Unit:
+            launch = replace(self, options=options, buffers=copies, compiled=None)
+            return run_workgroups(replace(launch, originals=self.buffers), count)
+
+        if permuted is not None:
+            permuted.explore(before, self.buffers if x * y * z <= few else None, sample, few)
+        if choices is not None and again:
+            choices.explore(before, self.buffers, x * y * z, sample)
+
+    @cached_property
+    def key(self) -> Hashable | None:
+        """What compiled code depends on; None if nothing is to be kept."""
+        options = self.options
+        watched = (options.checks, options.debug, options.schedule, options.max_steps)
+        if self.compiled is None or any(one is not None for one in watched):
+            return None
+        # By text, as -0.0 equals 0.0.
+        constants = tuple((id, repr(self.spec_values[id])) for id in sorted(self.spec_values))
+        return self.module, self.entry, constants, replace(options, memory=MemoryBudget())
 
 
-def run_workgroups(
-    module: ModuleOp,
-    entry: str,
-    grid: tuple[int, int, int],
-    buffers: Buffers,
-    spec_values: SpecValues,
-    push_constants: PushConstants,
-    options: Options,
-    workgroups: int | None = None,
-    originals: Buffers | None = None,
-    compiled: Compiled | None = None,
-) -> Unit:
-    """
-    Run an entry point over the first workgroups of a grid, or all; physical addresses are those of
-    the `originals`, if the buffers are copies of them.
-    """
-    function = find_entry(module, entry)
-    key = None if compiled is None else _key(module, entry, spec_values, options)
+def run_workgroups(launch: Launch, workgroups: int | None = None) -> Unit:
+    """Run an entry point over the first workgroups of a grid, or all."""
+    module, options, buffers = launch.module, launch.options, launch.buffers
+    function = find_entry(module, launch.entry)
+    compiled, key = launch.compiled, launch.key
     unit = None if compiled is None or key is None else compiled.take(key)
     if unit is None:
         placeholder = Geometry((0, 0, 0), (1, 1, 1), options.subgroup_size)
@@ -388,32 +382,37 @@ def run_workgroups(
             from xdsl_spirv.interpreter.checks.compiler import observe
 
             observe(unit, options.checks)
-        specialize(unit, spec_values)
+        specialize(unit, launch.spec_values)
     unit.options, unit.clock = options, 0
-    unit.memories.bind(buffers, buffers if originals is None else originals)
-    unit.geometry = geometry_of(grid, workgroup_size(unit, function), options)
-    used = _used_variables(unit, function)
-    for op in module.body.block.ops:
-        if not isinstance(op, VariableOp) or op.sym_name.data not in used:
-            continue
-        made = creator(op, unit, buffers, push_constants)
-        if made is None:
-            array = op.object_type is not None and descriptor_of(op.object_type) is not None
-            uses = f"the entry point @{entry} uses @{op.sym_name.data}"
-            raise InterpreterError(
-                f"{Names(module).renamed(uses)}, but got no buffer for it",
-                "buffers",
-                f"pass one under {(*_place(op), 0) if array else _place(op)}",
-            )
-        unit.add_global(op.sym_name.data, made)
-    if not isinstance(push_constants, bytes) and push_constants:
-        _require_push_constants(unit, function, used, push_constants)
+    unit.memories.bind(buffers, buffers if launch.originals is None else launch.originals)
+    unit.geometry = geometry_of(launch.grid, workgroup_size(unit, function), options)
+    _add_variables(unit, function, launch)
     run(unit, function, kernel_arguments(unit, function, buffers), workgroups)
     if options.debug is not None:
         options.debug.check_reached()
     if compiled is not None and key is not None:
         compiled.keep(key, unit)
     return unit
+
+
+def _add_variables(unit: Unit, function: FuncOp, launch: Launch) -> None:
+    """Number the variables that the entry point uses, each with what makes it for a wave."""
+    used = _used_variables(unit, function)
+    for op in launch.module.body.block.ops:
+        if not isinstance(op, VariableOp) or op.sym_name.data not in used:
+            continue
+        make = creator(op, unit, launch.buffers, launch.push_constants)
+        if make is None:
+            array = op.object_type is not None and descriptor_of(op.object_type) is not None
+            uses = f"the entry point @{launch.entry} uses @{op.sym_name.data}"
+            raise InterpreterError(
+                f"{Names(launch.module).renamed(uses)}, but got no buffer for it",
+                "buffers",
+                f"pass one under {(*_place(op), 0) if array else _place(op)}",
+            )
+        unit.add_global(op.sym_name.data, make)
+    if not isinstance(launch.push_constants, bytes) and launch.push_constants:
+        _require_push_constants(unit, function, used, launch.push_constants)
 
 
 def _require_push_constants(
@@ -429,18 +428,6 @@ def _require_push_constants(
         "push_constants",
         "leave them out",
     )
-
-
-def _key(
-    module: ModuleOp, entry: str, spec_values: SpecValues, options: Options
-) -> Hashable | None:
-    """What compiled code depends on; None if nothing is to be kept."""
-    watched = (options.checks, options.debug, options.schedule, options.max_steps)
-    if any(each is not None for each in watched):
-        return None
-    # By text, as -0.0 equals 0.0.
-    constants = tuple((id, repr(spec_values[id])) for id in sorted(spec_values))
-    return module, entry, constants, replace(options, memory=MemoryBudget())
 
 
 def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any]:

@@ -16,7 +16,7 @@ from xdsl_spirv.dialects.spirv import tensor_arm as ops
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
-from xdsl_spirv.interpreter.layout import PlainLoader
+from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memory import Memory, Pointer, start_of
 from xdsl_spirv.interpreter.numbers import I64, Array
 from xdsl_spirv.interpreter.semantics import Function, action, value
@@ -96,14 +96,14 @@ def read(op: ops.TensorReadOp, unit: Unit, load: PlainLoader = memory.load) -> F
 
 
 @action(ops.TensorWriteOp)
-def write(op: ops.TensorWriteOp, unit: Unit) -> Function:
+def write(op: ops.TensorWriteOp, unit: Unit, store: PlainStorer = memory.store) -> Function:
     """An element, or a run of them along the last dimension."""
     elements = Elements(op.object.type, unit)
 
     def call(wave: Wave, tensor: Tensor, coordinates: Array, object: Array) -> None:
         places = elements.places(wave, tensor, coordinates)
         for number, (place, lanes) in enumerate(places):
-            memory.store(place, elements.element, elements.part(object, number), lanes)
+            store(place, elements.element, elements.part(object, number), lanes)
 
     return call
 

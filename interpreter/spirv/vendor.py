@@ -11,82 +11,39 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
-from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import vendor as ops
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixOperands,
     CooperativeMatrixUse,
-    Scope,
 )
 from xdsl_spirv.interpreter import numbers
-from xdsl_spirv.interpreter.component_maps import count
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
-from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array
-from xdsl_spirv.interpreter.semantics import Function, action, constant, value, value_table
+from xdsl_spirv.interpreter.semantics import Function, action, value, value_table
 from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
-    Placement,
-    carried,
     float_multiply_add,
     integer_multiply_add,
+    load,
     matrix_form,
+    store,
 )
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
 
 
-class EitherWay:
-    """A load or store whose matrix lies by columns where an operand says so."""
+@action(ops.CooperativeMatrixLoadNVOp, ops.CooperativeMatrixStoreNVOp)
+def move(op: Any, unit: Unit) -> Function:
+    """A load or store whose matrix lies by columns where the last operand, one for all, says so."""
+    stage = load if op.results else store
+    ways = [stage(op, unit, by_rows) for by_rows in (True, False)]
 
-    def __init__(self, op: Any, type: Attribute, unit: Unit):
-        self.form = matrix_form(type, unit)
-        self.places = [Placement(op, self.form, unit, by_rows) for by_rows in (True, False)]
-
-    def place(self, column_major: Array) -> Placement:
-        """The placement; the operand is the same for all."""
-        return self.places[bool(column_major.reshape(-1)[0])]
-
-
-@action(ops.CooperativeMatrixLoadNVOp)
-def load(op: ops.CooperativeMatrixLoadNVOp, unit: Unit) -> Function:
-    """One matrix for each scope instance."""
-    either = EitherWay(op, op.result.type, unit)
-    carry, dtype = carried(either.form), either.form.dtype
-
-    def call(wave: Wave, pointer: Pointer, stride: Array, column_major: Array) -> Array:
-        place = either.place(column_major)
-        lines = carry(place.tiles(wave, pointer, stride).load(dtype, wave.mask))
-        return lines if place.by_rows else lines.swapaxes(2, 3)
+    def call(wave: Wave, *operands: Any) -> Any:
+        *given, column_major = operands
+        return ways[bool(column_major.reshape(-1)[0])](wave, *given)
 
     return call
-
-
-@action(ops.CooperativeMatrixStoreNVOp)
-def store(op: ops.CooperativeMatrixStoreNVOp, unit: Unit) -> Function:
-    """Every scope instance's matrix to its place."""
-    either = EitherWay(op, op.object.type, unit)
-    dtype = either.form.dtype
-
-    def call(
-        wave: Wave, pointer: Pointer, matrix: Array, stride: Array, column_major: Array
-    ) -> None:
-        place = either.place(column_major)
-        lines = matrix if place.by_rows else matrix.swapaxes(2, 3)
-        lines = np.ascontiguousarray(lines.astype(dtype, copy=False))
-        place.tiles(wave, pointer, stride).store(dtype, lines, wave.mask)
-
-    return call
-
-
-@constant(ops.CooperativeMatrixLengthNVOp)
-def length(op: ops.CooperativeMatrixLengthNVOp, unit: Unit) -> Array:
-    """How many components an invocation holds."""
-    form = matrix_form(op.cooperative_matrix_type, unit)
-    whole = form.scope == Scope.Workgroup
-    lanes = unit.geometry.invocations if whole else unit.geometry.lanes
-    return np.full((1, 1, 1), count(unit.options.component_mapping, form, lanes), np.int32)
 
 
 @value(ops.CooperativeMatrixMulAddNVOp)
