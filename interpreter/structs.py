@@ -12,17 +12,16 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType
 from xdsl_spirv.interpreter.constants import given_scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.layout import Layout, Placed, plain_type
 from xdsl_spirv.interpreter.numbers import I64, DType, scalar_dtype
+from xdsl_spirv.interpreter.source.source_map import map_of
 
 PushConstants: TypeAlias = bytes | Mapping[str, Any]
 """A launch's push constants: their bytes, or the members' values by name."""
@@ -32,14 +31,9 @@ def member_names(module: Operation, struct: Attribute) -> list[str]:
     """The names of a struct's members in order; a member without a name is its number."""
     if not isinstance(struct, StructType):
         return []
-    names = [str(number) for number in range(len(struct.member_types))]
-    for op in module.regions[0].block.ops:
-        if not isinstance(op, RawGlobalOp) or op.instruction.data != "OpMemberName":
-            continue
-        type, number, name = op.layout.data
-        if type == struct and isinstance(number, IntAttr) and isinstance(name, StringAttr):
-            names[number.data] = name.data
-    return names
+    source = map_of(module)
+    names = {} if source is None else source.names.members_of(struct)
+    return [names.get(number, str(number)) for number in range(len(struct.member_types))]
 
 
 def push_constant_block(module: Operation) -> StructType | None:

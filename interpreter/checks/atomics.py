@@ -16,11 +16,11 @@ from xdsl_spirv.interpreter.checks.memory import CheckedAccess, PlainAccess, ali
 from xdsl_spirv.interpreter.checks.shadow import Shadow, largest
 from xdsl_spirv.interpreter.checks.variables import address
 from xdsl_spirv.interpreter.forms import Mask, Plain, within
-from xdsl_spirv.interpreter.memory import Pointer, Pointers, cases
+from xdsl_spirv.interpreter.memory import Pointer, by_case
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.pointers import has_bytes
 from xdsl_spirv.interpreter.semantics import TABLE, Function
-from xdsl_spirv.interpreter.spirv.atomic import atomic_type
+from xdsl_spirv.interpreter.spirv.atomic import atomic_type, merge_results
 from xdsl_spirv.interpreter.wave import Wave
 
 WRITES_ONLY = ops.AtomicStoreOp | kernel.AtomicFlagClearOp
@@ -44,72 +44,82 @@ def note_atomic(checker: Checker, op: Any, access: CheckedAccess, mask: Mask, wr
 @checked(*ATOMICS)
 def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """One access that other atomics of the location may meet."""
-    checker = compiler.checker
     type = atomic_type(op)
     if not has_bytes(type):
         return lambda wave, values, shadows: (function(wave, *values), None)
-    form = compiler.unit.form(type.pointee)
-    assert isinstance(form, Plain)
-    forms = [compiler.unit.form(operand.type) for operand in op.operands]
-    place = list(op.operands).index(op.pointer)
-    plain = PlainAccess(checker, op, atomic=True)
-    writes = not isinstance(op, ops.AtomicLoadOp)
-    compares = isinstance(op, ops.AtomicCompare)
+    return CheckedAtomic(op, compiler.unit.plain(type.pointee), compiler, function)
 
-    def wrote(result: Any, values: list[Any]) -> Array:
-        if not compares:
-            return np.full((1, 1, 1), writes)
-        return np.asarray(result == values[list(op.operands).index(op.comparator)])
 
-    def each_memory(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        outer, result, shadow = wave.mask, None, None
-        for pointer, lanes in cases(values[place], outer):
-            wave.mask = lanes
-            one = [*values[:place], pointer, *values[place + 1 :]]
-            found, own = call(wave, one, [None] * len(shadows))
-            result = found if result is None else np.where(lanes, found, result)
-            shadow = largest([part for part in (shadow, own) if part is not None] or [None])
-        wave.mask = outer
-        return result, shadow
+class CheckedAtomic:
+    """An atomic on memory that has bytes; `form` is what it changes there."""
 
-    def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+    def __init__(self, op: Any, form: Plain, compiler: CheckedCompiler, function: Function):
+        self.op = op
+        self.form = form
+        self.compiler = compiler
+        self.checker = compiler.checker
+        self.function = function
+        self.plain = PlainAccess(compiler.checker, op, atomic=True)
+        operands = list(op.operands)
+        self.place = operands.index(op.pointer)
+        self.writes = not isinstance(op, ops.AtomicLoadOp)
+        compares = isinstance(op, ops.AtomicCompare)
+        self.comparator = operands.index(op.comparator) if compares else None
+
+    def __call__(self, wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
+        op, checker = self.op, self.checker
         for number, shadow in enumerate(shadows):
-            if shadow is None:
+            if number == self.place:
+                address(self.compiler, op, shadow, wave.mask)
                 continue
-            if number == place:
-                address(compiler, op, shadow, wave.mask)
-            else:
-                checker.find_undefined(
-                    op, "an operand of the atomic", shadow, wave.mask, forms[number]
-                )
-        if isinstance(values[place], Pointers):
-            return each_memory(wave, values, shadows)
-        pointer: Pointer = aligned(checker, op, values[place], form.dtype.itemsize, "an atomic")
-        access = CheckedAccess(checker, op, pointer, form, wave.mask, "an atomic access")
-        access.note(wave.mask, write=writes, atomic=True)
-        values = [*values]
-        values[place] = pointer
-        mask = wave.mask
+            form = checker.form(op, number)
+            checker.find_undefined(op, "an operand of the atomic", shadow, wave.mask, form)
+
+        def one_memory(pointer: Pointer, lanes: Mask) -> tuple[Any, Shadow]:
+            outer, wave.mask = wave.mask, lanes
+            result = self._update(wave, [*values], pointer)
+            wave.mask = outer
+            return result
+
+        return by_case(values[self.place], wave.mask, one_memory, _merge)
+
+    def _update(self, wave: Wave, values: list[Any], pointer: Pointer) -> tuple[Any, Shadow]:
+        """The atomic in the lanes that are inside the memory; the others are reported."""
+        op, checker, mask = self.op, self.checker, wave.mask
+        pointer = aligned(checker, op, pointer, self.form.dtype.itemsize, "an atomic")
+        access = CheckedAccess(checker, op, pointer, self.form, mask, "an atomic access")
+        access.note(mask, write=self.writes, atomic=True)
+        values[self.place] = pointer
         outside = access.lost if access.outside is None else access.outside
         if outside is not None:
             wave.mask = within(mask, ~outside)
             if not wave.mask.any():
-                wave.mask = mask
-                return np.zeros((1, 1, 1), form.dtype), None
-        undefined = checker.shadow_of(access.memory).undefined
-        shadow = None
-        if undefined is not None:
-            if not isinstance(op, WRITES_ONLY):
-                plain.shadows.clear()
-                shadow = plain.read_shadow(access, undefined, wave.mask)
-                if shadow is not None and writes:
-                    checker.find_undefined(op, "what the atomic changes", shadow, wave.mask)
-                    shadow = None
-            if writes:
-                plain.write_shadow(access, undefined, None, wave.mask)
-        result = function(wave, *values)
-        note_atomic(checker, op, access, wave.mask, wrote(result, values))
-        wave.mask = mask
+                return np.zeros((1, 1, 1), self.form.dtype), None
+        shadow = self._shadow(access, wave.mask)
+        result = self.function(wave, *values)
+        wrote = np.full((1, 1, 1), self.writes)
+        if self.comparator is not None:
+            wrote = np.asarray(result == values[self.comparator])
+        note_atomic(checker, op, access, wave.mask, wrote)
         return result, shadow
 
-    return call
+    def _shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
+        """What is undefined of what it reads; what it writes is defined."""
+        undefined = self.checker.shadow_of(access.memory).undefined
+        if undefined is None:
+            return None
+        shadow = None
+        if not isinstance(self.op, WRITES_ONLY):
+            self.plain.shadows.clear()
+            shadow = self.plain.read_shadow(access, undefined, mask)
+        if not self.writes:
+            return shadow
+        self.checker.find_undefined(self.op, "what the atomic changes", shadow, mask)
+        self.plain.write_shadow(access, undefined, None, mask)
+        return None
+
+
+def _merge(lanes: Mask, new: tuple[Any, Shadow], old: tuple[Any, Shadow]) -> tuple[Any, Shadow]:
+    """The results of two memories, and what is undefined of either."""
+    shadows = [shadow for shadow in (new[1], old[1]) if shadow is not None]
+    return merge_results(lanes, new[0], old[0]), largest(shadows) if shadows else None

@@ -146,9 +146,13 @@ class Names:
                 case _:
                     return path
 
+    def members_of(self, type: StructType) -> Mapping[int, str]:
+        """The names of a struct's members by number, where they have some."""
+        return self._members.get(type, {})
+
     def member(self, type: StructType, number: int) -> str:
         """The step to a member of a struct."""
-        name = self._members.get(type, {}).get(number, "")
+        name = self.members_of(type).get(number, "")
         if name.isidentifier() and not name.startswith("__"):
             return f".{name}"
         return "" if len(type.member_types) == 1 else f".member{number}"
