@@ -41,7 +41,6 @@ from xdsl_spirv.dialects.spirv.replicated import (
     SpecConstantCompositeReplicateOp,
     SpecConstantDataOp,
 )
-from xdsl_spirv.grammar import grammar
 from xdsl_spirv.interpreter.constants import constant_value, given_scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Form, Plain, zeros

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_spirv.tools.kernel_test.constants import checked
+from xdsl_spirv.tools.kernel_test.constants import checked, dtype
 from xdsl_spirv.tools.kernel_test.contents import Array, make, read_npy
 from xdsl_spirv.tools.kernel_test.description import Contents, Given, Misuse, suggest
 from xdsl_spirv.tools.kernel_test.interface import (
@@ -29,7 +29,6 @@ from xdsl_spirv.tools.kernel_test.interface import (
     Structs,
     by_name,
     described,
-    dtype,
 )
 
 ADDRESS = "&"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from xdsl_spirv.serialization.validation.constant_values import (
     SPECIALIZED,
     ConstantValues,
@@ -19,7 +21,7 @@ from xdsl_spirv.serialization.validation.constant_values import (
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.types import Type
-from xdsl_spirv.tools.kernel_test.description import Given, Misuse, suggest
+from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES, Given, Misuse, suggest
 
 LARGEST = {16: 65504.0, 32: 3.4028234663852886e38, 64: math.inf}
 
@@ -120,10 +122,15 @@ def checked(value: Given, kind: str, where: str) -> Any:
     raise Misuse(f"{where} is {value!r}, but a value of type {kind} is wanted", "", "correct it")
 
 
+def dtype(scalar: str) -> np.dtype[Any]:
+    """The dtype of a type as tests write it."""
+    from xdsl_spirv.runtime.elements import dtype_of
+
+    return dtype_of(ELEMENT_TYPES[scalar])
+
+
 def _rounded(value: Any, kind: str) -> Any:
     """The number of a float's type that is nearest."""
-    from xdsl_spirv.tools.kernel_test.interface import dtype
-
     return float(dtype(kind).type(value)) if kind.startswith(("f", "bf")) else value
 
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from xdsl_spirv.tools.kernel_test.constants import checked
+from xdsl_spirv.tools.kernel_test.constants import checked, dtype
 from xdsl_spirv.tools.kernel_test.description import Contents, Given, Misuse
-from xdsl_spirv.tools.kernel_test.interface import dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

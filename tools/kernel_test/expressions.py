@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.tools.kernel_test import costs
+from xdsl_spirv.tools.kernel_test.constants import dtype
 from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES, Misuse, suggest
-from xdsl_spirv.tools.kernel_test.interface import dtype
 
 MAX_TEXT = 10_000
 """Characters of an expression."""

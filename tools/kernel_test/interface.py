@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from xdsl_spirv.serialization.validation.entry_points import reachable
 from xdsl_spirv.serialization.validation.module import EntryPoint, Module
@@ -355,11 +353,3 @@ def by_name(resources: Iterable[Resource]) -> Mapping[str, Resource]:
                 twice.add(name)
             found[name] = resource
     return {name: found[name] for name in found if name not in twice}
-
-
-def dtype(scalar: str) -> np.dtype[Any]:
-    """The dtype of a type as tests write it."""
-    from xdsl_spirv.runtime.elements import dtype_of
-    from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES
-
-    return dtype_of(ELEMENT_TYPES[scalar])
