@@ -322,9 +322,9 @@ class Compiler:
 
     def _compile(self, op: Operation, kind: str, stage: Callable[..., Any], steps: Steps) -> None:
         if kind == "constant":
-            made = stage(op, self.unit)
+            constant = stage(op, self.unit)
             for result in op.results:
-                self._slots[result] = self.new_slot(made)
+                self._slots[result] = self.new_slot(constant)
                 self._escaping.add(result)
             return
         if kind == "control":

@@ -54,11 +54,11 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
 
 def _spread(names: tuple[str, ...], columns: int) -> Array:
     """What each number adds to a position, by the row's or column's bit that its bits are."""
-    found = np.zeros(1 << len(names), np.int64)
+    positions = np.zeros(1 << len(names), np.int64)
     for number, name in enumerate(names):
         step = 0 if name == "-" else (1 << int(name[1:])) * (columns if name[0] == "r" else 1)
-        found += (np.arange(found.size) >> number & 1) * step
-    return found
+        positions += (np.arange(positions.size) >> number & 1) * step
+    return positions
 
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:

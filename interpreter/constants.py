@@ -68,10 +68,10 @@ def given_scalar(number: Any, dtype: DType) -> Array:
         if not low <= number <= high or number != int(number):
             raise ValueError(f"is an integer of {bits} bits, not {number}")
     with np.errstate(over="ignore"):
-        found = scalar(number, dtype)
-    if np.isfinite(float(number)) and not np.isfinite(found.astype(F64)):
+        array = scalar(number, dtype)
+    if np.isfinite(float(number)) and not np.isfinite(array.astype(F64)):
         raise ValueError(f"is a float of {dtype.itemsize * 8} bits, not {number}")
-    return found
+    return array
 
 
 def _is_number(value: Any) -> bool:

@@ -193,11 +193,11 @@ class Stop:
 
     def names(self) -> dict[str, SSAValue]:
         """The operands and results by name, the first result also as `result`."""
-        found = {places.name_of(value): value for value in self.op.operands}
-        found.update((places.name_of(value), value) for value in self.op.results)
+        values = {places.name_of(value): value for value in self.op.operands}
+        values.update((places.name_of(value), value) for value in self.op.results)
         if self.op.results:
-            found["result"] = self.op.results[0]
-        return found
+            values["result"] = self.op.results[0]
+        return values
 
     def value(self, name: str = "result") -> Any:
         """
@@ -220,17 +220,17 @@ class Stop:
 
     def variables(self) -> dict[str, Any]:
         """The values of the source's variables, as `value` gives them."""
-        found = self._variables().items()
-        return {name: spread_out(value, form, self.wave) for name, (value, form) in found}
+        variables = self._variables().items()
+        return {name: spread_out(value, form, self.wave) for name, (value, form) in variables}
 
     def _variables(self) -> dict[str, tuple[Any, Form]]:
-        found: dict[str, tuple[Any, Form]] = {}
+        variables: dict[str, tuple[Any, Form]] = {}
         for variable, value in self.held:
             if isinstance(value, VariablePointer) and variable.is_pointer and not value.path:
-                found[variable.name] = value.variable.value, value.variable.form
+                variables[variable.name] = value.variable.value, value.variable.form
             elif value is not None and not variable.is_pointer:
-                found[variable.name] = value, self._unit.form(variable.value.type)
-        return found
+                variables[variable.name] = value, self._unit.form(variable.value.type)
+        return variables
 
     def active(self) -> Any:
         """(workgroups, invocations): who executes the instruction."""
@@ -242,12 +242,12 @@ class Stop:
         """A value in one invocation; `workgroup` is its linear index in the grid."""
         row = workgroup - self.wave.first
         _, form = self._find(name)
-        found = self.value(name)
-        if not isinstance(found, np.ndarray):
-            return found
+        array = self.value(name)
+        if not isinstance(array, np.ndarray):
+            return array
         if isinstance(form, CooperativeMatrix):
-            return found[row, min(invocation // self.wave.lanes, found.shape[1] - 1)]
-        return found[row, invocation]
+            return array[row, min(invocation // self.wave.lanes, array.shape[1] - 1)]
+        return array[row, invocation]
 
     def shown(self, workgroup: int | None = None, invocation: int = 0) -> dict[str, Any]:
         """
@@ -273,7 +273,7 @@ class Stop:
     def record(self, step: int) -> dict[str, Any]:
         """A line of the trace."""
         active = self.active()
-        made: dict[str, Any] = {
+        record: dict[str, Any] = {
             "step": step,
             "number": places.number_of(self.op),
             "op": self.op.name,
@@ -284,8 +284,8 @@ class Stop:
             "active": int(active.sum()),
         }
         for result in self.op.results:
-            made["result"] = _summary(self.values[result])
-        return made
+            record["result"] = _summary(self.values[result])
+        return record
 
 
 def spread_out(value: Any, form: Form, wave: Wave) -> Any:
@@ -311,13 +311,13 @@ def _summary(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return str(type(value).__name__)
     wide = value.astype(np.float64)
-    made: dict[str, Any] = {"shape": list(value.shape), "dtype": value.dtype.name}
+    summary: dict[str, Any] = {"shape": list(value.shape), "dtype": value.dtype.name}
     if value.size == 1:
-        return {**made, "value": _number(wide.item())}
+        return {**summary, "value": _number(wide.item())}
     if value.size:
-        made["least"], made["greatest"] = _number(wide.min()), _number(wide.max())
-        made["first"] = [_number(x) for x in wide.reshape(-1)[:4]]
-    return made
+        summary["least"], summary["greatest"] = _number(wide.min()), _number(wide.max())
+        summary["first"] = [_number(x) for x in wide.reshape(-1)[:4]]
+    return summary
 
 
 def _number(number: float) -> float | str:

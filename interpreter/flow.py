@@ -293,29 +293,29 @@ def _successors(block: Block) -> Sequence[Block]:
     """Where a block's lanes go: by its terminator, or out of constructs inside of it."""
     if block.last_op is None:
         return ()
-    found = list(block.last_op.successors)
+    successors = list(block.last_op.successors)
     for op in block.ops:
         if isinstance(op, Construct):
-            found += [
+            successors += [
                 inner.target
                 for inner in op.walk()
                 if isinstance(inner, ExitOp)
                 and inner.target is not None
                 and inner.target.parent is block.parent
-                and inner.target not in found
+                and inner.target not in successors
             ]
-    return found
+    return successors
 
 
 def _reachable(block: Block) -> set[Block]:
-    found: set[Block] = set()
+    reachable: set[Block] = set()
     pending = list(_successors(block))
     while pending:
         current = pending.pop()
-        if current not in found:
-            found.add(current)
+        if current not in reachable:
+            reachable.add(current)
             pending += _successors(current)
-    return found
+    return reachable
 
 
 def _exits_first(block: Block, reach: dict[Block, set[Block]]) -> list[Block]:

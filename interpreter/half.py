@@ -64,10 +64,10 @@ class HalfValues:
         """Whether a value is binary32 at run time although its type is f16."""
         if not self.enabled:
             return False
-        found = self._held.get(value)
-        if found is None:
-            found = self._held[value] = self._is_half(value) and self._decide(value)
-        return found
+        held = self._held.get(value)
+        if held is None:
+            held = self._held[value] = self._is_half(value) and self._decide(value)
+        return held
 
     def _is_half(self, value: SSAValue) -> bool:
         if str(value.type.name) not in ("f16", "vector"):

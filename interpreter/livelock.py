@@ -37,10 +37,10 @@ class Described:
         """Who waits in a loop, and for what."""
         if not watch.pointers:
             return [f"{_who(stopped)} in the loop that ends at {places.describe(watch.op)}"]
-        found = [f"{_who(stopped)} in a loop:"]
+        lines = [f"{_who(stopped)} in a loop:"]
         for value, slot in [*watch.pointers.items()][:SHOWN]:
-            found += self.read(value, slot, stopped[0])
-        return found
+            lines += self.read(value, slot, stopped[0])
+        return lines
 
     def read(self, value: SSAValue, slot: int, stopped: Stopped) -> list[str]:
         """What an instruction of the loop reads, and who could write it."""

@@ -31,7 +31,7 @@ def nothing() -> Memory:
 
 def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
     """Copies that share bytes where the arrays do, if those are C-contiguous."""
-    found = {place: array.copy() for place, array in buffers.items()}
+    copies = {place: array.copy() for place, array in buffers.items()}
     spans = (
         (array.ctypes.data, array.ctypes.data + array.nbytes, place)
         for place, array in buffers.items()
@@ -44,8 +44,8 @@ def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
             array = buffers[place]
             offset = array.ctypes.data - start
             octets[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
-            found[place] = np.ndarray(array.shape, array.dtype, octets, offset)
-    return found
+            copies[place] = np.ndarray(array.shape, array.dtype, octets, offset)
+    return copies
 
 
 def overlapping(spans: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, list[T]]]:
@@ -90,10 +90,10 @@ class Memories:
 
     def buffer(self, place: Place, label: str) -> Memory:
         """A buffer that is bound to a variable."""
-        found = self._by_place[place]
-        found.label = label
-        found.names.add(label.partition("@")[2].partition(" ")[0])
-        return found
+        memory = self._by_place[place]
+        memory.label = label
+        memory.names.add(label.partition("@")[2].partition(" ")[0])
+        return memory
 
     def all(self) -> Iterable[Memory]:
         """Every buffer that is bound."""

@@ -69,18 +69,18 @@ class Memory:
     def of_array(cls, array: Array, label: str = "") -> Memory:
         """A buffer over the bytes of a C-contiguous array, which stores change in place."""
         data = array.reshape(-1).view(np.uint8).reshape(1, array.nbytes)
-        made = cls(data if array.nbytes else np.zeros((1, ROOM), np.uint8), label=label)
-        made.shape, made.size = array.shape, array.nbytes
-        return made
+        memory = cls(data if array.nbytes else np.zeros((1, ROOM), np.uint8), label=label)
+        memory.shape, memory.size = array.shape, array.nbytes
+        return memory
 
     @classmethod
     def unwritten(cls, size: int, rows: Rows, wave: Wave, label: str = "") -> Memory:
         """`size` bytes for each workgroup or each invocation of the chunk."""
         count = wave.workgroups if rows == "workgroup" else prod(wave.shape)
         row = -(-max(size, 1) // ROOM) * ROOM
-        made = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, wave, label)
-        made.size = size
-        return made
+        memory = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, wave, label)
+        memory.size = size
+        return memory
 
     @property
     def end(self) -> int:
@@ -89,12 +89,12 @@ class Memory:
 
     def view(self, dtype: DType) -> Array:
         """(rows, elements) of the bytes as `dtype`; bytes that fill no element are left out."""
-        found = self.views.get(dtype)
-        if found is None:
+        view = self.views.get(dtype)
+        if view is None:
             size = self.data.shape[1]
-            found = self.data[:, : size - size % dtype.itemsize].view(dtype)
-            self.views[dtype] = found
-        return found
+            view = self.data[:, : size - size % dtype.itemsize].view(dtype)
+            self.views[dtype] = view
+        return view
 
     def length(self, dtype: DType) -> int:
         """The elements of a row that belong to it."""
@@ -215,8 +215,8 @@ def cases(pointer: Pointer | Pointers, mask: Mask) -> list[tuple[Pointer, Mask]]
     """The memories that a pointer is into in the active lanes, with those lanes."""
     if isinstance(pointer, Pointer):
         return [(pointer, mask)]
-    found = [(one, m if mask is None else m & mask) for one, m in pointer.cases]
-    return [case for case in found if case[1].any()] or found[:1]
+    active_cases = [(one, m if mask is None else m & mask) for one, m in pointer.cases]
+    return [case for case in active_cases if case[1].any()] or active_cases[:1]
 
 
 def by_case(
@@ -356,10 +356,10 @@ class Access:
 
     def load(self) -> Array:
         """The value at each lane's address."""
-        found = self.gather(self.memory.view(self.dtype))
+        elements = self.gather(self.memory.view(self.dtype))
         if self.lost is not None:
-            found = np.where(self.lost, found.dtype.type(0), found)
-        return self.give(found)
+            elements = np.where(self.lost, elements.dtype.type(0), elements)
+        return self.give(elements)
 
     def store(self, value: Array, mask: Mask) -> None:
         """Write the value at each active lane's address, in the order of the lanes."""
@@ -462,18 +462,18 @@ class Tiles:
             if memory.rows == "workgroup":
                 items = items + memory.row_starts(view.shape[1])[..., None]
             return view.reshape(-1).take(items).view(dtype)
-        found = self._in_pieces(dtype, memory.length(view.dtype), starts)
-        if found is not None:
-            return found
+        elements = self._in_pieces(dtype, memory.length(view.dtype), starts)
+        if elements is not None:
+            return elements
         windows = self._windows(view, starts, _LOAD)
         places = starts[..., 0]
         if memory.rows == "shared":
-            found = windows[0][places]
+            elements = windows[0][places]
         elif places.shape[0] == 1:
-            found = windows[:, places[0]]
+            elements = windows[:, places[0]]
         else:
-            found = windows[np.arange(view.shape[0])[:, None], places]
-        return found.view(dtype)
+            elements = windows[np.arange(view.shape[0])[:, None], places]
+        return elements.view(dtype)
 
     def store(self, dtype: DType, value: Array, mask: Mask) -> None:
         """Write (w, s, lines, width) to the tiles' places, whole matrices in order."""
@@ -510,8 +510,8 @@ class Tiles:
         """The elements of robust memory, 0 where they are outside."""
         if not view.size:
             return np.zeros(items.shape, view.dtype)
-        found = view.reshape(-1).take(np.where(lost, 0, items))
-        return np.where(lost, view.dtype.type(0), found)
+        elements = view.reshape(-1).take(np.where(lost, 0, items))
+        return np.where(lost, view.dtype.type(0), elements)
 
     def items(self, starts: Array) -> Array:
         """(w, s, lines, width): the number of every element of the tiles."""
@@ -533,13 +533,13 @@ class Tiles:
         within = np.arange(self.lines)[:, None] * (stride // per) + np.arange(width // per)
         items = starts[..., None] // per + within
         if memory.rows == "shared":
-            found = view[0].take(items)
+            pieces = view[0].take(items)
         elif items.shape[0] == 1:
-            found = view.take(items[0], axis=1)
+            pieces = view.take(items[0], axis=1)
         else:
             rows = np.arange(view.shape[0]).reshape(-1, 1, 1, 1) * view.shape[1]
-            found = view.reshape(-1).take(items + rows)
-        return found.view(dtype)
+            pieces = view.reshape(-1).take(items + rows)
+        return pieces.view(dtype)
 
     def _windows(self, view: Array, starts: Array, what: str) -> Array:
         """(rows, places, lines, width): the tile at every place, without copying one."""

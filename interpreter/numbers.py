@@ -204,8 +204,8 @@ def round_to_half(value: Array) -> Array:
     rounded = value + magic
     rounded -= magic
     np.bitwise_and(bits, SIGN, out=grain)
-    found = rounded.view(np.int32)
-    found |= grain
+    rounded_bits = rounded.view(np.int32)
+    rounded_bits |= grain
     if large:
         # Infinities, NaN and what is rounded to infinity.
         beyond = ~(np.abs(rounded) < 1 << 16)

@@ -90,8 +90,8 @@ def _lanes(random: np.random.Generator, wave: Wave) -> list[Array]:
 
 def _globals(unit: Unit, whole: Wave, part: Wave) -> list[Any]:
     """A part's variables: Workgroup memory is that of the whole workgroup."""
-    found: list[Any] = []
+    variables: list[Any] = []
     for create, made in zip(unit.creators, whole.globals, strict=True):
         shared = isinstance(made, Pointer) and made.memory.rows == "workgroup"
-        found.append(made if shared else create(part))
-    return found
+        variables.append(made if shared else create(part))
+    return variables

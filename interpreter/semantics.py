@@ -127,11 +127,11 @@ def _regardless(function: Function) -> Stage:
 
 def semantics_of(op: Operation) -> Semantics:
     """The meaning of an operation; `InterpreterError` if it has none."""
-    found = TABLE.get(type(op))
-    if found is None:
+    semantics = TABLE.get(type(op))
+    if semantics is None:
         raise InterpreterError(
             f"{op.name} has no semantics in a kernel",
             op,
             "tests/interpreter/test_coverage.py lists what is not executed, and why",
         )
-    return found
+    return semantics

@@ -163,21 +163,21 @@ class Stopped:
 
     def part(self, lanes: Array) -> Stopped:
         """These lanes by themselves; (w, s, l)."""
-        made = copy(self)
-        made.wave = copy(self.wave)
-        made.mask = within(self.mask, lanes)
-        made.wave.existing = within(self.wave.existing, lanes)
-        stay = bool(made.mask.any())
+        part = copy(self)
+        part.wave = copy(self.wave)
+        part.mask = within(self.mask, lanes)
+        part.wave.existing = within(self.wave.existing, lanes)
+        stay = bool(part.mask.any())
         envs: dict[int, Env] = {}
-        made.frames = []
+        part.frames = []
         for frame in self.frames:
             env = envs.setdefault(id(frame.env), [*frame.env])
-            env[0] = made.wave
+            env[0] = part.wave
             kept = _part_of(frame, env, lanes, stay)
             if kept is not None and (stay or frame is not self.frames[-1]):
-                made.frames.append(kept)
+                part.frames.append(kept)
                 stay = True
-        return made
+        return part
 
 
 def _part_of(

@@ -74,17 +74,17 @@ def _scope(op: Operation, unit: Unit) -> Scope | None:
                 scope = value.type.scope
     if scope is None:
         return None
-    found = unit.scope(scope) if not isinstance(scope, ScopeAttr) else scope.data
-    if found == Scope.Invocation or (isinstance(op, BARRIERS) and found != Scope.Subgroup):
+    data = unit.scope(scope) if not isinstance(scope, ScopeAttr) else scope.data
+    if data == Scope.Invocation or (isinstance(op, BARRIERS) and data != Scope.Subgroup):
         return None
-    return Scope.Subgroup if found == Scope.Subgroup else Scope.Workgroup
+    return Scope.Subgroup if data == Scope.Subgroup else Scope.Workgroup
 
 
 def chunk_size(unit: Unit, code: Runnable) -> int:
     """How many workgroups fit the memory budget, at least one."""
     lanes = unit.geometry.subgroups * unit.geometry.lanes
-    each = code.lane_bytes * lanes + unit.workgroup_bytes
-    return max(1, int(unit.options.memory.bytes // max(each, 1)))
+    per_workgroup = code.lane_bytes * lanes + unit.workgroup_bytes
+    return max(1, int(unit.options.memory.bytes // max(per_workgroup, 1)))
 
 
 class Turn:
@@ -259,8 +259,8 @@ class Turns:
 
     def _memories(self) -> list[Memory]:
         """All memory that waves share."""
-        made = [one for turn in self.turns for one in turn.chunk.globals]
-        local = {id(one.memory): one.memory for one in made if isinstance(one, Pointer)}
+        variables = [one for turn in self.turns for one in turn.chunk.globals]
+        local = {id(one.memory): one.memory for one in variables if isinstance(one, Pointer)}
         buffers = {id(memory): memory for memory in self.unit.memories.all()}
         return [*{**local, **buffers}.values()]
 

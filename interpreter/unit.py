@@ -115,10 +115,10 @@ class Unit:
     def symbol(self, reference: Attribute | str) -> Operation:
         """The module's operation of that symbol."""
         name = symbol_name(reference)
-        found = self.symbols.get(name)
-        if found is None:
+        op = self.symbols.get(name)
+        if op is None:
             raise InterpreterError(f"the module has no symbol @{name}")
-        return found
+        return op
 
     def add_global(self, name: str, creator: Callable[[Wave], Value]) -> int:
         """Number a variable of the module; `creator` makes it for each wave."""
@@ -153,14 +153,14 @@ class Unit:
 
     def size(self, size: Attribute) -> int:
         """A size; one below 1, which only constants have, is refused."""
-        found = self.number(size)
-        if found < 1 and not isinstance(size, IntAttr):
+        number = self.number(size)
+        if number < 1 and not isinstance(size, IntAttr):
             raise InterpreterError(
-                f"the constant @{symbol_name(size)} decides a size, and is {found}",
+                f"the constant @{symbol_name(size)} decides a size, and is {number}",
                 "spec_constants",
                 "give values with which it is at least 1",
             )
-        return found
+        return number
 
     def scope(self, scope: Attribute) -> Scope:
         """A scope that is known or a specialization constant."""
@@ -170,10 +170,10 @@ class Unit:
 
     def form(self, type: Attribute) -> Form:
         """What values of a type are at run time."""
-        found = self._forms.get(type)
-        if found is None:
-            found = self._forms[type] = self._make_form(type)
-        return found
+        form = self._forms.get(type)
+        if form is None:
+            form = self._forms[type] = self._make_form(type)
+        return form
 
     def plain(self, type: Attribute) -> Plain:
         """The form of a type that must be plain."""
@@ -236,10 +236,10 @@ class Unit:
 
     def code(self, name: str, compile: Callable[[Operation, Unit], Runnable]) -> Runnable:
         """A function of the module, compiled on first use."""
-        found = self._codes.get(name)
-        if found is None:
-            found = self._codes[name] = compile(self.symbol(name), self)
-        return found
+        code = self._codes.get(name)
+        if code is None:
+            code = self._codes[name] = compile(self.symbol(name), self)
+        return code
 
     def wave_globals(self, wave: Wave) -> list[Value]:
         """The module's variables for one wave."""

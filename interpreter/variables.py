@@ -85,8 +85,8 @@ def extract_component(
     lead = np.broadcast_shapes(flat.shape[:2], position.shape[:2])
     flat = np.broadcast_to(flat, lead + flat.shape[2:])
     position = np.broadcast_to(position, lead + position.shape[2:])
-    found = np.take_along_axis(flat, position, axis=2)
-    return np.where(exists, found, 0).astype(form.dtype, copy=False)
+    components = np.take_along_axis(flat, position, axis=2)
+    return np.where(exists, components, 0).astype(form.dtype, copy=False)
 
 
 def insert_component(
@@ -157,14 +157,14 @@ def write_part(
     if isinstance(form, CooperativeMatrix):
         return insert_component(form, mapping, wave, value, index, new, mask)
     if isinstance(form, Composite):
-        numbers, made = chosen_members(form, index), list(value)
+        numbers, members = chosen_members(form, index), list(value)
         for number in numbers:
             lanes = mask
             if not isinstance(index, int) and index.size > 1:
                 lanes = index == number if mask is None else mask & (index == number)
             member = form.members[number]
-            made[number] = write_part(member, mapping, wave, value[number], rest, new, lanes)
-        return tuple(made)
+            members[number] = write_part(member, mapping, wave, value[number], rest, new, lanes)
+        return tuple(members)
     assert isinstance(form, Plain)
     inner = Plain(form.dtype, form.shape[1:])
     part = take_element(value, index) if rest or mask is not None else None
@@ -177,15 +177,15 @@ def chosen_members(form: Composite, index: Any) -> Sequence[int]:
     if isinstance(index, int):
         return (index,)
     count = len(form.members)
-    found = [number for number in np.unique(index).tolist() if 0 <= number < count]
-    if not found:
+    members = [number for number in np.unique(index).tolist() if 0 <= number < count]
+    if not members:
         raise InterpreterError(f"index {index.reshape(-1)[0]} is outside an array of {count}")
-    if len(found) > 1 and holds_matrix(form.members[0]):
+    if len(members) > 1 and holds_matrix(form.members[0]):
         raise InterpreterError(
             "invocations index an array of cooperative matrices differently",
             remedy="such an array can only be indexed uniformly",
         )
-    return found
+    return members
 
 
 def holds_matrix(form: Form) -> bool:

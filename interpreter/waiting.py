@@ -191,8 +191,8 @@ def written_by(op: Operation) -> Iterable[Root]:
         pointers = (op.target,)
     elif isinstance(op, FunctionCallOp):
         pointers = op.operands
-    found = (variable_of(pointer) for pointer in pointers)
-    return [variable for variable in found if variable is not None]
+    variables = (variable_of(pointer) for pointer in pointers)
+    return [variable for variable in variables if variable is not None]
 
 
 class Tracker:
@@ -345,7 +345,7 @@ def _bits(array: Array) -> Array:
 def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch]:
     """The watch of each branch back to a block, in loops that may wait; `order` is the blocks'."""
     numbers = {block: number for number, block in enumerate(order)}
-    found: dict[Operation, Watch] = {}
+    watches_of_branches: dict[Operation, Watch] = {}
     for number, block in enumerate(order):
         op = block.last_op
         if op is None:
@@ -355,8 +355,8 @@ def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch
             decisive = Slice(order[numbers[header] : number + 1], compiler.unit)
             if decisive.may_wait():
                 compiler.unit.may_wait |= decisive.for_workgroups()
-                found[op] = Watch(op, header, decisive, compiler)
-    return found
+                watches_of_branches[op] = Watch(op, header, decisive, compiler)
+    return watches_of_branches
 
 
 def reads_shared(function: Operation, unit: Unit, seen: set[Operation]) -> bool:

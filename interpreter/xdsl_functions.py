@@ -75,9 +75,9 @@ def _operations() -> set[type[Operation]]:
     listed = {base for op in offered for base in op.__mro__ if _names(base, op.name)}
     semantics.load()
     values = {op for op, meaning in semantics.TABLE.items() if meaning.kind == "value"}
-    found = values | {op for op in listed | set(machine.TABLE) if machine.find(op) is not None}
+    operations = values | {op for op in listed | set(machine.TABLE) if machine.find(op) is not None}
     own = {op for op, _ in FuncFunctions._impls()}  # pyright: ignore[reportPrivateUsage]
-    concrete = {op for op in found - own if hasattr(op, "traits")}
+    concrete = {op for op in operations - own if hasattr(op, "traits")}
     return {op for op in concrete if not op.has_trait(IsTerminator)}
 
 

@@ -62,10 +62,10 @@ class Conflicts:
 
     def pick(self, chosen: Array) -> Conflicts:
         """Some of them."""
-        found = object.__new__(Conflicts)
-        found.which = self.which
-        found.where = self.where.copy()
-        found.where[self.where] = chosen
-        found.index, found.who = self.index[chosen], self.who[chosen]
-        found.earlier = self.earlier[chosen]
-        return found
+        picked = object.__new__(Conflicts)
+        picked.which = self.which
+        picked.where = self.where.copy()
+        picked.where[self.where] = chosen
+        picked.index, picked.who = self.index[chosen], self.who[chosen]
+        picked.earlier = self.earlier[chosen]
+        return picked

@@ -62,10 +62,10 @@ class Checker(Findings):
         for name, slot in self.unit.global_slots.items():
             op = self.unit.symbols[name]
             assert isinstance(op, ModuleVariable)
-            made = wave.globals[slot]
+            pointer = wave.globals[slot]
             private = op.storage_class == StorageClass.Private
-            if private and op.initializer is None and isinstance(made, VariablePointer):
-                made.variable.shadow = filled(shadow_form(made.variable.form), UNWRITTEN)
+            if private and op.initializer is None and isinstance(pointer, VariablePointer):
+                pointer.variable.shadow = filled(shadow_form(pointer.variable.form), UNWRITTEN)
 
     @contextmanager
     def of_whole_chunk(self, wave: Wave, lanes: Array) -> Generator[None]:

@@ -191,8 +191,8 @@ class CheckedCompiler(Compiler):
 
             def run(env: Env) -> tuple[Any, Any]:
                 value, shadow = uncounted(env)
-                found = count([env[slot] for slot, _ in pairs], value)
-                checker.counters.count(op, form, env[WAVE].mask, found)  # pyright: ignore
+                classes = count([env[slot] for slot, _ in pairs], value)
+                checker.counters.count(op, form, env[WAVE].mask, classes)  # pyright: ignore
                 return value, shadow
 
         merges = self.merges(op.results)

@@ -81,10 +81,10 @@ def _floats(form: Plain | CooperativeMatrix) -> Counter:
         before = [x.astype(np.float64) for x in operands if getattr(x, "dtype", None) is not None]
         finite = all(bool(np.isfinite(x).all()) for x in before)
         tiny = _smallest_normal(form.dtype)
-        found = {"subnormal": (wide != 0) & (np.abs(wide) < tiny)}
+        classes = {"subnormal": (wide != 0) & (np.abs(wide) < tiny)}
         if finite:
-            found["infinite"], found["NaN"] = np.isinf(wide), np.isnan(wide)
-        return found
+            classes["infinite"], classes["NaN"] = np.isinf(wide), np.isnan(wide)
+        return classes
 
     return count
 

@@ -177,8 +177,8 @@ class Findings:
 
     def part(self, memory: Memory, byte: int) -> str:
         """The source's name of what lies at a byte of a memory; empty if it is not known."""
-        found = map_of(self.unit.module)
-        return "" if found is None else found.names.element(memory.label, byte, self.unit.lengths)
+        source = map_of(self.unit.module)
+        return "" if source is None else source.names.element(memory.label, byte, self.unit.lengths)
 
     # Divergence.
 

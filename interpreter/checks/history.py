@@ -89,7 +89,7 @@ class Region:
         Positions in `index` and the words of single accesses there, where some are kept that are
         no later than its own word; each position's own word where none are.
         """
-        positions, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        positions, singles = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         order = np.argsort(index, kind="stable")
         ordered = index[order]
         bare = np.ones(index.size, np.bool_)
@@ -101,11 +101,11 @@ class Region:
                 mine = order[starts[hit] : ends[hit]]
                 mine = mine[words[mine] >> 32 >= kept[hit] >> 32]
                 positions.append(mine)
-                found.append(np.full(mine.size, kept[hit]))
+                singles.append(np.full(mine.size, kept[hit]))
                 bare[mine] = False
         positions.append(np.flatnonzero(bare))
-        found.append(words[bare])
-        return np.concatenate(positions), np.concatenate(found)
+        singles.append(words[bare])
+        return np.concatenate(positions), np.concatenate(singles)
 
 
 @dataclass

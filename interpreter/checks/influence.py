@@ -67,7 +67,7 @@ class Influence:
 
 def _read_by(values: Iterable[SSAValue]) -> set[Node]:
     """The memory that some values are computed from."""
-    found: set[Node] = set()
+    memories: set[Node] = set()
     pending, seen = [*values], set[SSAValue]()
     while pending:
         value = pending.pop()
@@ -80,14 +80,14 @@ def _read_by(values: Iterable[SSAValue]) -> set[Node]:
             continue
         pointer = next((o for o in owner.operands if storage_of(o) is not None), None)
         if pointer is not None and not isinstance(owner, CHAINS):
-            found.add(memory_of(owner, False))
+            memories.add(memory_of(owner, False))
         pending += owner.operands
         for region in owner.regions:
             pending += [o for op in region.walk() if _decides(op) for o in op.operands[:1]]
             pending += [
                 o for block in region.blocks if block.last_op for o in block.last_op.operands
             ]
-    return found
+    return memories
 
 
 def _decides(op: Operation) -> bool:
@@ -99,22 +99,22 @@ def _incoming(block: Block) -> list[SSAValue]:
     region = block.parent
     if region is None:
         return []
-    found: list[SSAValue] = []
+    operands: list[SSAValue] = []
     for other in region.blocks:
         last = other.last_op
         if last is not None and block in last.successors:
-            found += last.operands
-    return found
+            operands += last.operands
+    return operands
 
 
 def _conditions(op: Operation) -> list[SSAValue]:
     """What decides whether an instruction is executed: branches of the regions around it."""
-    found: list[SSAValue] = []
+    conditions: list[SSAValue] = []
     region = op.parent_region()
     while region is not None:
         for block in region.blocks:
             if block.last_op is not None and _decides(block.last_op):
-                found += block.last_op.operands[:1]
+                conditions += block.last_op.operands[:1]
         parent = region.parent
         region = None if parent is None else parent.parent_region()
-    return found
+    return conditions

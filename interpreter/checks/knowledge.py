@@ -198,10 +198,10 @@ class Knowledge:
         pairs = ((f.release, f.acquire) for f in self.failures)
         if (release.op, op) not in pairs:
             self.failures.append(Failure(release.op, op, why))
-        each = self.tables.accessors.each
+        per_workgroup = self.tables.accessors.each
         for failure in self.failures:
             if failure.release is release.op and failure.acquire is op:
-                failure.between.add((release.lane // each, lane // each))
+                failure.between.add((release.lane // per_workgroup, lane // per_workgroup))
 
     def failure_between(self, earlier: int, later: int) -> Failure | None:
         """What should have ordered two workgroups, if something tried to."""
@@ -209,13 +209,13 @@ class Knowledge:
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
         """The memory barriers that the atomic writes of an invocation release with."""
-        found: dict[int, Release] = {}
+        fences: dict[int, Release] = {}
         for storage in range(STORAGES):
             for level in range(SAME_SUBGROUP, LEVELS):
                 fence = self.fences.get((lane, storage, level))
                 if fence is not None:
-                    found[id(fence)] = fence
-        for fence in found.values():
+                    fences[id(fence)] = fence
+        for fence in fences.values():
             if scope >= fence.semantics.scope:
                 yield fence
             else:
@@ -312,7 +312,7 @@ class Knowledge:
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
         """(n, ROWS): the times up to which each invocation knows of the accesses of a code."""
-        found = np.zeros((codes.size, ROWS), np.int64)
+        times = np.zeros((codes.size, ROWS), np.int64)
         nodes: dict[Node, list[int]] = {}
         for lane in np.unique(lanes).tolist():
             node = self.nodes.get(lane)
@@ -323,5 +323,5 @@ class Knowledge:
             here = np.isin(lanes, own)
             unique, inverse = np.unique(codes[here], return_inverse=True)
             rows = np.stack([self.tables.row_of(table, int(code)) for code in unique])
-            found[here] = rows[inverse.reshape(-1)]
-        return found
+            times[here] = rows[inverse.reshape(-1)]
+        return times

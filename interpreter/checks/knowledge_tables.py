@@ -102,13 +102,13 @@ class Tables:
 
     def column(self, code: int) -> int:
         """The column of a party, made for it if there is none."""
-        found = self.columns.get(code)
-        if found is None:
+        column = self.columns.get(code)
+        if column is None:
             if len(self.codes) >= PARTIES and code & KIND == LANE:
                 return self.column(WORKGROUP | code // self.accessors.each)
-            found = self.columns[code] = len(self.codes)
+            column = self.columns[code] = len(self.codes)
             self.codes.append(code)
-        return found
+        return column
 
     def empty(self) -> Array:
         """A table that says nothing."""
@@ -152,10 +152,10 @@ class Tables:
                 continue
             self.states[top] = self._compute(top)
             waiting.pop()
-        found = self.widen(self.states[node])
-        if len(self.states) * found.size > TABLES:
-            self.states = {node: found}
-        return found
+        table = self.widen(self.states[node])
+        if len(self.states) * table.size > TABLES:
+            self.states = {node: table}
+        return table
 
     def _compute(self, node: Node) -> Array:
         lane = node.lane
@@ -304,12 +304,12 @@ def _covers(release: Release, before: Chain | None, storages: int) -> bool:
 
 
 def _before(node: Node) -> list[Node]:
-    found: list[Node] = [] if node.before is None else [node.before]
+    nodes: list[Node] = [] if node.before is None else [node.before]
     if isinstance(node, Acquire):
         for release, before in _synchronizing(node.chain):
-            found.append(release)
+            nodes.append(release)
             if _covers(release, before, release.semantics.release & node.semantics.acquire):
                 break
     if isinstance(node, Join):
-        found += [source for _, source in node.others]
-    return found
+        nodes += [source for _, source in node.others]
+    return nodes

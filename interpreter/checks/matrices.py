@@ -211,8 +211,8 @@ def _safe(tiles: Tiles, outside: Array, memory: Memory, dtype: numbers.DType) ->
     items = np.where(outside, 0, tiles.items(tiles.starts))
     if memory.rows == "workgroup":
         items = items + memory.row_starts(view.shape[1])[..., None]
-    found = view.reshape(-1).take(items)
-    return np.where(outside, 0, found).astype(view.dtype).view(dtype)
+    elements = view.reshape(-1).take(items)
+    return np.where(outside, 0, elements).astype(view.dtype).view(dtype)
 
 
 @checked(ops.CooperativeMatrixLoadOp)
@@ -230,11 +230,11 @@ def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
         undefined = checker.shadow_of(memory).undefined
         shadow = None
         if undefined is not None and outside is None:
-            found = Tiles(undefined, tiles.starts, tiles.stride, (tiles.lines, tiles.width)).load(
-                octets, wave.mask
-            )
-            if found.any():
-                parts = np.ascontiguousarray(found)[..., None].view(np.uint8).max(axis=-1)
+            octets_of_lines = Tiles(
+                undefined, tiles.starts, tiles.stride, (tiles.lines, tiles.width)
+            ).load(octets, wave.mask)
+            if octets_of_lines.any():
+                parts = np.ascontiguousarray(octets_of_lines)[..., None].view(np.uint8).max(axis=-1)
                 message = f"{memory.label or 'memory'} was read before it was written"
                 number = checker.origin(op, "UNDEF-01", message)
                 shadow = np.where(parts == UNWRITTEN, np.uint8(number), parts)
@@ -318,8 +318,8 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
 def _check_overlap(matrices: Matrices, wave: Wave, tiles: Tiles, lines: Array) -> None:
     """Elements that are not what was stored were overwritten by another row or another tile."""
     dtype = matrices.form.dtype
-    found = tiles.load(dtype, wave.mask)
-    different = (found.view(raw_dtype(dtype)) != lines.view(raw_dtype(dtype))).any(axis=(2, 3))
+    stored = tiles.load(dtype, wave.mask)
+    different = (stored.view(raw_dtype(dtype)) != lines.view(raw_dtype(dtype))).any(axis=(2, 3))
     stride = int(tiles.stride.flat[0])
     of_one_tile = tiles.lines > 1 and stride < tiles.width
     matrices.checker.find_active(
@@ -375,9 +375,9 @@ def by_function(op: Any, compiler: CheckedCompiler, function: Function) -> Check
             for number, value in enumerate(values[1:], 1):
                 if isinstance(value, np.ndarray):
                     uniform(checker, op, "CM-27", f"argument {number}", value, result)
-        made = function(wave, *values)
+        matrix = function(wave, *values)
         spoiled = max((int(np.max(s)) for s in shadows if isinstance(s, np.ndarray)), default=0)
-        return made, np.full((1, 1, *made.shape[2:]), spoiled, np.uint8) if spoiled else None
+        return matrix, np.full((1, 1, *matrix.shape[2:]), spoiled, np.uint8) if spoiled else None
 
     return call
 

@@ -177,14 +177,14 @@ class PlainAccess:
         """The value; lanes outside read 0. Its shadow is appended to `shadows`."""
         checker = self.checker
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a load")
-        found = access.load()
+        value = access.load()
         access.note(self.placed(mask), write=False, atomic=self.atomic)
         undefined = checker.shadow_of(access.memory).undefined
         shadow = None if undefined is None else self.read_shadow(access, undefined, mask)
         outside = access.outside
         if outside is not None:
             tail = (1,) * len(form.shape)
-            found = np.where(outside.reshape(outside.shape + tail), 0, found).astype(found.dtype)
+            value = np.where(outside.reshape(outside.shape + tail), 0, value).astype(value.dtype)
             if checker.checks.undefined:
                 number = checker.origin(self.op, "UNDEF-07", "a load outside its memory")
                 lost = np.where(outside, np.uint8(number), np.uint8(0))
@@ -192,8 +192,8 @@ class PlainAccess:
                     lost.reshape(lost.shape + tail), lost.shape + tuple(form.shape)
                 )
                 shadow = lost if shadow is None else np.maximum(shadow, lost)
-        self.shadows.append((shadow, found.shape))
-        return found
+        self.shadows.append((shadow, value.shape))
+        return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
         """In the place of `load`: the shadow of the part that was loaded in its turn."""
@@ -258,9 +258,9 @@ class PlainAccess:
         """Lanes whose value is not in memory now were overwritten by others."""
         if access.items.shape[2] == 1 and value.shape[2] == 1:
             return
-        found = access.gather(access.memory.view(access.dtype))
+        stored = access.gather(access.memory.view(access.dtype))
         raw = access.take(value)
-        different = found != raw if found.dtype.kind != "V" else _bytes_differ(found, raw)
+        different = stored != raw if stored.dtype.kind != "V" else _bytes_differ(stored, raw)
         if access.lost is not None:
             different = different & ~access.lost
         if different.ndim > 3:

@@ -135,10 +135,10 @@ class MemoryModel:
 
     def facts(self, op: Operation, write: bool) -> Facts:
         """What an instruction says of its reads or its writes."""
-        found = self._facts.get((op, write))
-        if found is None:
-            found = self._facts[op, write] = self._read_facts(op, write)
-        return found
+        facts = self._facts.get((op, write))
+        if facts is None:
+            facts = self._facts[op, write] = self._read_facts(op, write)
+        return facts
 
     def _read_facts(self, op: Operation, write: bool) -> Facts:
         pointer = accessed_pointer(op, write)
@@ -228,10 +228,10 @@ class MemoryModel:
 
     def semantics(self, op: Operation, name: str = "") -> Semantics:
         """What a barrier orders, or an atomic by its property `name`."""
-        found = self._semantics.get((op, name))
-        if found is None:
-            found = self._semantics[op, name] = self._read_semantics(op, name)
-        return found
+        semantics = self._semantics.get((op, name))
+        if semantics is None:
+            semantics = self._semantics[op, name] = self._read_semantics(op, name)
+        return semantics
 
     def _read_semantics(self, op: Operation, name: str) -> Semantics:
         names = (name,) if name else ("memory_semantics", "semantics", "equal_semantics")

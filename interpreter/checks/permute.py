@@ -153,17 +153,17 @@ class Permuted:
             return []
         influence = Influence(self.module)
         names = {name for place in shared for name in names_of(self.module, place)}
-        found: list[Finding] = []
+        reasons: list[Finding] = []
         for cause in causes:
             op = self.report.where(cause)
             if not isinstance(op, Operation) or influence.reaches(op, names):
-                found.append(cause)
-        return found
+                reasons.append(cause)
+        return reasons
 
     def _causes(self) -> list[Finding]:
         """What was found that leaves an order open, intended or not."""
-        found = (*self.report.findings, *self.report.allowed)
-        return [finding for finding in found if finding.check in ORDERED]
+        findings = (*self.report.findings, *self.report.allowed)
+        return [finding for finding in findings if finding.check in ORDERED]
 
     def _tell(
         self,
@@ -176,9 +176,9 @@ class Permuted:
     ) -> None:
         elements = different.reshape(own.size, -1).any(axis=1)
         numbers = np.flatnonzero(elements)
-        found = map_of(self.module)
-        assert found is not None
-        names = found.names
+        source = map_of(self.module)
+        assert source is not None
+        names = source.names
         a, b = own.reshape(-1), other.reshape(-1)
         values = [
             f"{names.buffer_element(place, int(n), a.itemsize)} is {a[n]} in lockstep, "

@@ -261,14 +261,14 @@ class RaceReports:
         byte = int(conflicts.index[first]) % region.length * region.unit
         spot = self.checker.spot(access.memory, byte - access.offset)
         by = races.accessors.name(word & WHO)
-        found = [relate("the other access", other, f"by {by}", head=spot)]
+        notes = [relate("the other access", other, f"by {by}", head=spot)]
         failure = self._failure(conflicts, first)
         if barrier is not None:
-            found.append(relate("the barrier", barrier))
+            notes.append(relate("the barrier", barrier))
         elif failure is not None:
-            found.append(relate("what does not synchronize", failure.release, failure.why))
-            found.append(relate("with", failure.acquire))
-        return found
+            notes.append(relate("what does not synchronize", failure.release, failure.why))
+            notes.append(relate("with", failure.acquire))
+        return notes
 
 
 def matrix_type(op: Operation) -> Any:

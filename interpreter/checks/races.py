@@ -386,13 +386,15 @@ class Races:
             return self._verdicts(words, who, conflicts.which, storage, write, facts)
         where, singles = region.singles_at(conflicts.which, conflicts.index[joined], words[joined])
         places = np.concatenate([np.flatnonzero(~joined), np.flatnonzero(joined)[where]])
-        found = np.concatenate([words[~joined], singles])
-        each = self._verdicts(found, who[places], conflicts.which, storage, write, facts)
+        singles_of_places = np.concatenate([words[~joined], singles])
+        single_verdicts = self._verdicts(
+            singles_of_places, who[places], conflicts.which, storage, write, facts
+        )
         verdicts = np.zeros(words.size, np.int64)
         # The one of several that is least ordered decides, and stands for all in the message.
-        worst = np.lexsort((each == OPEN, each != ORDERED))
-        verdicts[places[worst]] = each[worst]
-        conflicts.earlier[places[worst]] = found[worst]
+        worst = np.lexsort((single_verdicts == OPEN, single_verdicts != ORDERED))
+        verdicts[places[worst]] = single_verdicts[worst]
+        conflicts.earlier[places[worst]] = singles_of_places[worst]
         return verdicts
 
     def _verdicts(
@@ -401,8 +403,8 @@ class Races:
         stamps, before = words >> 32, words & WHO
         accessors = self.accessors
         distance = accessors.distance(before & IDENTITY, who & IDENTITY)
-        made = np.where(stamps < self.available.size, stamps, 0)
-        available = self.available[made]
+        known_stamps = np.where(stamps < self.available.size, stamps, 0)
+        available = self.available[known_stamps]
         times = self._times(words, who, storage)
         happens = stamps[:, None] <= times
         before_now = happens[:, 0]

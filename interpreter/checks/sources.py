@@ -88,14 +88,14 @@ def _wraps(op: Operation, unit: Unit) -> Test | None:
         return None
 
     def test(*operands: Array) -> Array:
-        found: Any = False
+        overflows: Any = False
         for wanted, sign in ((signed_too, True), (unsigned_too, False)):
             if wanted:
                 parts = [x if sign else unsigned(x) for x in operands]
                 exact = ufunc(*[part.astype(object) for part in parts])
                 limits = np.iinfo(parts[0].dtype)
-                found = found | ((exact < limits.min) | (exact > limits.max)).astype(bool)
-        return found
+                overflows = overflows | ((exact < limits.min) | (exact > limits.max)).astype(bool)
+        return overflows
 
     return test
 
@@ -144,10 +144,10 @@ def _pow(x: Array, y: Array) -> Array:
 
 
 def _nan(*operands: Array) -> Array:
-    found = np.isnan(operands[0])
+    is_nan = np.isnan(operands[0])
     for operand in operands[1:]:
-        found = found | np.isnan(operand)
-    return found
+        is_nan = is_nan | np.isnan(operand)
+    return is_nan
 
 
 def _too_large(x: Array, exponent: Array) -> Array:
@@ -224,7 +224,7 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
 
 def sources_of(op: Operation) -> tuple[Source, ...]:
     """The ways in which an operation's result becomes undefined."""
-    found = SOURCES.get(type(op), ())
+    sources = SOURCES.get(type(op), ())
     if type(op) in _WRAPPING:
-        found = (*found, Source("UNDEF-11", "overflow that a decoration rules out", _wraps))
-    return found
+        sources = (*sources, Source("UNDEF-11", "overflow that a decoration rules out", _wraps))
+    return sources

@@ -98,7 +98,7 @@ class Components:
     def load(self, place: Pointer, form: Plain, mask: Mask) -> Array:
         """The components; `shadow` is theirs."""
         asked, mask = mask, self._inside(place, form, mask)
-        found = memory.load(place, form, asked if place.memory.robust else mask)
+        components = memory.load(place, form, asked if place.memory.robust else mask)
         self._note(place, form, mask)
         self.shadow = None
         undefined = self.checker.shadow_of(place.memory).undefined
@@ -110,7 +110,7 @@ class Components:
                 number = self.checker.origin(self.op, "UNDEF-01", message)
                 parts = np.where(parts == UNWRITTEN, np.uint8(number), parts)
                 self.shadow = np.where(mask, parts, np.uint8(0))
-        return found
+        return components
 
     def store(self, place: Pointer, form: Plain, value: Array, mask: Mask) -> None:
         """Write the components, and their shadow."""
@@ -143,18 +143,18 @@ def load(
         components.shadow = None
         if op.decode_func is not None:
             return function(wave, *values), None
-        found = access.load(wave, *values)
-        shape = (*found.shape[:2], form.rows, form.columns)
+        matrix = access.load(wave, *values)
+        shape = (*matrix.shape[:2], form.rows, form.columns)
         loaded = components.shadow
         if loaded is None and shadows[1] is None:
-            return found, None
+            return matrix, None
         own = np.uint8(0) if loaded is None else loaded
-        own = np.broadcast_to(own, (*found.shape[:2], form.rows * form.columns)).reshape(shape)
+        own = np.broadcast_to(own, (*matrix.shape[:2], form.rows * form.columns)).reshape(shape)
         if shadows[1] is not None:
             clipped = access.addressing.where(wave, *_states(values)).clipped
-            clipped = np.broadcast_to(clipped, (*found.shape[:2], own[0, 0].size)).reshape(shape)
+            clipped = np.broadcast_to(clipped, (*matrix.shape[:2], own[0, 0].size)).reshape(shape)
             own = np.where(clipped, shadows[1], own)
-        return found, normal(own)
+        return matrix, normal(own)
 
     return call
 

@@ -118,25 +118,25 @@ GENERAL.update(action=_action, value=_value)
 def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
     unit, checker = compiler.unit, compiler.checker
     form = unit.form(op.results[0].type)
-    made = [(source, source.make(op, unit)) for source in sources_of(op)]
-    made = [(source, test) for source, test in made if test is not None]
-    if not made or not checker.checks.undefined:
+    tests = [(source, source.make(op, unit)) for source in sources_of(op)]
+    tests = [(source, test) for source, test in tests if test is not None]
+    if not tests or not checker.checks.undefined:
         return None
     names = [f"operand {n + 1}" for n in range(len(op.operands))]
 
     def add(wave: Wave, values: Sequence[Any], shadow: Shadow) -> Shadow:
-        for source, test in made:
-            found = test(*values)
-            if not found.any():
+        for source, test in tests:
+            undefined = test(*values)
+            if not undefined.any():
                 continue
             if wave.mask is not None:
-                found = found & spread_mask(wave.mask, form)
-                if not found.any():
+                undefined = undefined & spread_mask(wave.mask, form)
+                if not undefined.any():
                     continue
-            lanes = by_lane(found, form)
+            lanes = by_lane(undefined, form)
             number = checker.origin(op, source.rule, source.message)
             checker.example(number, lanes, dict(zip(names, values, strict=True)))
-            own = np.where(found, np.uint8(number), np.uint8(0))
+            own = np.where(undefined, np.uint8(number), np.uint8(0))
             if isinstance(form, Plain) and form.shape:
                 own = np.broadcast_to(own, own.shape[:3] + form.shape)
             shadow = own if shadow is None else np.maximum(shadow, own)
@@ -159,11 +159,11 @@ def _one_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
 
 
 def _decided(values: Sequence[Any], shadows: Sequence[Any], number: int) -> Any:
-    found: Any = False
+    decided: Any = False
     for value, shadow in zip(values, shadows, strict=True):
         wanted = value if number and value.dtype == np.bool_ else value == number
-        found = found | (wanted if shadow is None else wanted & (shadow == 0))
-    return found
+        decided = decided | (wanted if shadow is None else wanted & (shadow == 0))
+    return decided
 
 
 ABSORBING: dict[type[Operation], Any] = {

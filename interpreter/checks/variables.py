@@ -259,7 +259,7 @@ def lengths_of(
     (number of the index, elements, the rule) for every dynamic index into something of known
     length: a vector's is a component number.
     """
-    found: list[tuple[int, int, str]] = []
+    lengths: list[tuple[int, int, str]] = []
     for number, index in enumerate(indexes):
         known = constant_integer(index)
         if isinstance(type, StructType):
@@ -275,8 +275,8 @@ def lengths_of(
         elif isinstance(type, RuntimeArrayType):
             type = type.element_type
         if known is None and count is not None:
-            found.append((number, count, rule))
-    return found
+            lengths.append((number, count, rule))
+    return lengths
 
 
 @checked(

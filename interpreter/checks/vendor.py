@@ -65,18 +65,18 @@ class VectorLoads:
         parts: list[tuple[Mask, Shadow]] = []
 
         def load(one: Pointer, form: Plain, lanes: Mask) -> Array:
-            found = self.moves.load(one, form, lanes)
+            vector = self.moves.load(one, form, lanes)
             parts.append((lanes, self.moves.shadow))
-            return found
+            return vector
 
-        found = vector_semantics.load_vector(pointer, offset, form, mask, load)
+        vector = vector_semantics.load_vector(pointer, offset, form, mask, load)
         shadow = None
         for lanes, part in parts:
             if part is not None:
                 part = part if lanes is None else np.where(lanes[..., None], part, np.uint8(0))
                 shadow = part if shadow is None else np.maximum(shadow, part)
         self.shadows.append(shadow)
-        return found
+        return vector
 
 
 @checked(vectors.CooperativeVectorLoadOp)

@@ -103,9 +103,9 @@ class Space:
     def operand(self, operand: Array, map: AffineMap, point: Point) -> Array:
         """The operand over the space, the other loops at `point`; it broadcasts to the space."""
         if all(isinstance(expr, AffineDimExpr | AffineConstantExpr) for expr in map.results):
-            found = _view(operand, map, self.axes, point)
-            if found is not None:
-                return found.reshape((1,) * (self.rank - found.ndim) + found.shape)
+            view = _view(operand, map, self.axes, point)
+            if view is not None:
+                return view.reshape((1,) * (self.rank - view.ndim) + view.shape)
         loops = [self.index(loop, point) for loop in range(map.num_dims)]
         return operand[tuple(evaluate(expr, loops) for expr in map.results)]
 

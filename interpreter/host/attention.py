@@ -65,8 +65,12 @@ def scores_of(op: AttentionOp, wide: Sequence[Array]) -> Array:
 def softmax(op: AttentionOp, scores: Array) -> Array:
     """Of each row; of a row that is nothing but -inf NaN, or 0 where the operation says so."""
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    found = powers / powers.sum(axis=-1, keepdims=True)
-    return found if op.nan_to_zero is None else np.where(np.isnan(found), 0.0, found)
+    probabilities = powers / powers.sum(axis=-1, keepdims=True)
+    return (
+        probabilities
+        if op.nan_to_zero is None
+        else np.where(np.isnan(probabilities), 0.0, probabilities)
+    )
 
 
 def scattered(op: AttentionOp, result: Array, like: Array) -> Array:

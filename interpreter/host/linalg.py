@@ -74,10 +74,10 @@ Evaluate: TypeAlias = Callable[[Points, Sequence[Array]], list[Array]]
 
 def body_for(machine: Host, block: Block) -> Body:
     """A body, compiled once for each machine."""
-    found = machine.bodies.get(block)
-    if found is None:
-        found = machine.bodies[block] = Body(machine.unit, block)
-    return found
+    body = machine.bodies.get(block)
+    if body is None:
+        body = machine.bodies[block] = Body(machine.unit, block)
+    return body
 
 
 @action(tensor.ExtractOp)
@@ -196,10 +196,10 @@ def contraction_roles(block: Block) -> Roles | None:
     multiply = sides[0].owner
     if not isinstance(multiply, arith.MulfOp | arith.MuliOp):
         return None
-    found = [_cast_argument(side) for side in (multiply.lhs, multiply.rhs)]
-    if None in found or len(list(block.ops)) > 5:
+    factors = [_cast_argument(side) for side in (multiply.lhs, multiply.rhs)]
+    if None in factors or len(list(block.ops)) > 5:
         return None
-    (first, first_sign), (second, second_sign) = found  # pyright: ignore
+    (first, first_sign), (second, second_sign) = factors  # pyright: ignore
     if {first, second} != {block.args[0], block.args[1]}:
         return None
     return (first_sign, second_sign) if first is block.args[0] else (second_sign, first_sign)

@@ -78,9 +78,9 @@ class Host:
 
     def function(self, name: str) -> func.FuncOp:
         """The function of that name with a body."""
-        found = self.unit.symbols.get(name)
-        if isinstance(found, func.FuncOp) and found.body.blocks:
-            return found
+        symbol = self.unit.symbols.get(name)
+        if isinstance(symbol, func.FuncOp) and symbol.body.blocks:
+            return symbol
         names = [n for n, op in self.unit.symbols.items() if isinstance(op, func.FuncOp)]
         raise InterpreterError(
             f"the module has no function @{name} with a body",
@@ -150,8 +150,8 @@ class Host:
         return ()
 
     def _stage(self, op: Operation) -> semantics.Function:
-        found = self._staged.get(op)
-        if found is None:
+        staged = self._staged.get(op)
+        if staged is None:
             meaning = semantics.TABLE.get(type(op))
             if meaning is None or meaning.kind != "value":
                 raise InterpreterError(
@@ -159,8 +159,8 @@ class Host:
                     op,
                     "tests/interpreter/test_coverage.py lists what is not executed, and why",
                 )
-            found = self._staged[op] = meaning.stage(op, self.unit)
-        return found
+            staged = self._staged[op] = meaning.stage(op, self.unit)
+        return staged
 
 
 def find(kind: type[Operation]) -> HostFunction | None:

@@ -20,8 +20,8 @@ def _places(packing: PackingAttr) -> tuple[Array, ...]:
     """Of each dimension of the operand, its index for every batch, M or N, and K."""
     sizes = [size.data for size in packing.sizes]
     loops = np.indices(sizes, sparse=True)
-    found = [evaluate(expr, list(loops)) for expr in packing.map.data.results]
-    return tuple(np.broadcast_to(index, sizes).reshape(packing.extents) for index in found)
+    indexes = [evaluate(expr, list(loops)) for expr in packing.map.data.results]
+    return tuple(np.broadcast_to(index, sizes).reshape(packing.extents) for index in indexes)
 
 
 @on_arrays(PackOp)

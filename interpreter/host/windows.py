@@ -55,10 +55,10 @@ def windows(operand: Array, map: AffineMap, sizes: Sequence[int]) -> tuple[Array
     strides: dict[int, int] = {}
     offset = 0
     for expr, stride, size in zip(map.results, operand.strides, operand.shape, strict=True):
-        found = linear(expr)
-        if found is None:
+        terms = linear(expr)
+        if terms is None:
             return None
-        factors, constant = found
+        factors, constant = terms
         reach = [(sizes[loop] - 1) * factor for loop, factor in factors.items()]
         low = constant + sum(r for r in reach if r < 0)
         high = constant + sum(r for r in reach if r > 0)

@@ -118,8 +118,8 @@ class DebugInfo:
 
     def entry(self, operand: Operand | None, *kinds: Debug) -> Entry | None:
         """What an operand refers to, if it is of one of some kinds."""
-        found = self._entries.get(_symbol(operand))
-        return found if found is not None and found.kind in kinds else None
+        entry = self._entries.get(_symbol(operand))
+        return entry if entry is not None and entry.kind in kinds else None
 
     def file(self, operand: Operand | None) -> str:
         """The name of the file of a DebugSource."""
@@ -209,10 +209,10 @@ def number_of(operand: Operand | None) -> int:
         operand = owner.value if isinstance(owner, ConstantOp) else None
     if isinstance(operand, ConstantRefAttr):
         operand = operand.value
-    found: Any = operand
+    constant: Any = operand
     if isinstance(operand, IntegerAttr):
-        return int(found.value.data) & 0xFFFFFFFF
-    return int(found.data) if isinstance(operand, IntAttr) else 0
+        return int(constant.value.data) & 0xFFFFFFFF
+    return int(constant.data) if isinstance(operand, IntAttr) else 0
 
 
 def text_of(operand: Operand | None) -> str:

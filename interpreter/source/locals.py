@@ -37,37 +37,37 @@ class Local:
 
 def locals_at(op: Operation) -> list[Local]:
     """The variables that are known at an operation and visible there, in the function's order."""
-    found, function = map_of(op), _function(op)
-    if found is None or function is None:
+    source, function = map_of(op), _function(op)
+    if source is None or function is None:
         return []
-    scopes = list(found.info.scopes(found.scope(op)))
-    pointers = _declared(function, found.info, scopes)
+    scopes = list(source.info.scopes(source.scope(op)))
+    pointers = _declared(function, source.info, scopes)
     variables = [Local(name, value, True) for value, name in pointers.items()]
     known = set(pointers.values())
-    values = _values(op, function, found.info, scopes)
+    values = _values(op, function, source.info, scopes)
     return variables + [each for each in values if each.name not in known]
 
 
 def assigned_by(op: Operation) -> str:
     """The variable that an operation gives a value to, whole or in part; empty if it is none."""
-    found, function = map_of(op), _function(op)
-    if found is None or function is None:
+    source, function = map_of(op), _function(op)
+    if source is None or function is None:
         return ""
     if isinstance(op, StoreOp):
-        return _pointed_at(op.pointer, found.info)
+        return _pointed_at(op.pointer, source.info)
     entries = [e for result in op.results for e in _entries_on(result, Debug.DebugValue)]
-    names = [_name(e, found.info) for e in entries if _is_whole(e, found.info)]
+    names = [_name(e, source.info) for e in entries if _is_whole(e, source.info)]
     # Where it lies in memory as well, the store assigns it.
-    known = set(_declared(function, found.info, []).values()) if names else set[str]()
+    known = set(_declared(function, source.info, []).values()) if names else set[str]()
     return next((name for name in names if name not in known), "")
 
 
 def read_by(op: Operation) -> str:
     """The variable of a function that a load reads, where the source's name of it is known."""
-    found = map_of(op)
-    if found is None or not found.names.compiled or not op.operands:
+    source = map_of(op)
+    if source is None or not source.names.compiled or not op.operands:
         return ""
-    return _pointed_at(op.operands[0], found.info)
+    return _pointed_at(op.operands[0], source.info)
 
 
 def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:

@@ -106,12 +106,12 @@ class Names:
 
     def element(self, label: str, byte: int, lengths: Mapping[str, int]) -> str:
         """The part of a variable, named by a label, that a byte lies in; empty if that is open."""
-        found = SYMBOL.search(label)
-        type = self._types.get(found[1]) if found else None
-        if found is None or type is None or not self.compiled:
+        symbol = SYMBOL.search(label)
+        type = self._types.get(symbol[1]) if symbol else None
+        if symbol is None or type is None or not self.compiled:
             return ""
         try:
-            return self.variable(found[1]) + self._path(type, byte, lengths)
+            return self.variable(symbol[1]) + self._path(type, byte, lengths)
         except (VerifyException, ValueError, ZeroDivisionError):
             return ""
 

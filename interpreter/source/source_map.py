@@ -143,17 +143,17 @@ def map_of(op: Operation) -> SourceMap | None:
         module = module.parent_op()
     if module is None:
         return None
-    found = _MAPS.get(module)
-    if found is None:
-        found = _MAPS[module] = SourceMap(module)
-    return found
+    source = _MAPS.get(module)
+    if source is None:
+        source = _MAPS[module] = SourceMap(module)
+    return source
 
 
 def source_of(op: Operation) -> SourceLocation | None:
     """Where an operation comes from in the source of its module; None if nothing says."""
-    found = map_of(op)
-    if found is not None:
-        return found.location(op)
+    source = map_of(op)
+    if source is not None:
+        return source.location(op)
     where = file_location(op)
     if where is None or where.line.data < 1:
         return None
@@ -165,19 +165,19 @@ NO_LINES = "compiled without debug information; with it (glslang -g, slang -g) l
 
 def hint_of(op: Operation) -> str:
     """What to do where a compiled module does not say which line an operation comes from."""
-    found = map_of(op)
-    if found is None or not found.names.compiled or found.location(op) is not None:
+    source = map_of(op)
+    if source is None or not source.names.compiled or source.location(op) is not None:
         return ""
-    return "" if found.knows_lines() else NO_LINES
+    return "" if source.knows_lines() else NO_LINES
 
 
 def in_source(op: Operation, text: str) -> str:
     """A message about an operation with the source's names of variables."""
-    found = map_of(op)
-    return text if found is None else found.names.renamed(text)
+    source = map_of(op)
+    return text if source is None else source.names.renamed(text)
 
 
 def name_of_buffer(op: Operation, place: tuple[int, ...]) -> str:
     """The buffer at a set and binding of the module around an operation."""
-    found = map_of(op)
-    return f"set {place[0]}, binding {place[1]}" if found is None else found.names.buffer(place)
+    source = map_of(op)
+    return f"set {place[0]}, binding {place[1]}" if source is None else source.names.buffer(place)

@@ -102,19 +102,19 @@ def accumulate(view: Array, items: Array, operands: Array, ufunc: np.ufunc) -> A
     """Apply `memory = ufunc(memory, operand)` one after the other; what each found before."""
     order, starts = segments(items)
     ends = np.append(starts[1:], items.size)
-    found = np.empty(items.size, view.dtype)
+    held_before = np.empty(items.size, view.dtype)
     ordered = operands[order]
     if starts.size == items.size:
-        found[:] = view[items]
-        view[items] = ufunc(found, operands).astype(view.dtype, copy=False)
-        return found
+        held_before[:] = view[items]
+        view[items] = ufunc(held_before, operands).astype(view.dtype, copy=False)
+        return held_before
     for start, end in zip(starts, ends, strict=True):
         place = items[order[start]]
         steps = np.concatenate([view[place : place + 1], ordered[start:end]])
         states = ufunc.accumulate(steps, dtype=view.dtype)
-        found[order[start:end]] = states[:-1]
+        held_before[order[start:end]] = states[:-1]
         view[place] = states[-1]
-    return found
+    return held_before
 
 
 _UPDATES: dict[type[Operation], np.ufunc] = {
@@ -219,13 +219,13 @@ def one_by_one(
     rank = np.arange(order.size) - np.repeat(
         starts, [end - start for start, end in pairwise([*starts, order.size])]
     )
-    found = np.empty(order.size, dtype)
+    held_before = np.empty(order.size, dtype)
     for turn in range(int(rank.max(initial=-1)) + 1):
         chosen = order[rank == turn]
         items = places.items[chosen]
-        found[chosen] = places.view[items]
+        held_before[chosen] = places.view[items]
         change(places.view, items, tuple(operand[chosen] for operand in picked))
-    return places.put(found)
+    return places.put(held_before)
 
 
 @action(ops.AtomicExchangeOp)

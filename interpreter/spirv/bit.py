@@ -79,7 +79,7 @@ def extract_field_signed(op: ops.BitFieldSExtractOp, unit: Unit) -> Function:
         offset, count = _for_components(offset, base), _for_components(count, base)
         width = base.dtype.itemsize * 8
         high = ew.shift_left(base, width - offset - count)
-        found = ew.shift_right_arithmetic(high, width - count)
-        return np.where(count == 0, base.dtype.type(0), found)
+        field = ew.shift_right_arithmetic(high, width - count)
+        return np.where(count == 0, base.dtype.type(0), field)
 
     return call

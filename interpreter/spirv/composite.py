@@ -112,7 +112,7 @@ def shuffle(op: ops.VectorShuffleOp, unit: Unit) -> Function:
     def call(a: Array, b: Array) -> Array:
         lead = np.broadcast_shapes(a.shape[:3], b.shape[:3])
         both = [np.broadcast_to(x, lead + x.shape[3:]) for x in (a, b)]
-        found = np.concatenate(both, axis=3)[..., taken]
-        return np.where(undefined, 0, found).astype(a.dtype) if undefined.any() else found
+        components = np.concatenate(both, axis=3)[..., taken]
+        return np.where(undefined, 0, components).astype(a.dtype) if undefined.any() else components
 
     return call

@@ -87,8 +87,8 @@ class Placement:
         start = leaders(pointer, mask, self.axes).items(self.size, active)
         if stride is None:
             return Tiles(pointer.memory, start, np.full((1, 1, 1), self.lines[1]), self.lines)
-        each = first_active(stride, mask, self.axes) if stride.size > 1 else stride
-        steps = self._in_components(each.astype(np.int64))
+        one_stride = first_active(stride, mask, self.axes) if stride.size > 1 else stride
+        steps = self._in_components(one_stride.astype(np.int64))
         if (steps < 0).any():
             raise InterpreterError(f"CM-12: {self.op.name} with a negative Stride", self.op)
         return Tiles(pointer.memory, start, steps, self.lines)

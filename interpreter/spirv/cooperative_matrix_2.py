@@ -67,8 +67,8 @@ def reduce(op: ops.CooperativeMatrixReduceOp, unit: Unit) -> Function:
         def combine(a: Array, b: Array) -> Array:
             flat = a.reshape(*a.shape[:2], -1)
             inner = component_wave(wave, form, flat.shape[2])
-            made = unit.code(name, compile_function)(inner, [flat, b.reshape(flat.shape)])
-            return np.broadcast_to(made, flat.shape).reshape(a.shape)
+            components = unit.code(name, compile_function)(inner, [flat, b.reshape(flat.shape)])
+            return np.broadcast_to(components, flat.shape).reshape(a.shape)
 
         matrix = matrix.astype(form.dtype, copy=False)
         if directions == flags.CooperativeMatrixReduce2x2:
@@ -113,10 +113,12 @@ def per_element(op: ops.CooperativeMatrixPerElementOp, unit: Unit) -> Function:
         )
         shared = [one_of_scope(a, wave, form) for a in arguments]
         inner = component_wave(wave, form, count)
-        made = unit.code(name, compile_function)(inner, [rows, columns, flat, *shared])
-        lead = np.broadcast_shapes(made.shape[:2], flat.shape[:2])
-        made = np.broadcast_to(made, (*lead, count)).reshape(*lead, form.rows, form.columns)
-        return made.astype(form.carrier, copy=False)
+        components = unit.code(name, compile_function)(inner, [rows, columns, flat, *shared])
+        lead = np.broadcast_shapes(components.shape[:2], flat.shape[:2])
+        components = np.broadcast_to(components, (*lead, count)).reshape(
+            *lead, form.rows, form.columns
+        )
+        return components.astype(form.carrier, copy=False)
 
     return call
 

@@ -180,10 +180,10 @@ class Matrix:
         """(w, s, l, rows, columns), widened for a multiplication."""
         form = Plain(self.dtype, (self.width,))
         nothing = np.zeros((1, 1, 1), I64)
-        found = [
+        lines_read = [
             load(start, nothing, form, mask) for start in self.line_starts(pointer, offset, stride)
         ]
-        lines = widened(np.stack(found, axis=3), self.sign)
+        lines = widened(np.stack(lines_read, axis=3), self.sign)
         return lines.swapaxes(3, 4) if self.by_columns else lines
 
 

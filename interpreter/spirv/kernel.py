@@ -60,9 +60,9 @@ def cast_explicit(op: ops.GenericCastToPtrExplicitOp, unit: Unit) -> Function:
     def call(wave: Wave, pointer: Any) -> Any:
         if isinstance(pointer, VariablePointer):
             return pointer if wanted == StorageClass.Function else null
-        found = [(one, lanes) for one, lanes in cases(pointer, wave.active())]
-        made = [(one if storage_of(one) == wanted else null, lanes) for one, lanes in found]
-        return made[0][0] if len(made) == 1 else Pointers(made)
+        active_cases = [(one, lanes) for one, lanes in cases(pointer, wave.active())]
+        casts = [(one if storage_of(one) == wanted else null, lanes) for one, lanes in active_cases]
+        return casts[0][0] if len(casts) == 1 else Pointers(casts)
 
     return call
 
@@ -161,8 +161,8 @@ def block_read(
     block = Block(op.result.type, unit)
 
     def call(wave: Wave, pointer: Pointer) -> Array:
-        found = [load(p, block.element, wave.mask) for p in block.places(wave, pointer)]
-        return np.stack(found, axis=3) if block.form.shape else found[0]
+        active_cases = [load(p, block.element, wave.mask) for p in block.places(wave, pointer)]
+        return np.stack(active_cases, axis=3) if block.form.shape else active_cases[0]
 
     return call
 

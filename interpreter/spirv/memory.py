@@ -65,12 +65,12 @@ def placed(pointer: SSAValue, type: Attribute, unit: Unit) -> Placed:
     """
     What of `type` a pointer leads to: the struct that a chain began in says how a matrix lies.
     """
-    owner, found = pointer.owner, type
+    owner, part = pointer.owner, type
     if isinstance(owner, ops.CopyObjectOp):
-        found = placed(owner.operand, type, unit)
+        part = placed(owner.operand, type, unit)
     elif isinstance(owner, (*CHAINS, *UNTYPED_CHAINS)):
-        found = Chain(Layout(unit), _chained(owner, unit), _known(owner.indexes)).type
-    return found if plain_type(found) == type else type
+        part = Chain(Layout(unit), _chained(owner, unit), _known(owner.indexes)).type
+    return part if plain_type(part) == type else type
 
 
 def _chained(op: Any, unit: Unit) -> Placed:

@@ -201,10 +201,10 @@ def _workgroup(op: VariableOp, pointee: Attribute, unit: Unit) -> Callable[[Wave
 
 def _fresh(size: int, wave: Wave, label: str, *, zero: bool) -> Memory:
     """A variable of each workgroup; the only initializer that there is for one is null."""
-    made = Memory.unwritten(size, "workgroup", wave, label)
+    memory = Memory.unwritten(size, "workgroup", wave, label)
     if zero:
-        _clear(made)
-    return made
+        _clear(memory)
+    return memory
 
 
 def _clear(memory: Memory) -> None:
@@ -244,9 +244,9 @@ def _buffer(op: VariableOp, unit: Unit, buffers: Buffers) -> Callable[[Wave], An
     if op.object_type is not None and descriptor_of(op.object_type) is not None:
         places = [p for p in buffers if len(p) == 3 and p[:2] == where]
         label = f"the buffer {name} {at[:-1]}, number "
-        found = {p[2]: _bound(unit, p, buffers, f"{label}{p[2]})") for p in places}
-        descriptors = Descriptors(found, name)
-        return (lambda wave: descriptors) if found else None
+        memories = {p[2]: _bound(unit, p, buffers, f"{label}{p[2]})") for p in places}
+        descriptors = Descriptors(memories, name)
+        return (lambda wave: descriptors) if memories else None
     if where not in buffers:
         return None
     memory = _bound(unit, where, buffers, f"the buffer {name} {at}")
@@ -267,8 +267,8 @@ def _tensor(
     op: VariableOp, type: TensorArmType, unit: Unit, buffers: Buffers
 ) -> Callable[[Wave], Any] | None:
     """A tensor of an array's shape, which the type's known extents must be."""
-    made = _buffer(op, unit, buffers)
-    if made is None:
+    pointer = _buffer(op, unit, buffers)
+    if pointer is None:
         return None
     shape = buffers[_place(op)].shape
     wanted = [extent.data for extent in type.shape]
@@ -435,7 +435,7 @@ def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any
     The arguments of an OpenCL kernel: number n is the buffer at set 0, binding n, or a scalar or
     vector in it. Workgroup arguments have no size of their own and are refused.
     """
-    found: list[Any] = []
+    arguments: list[Any] = []
     for number, type in enumerate(function.function_type.inputs.data):
         array = buffers.get((0, number))
         if array is None:
@@ -446,12 +446,12 @@ def kernel_arguments(unit: Unit, function: FuncOp, buffers: Buffers) -> list[Any
             )
         memory = unit.memories.buffer((0, number), f"argument {number}")
         if not isinstance(type, PointerType | UntypedPointerType):
-            found.append(load(start_of(memory), unit.plain(type), None))
+            arguments.append(load(start_of(memory), unit.plain(type), None))
         elif type.storage_class.data in (StorageClass.CrossWorkgroup, StorageClass.UniformConstant):
-            found.append(start_of(memory))
+            arguments.append(start_of(memory))
         else:
             raise InterpreterError(f"a kernel's argument of type {type} is not executed", function)
-    return found
+    return arguments
 
 
 def _used_variables(unit: Unit, function: Operation) -> set[str]:

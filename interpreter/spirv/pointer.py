@@ -97,9 +97,9 @@ def copy_bytes(
     for count in np.unique(np.broadcast_to(size, lead)[active]).tolist():
         form = Plain(OCTET, (count,))
         for source, lanes in cases(origin, mask if size.size == 1 else active & (size == count)):
-            found = load(source, form, lanes)
+            octets = load(source, form, lanes)
             for target, some in cases(to, lanes):
-                store(target, form, found, some)
+                store(target, form, octets, some)
 
 
 @action(ops.CopyMemorySizedOp)

@@ -85,9 +85,9 @@ def _format(op: raw.RawOp, unit: Unit) -> str:
     """The OpString that the instruction names."""
     symbol: Attribute = op.layout.data[2]
     if isinstance(symbol, SymbolRefAttr):
-        found = unit.symbol(symbol)
-        if isinstance(found, raw.RawGlobalOp) and isinstance(found.layout.data[0], StringAttr):
-            return found.layout.data[0].data
+        string = unit.symbol(symbol)
+        if isinstance(string, raw.RawGlobalOp) and isinstance(string.layout.data[0], StringAttr):
+            return string.layout.data[0].data
     raise InterpreterError("DebugPrintf takes its format from an OpString", op)
 
 
@@ -102,14 +102,14 @@ def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
             yield "%"
             end = match.end()
             continue
-        found = PLACE.match(format, match.start())
-        if found is None:
+        conversion = PLACE.match(format, match.start())
+        if conversion is None:
             raise InterpreterError(
                 f"DebugPrintf has no conversion {format[match.start() : match.start() + 6]!r}",
                 op,
             )
-        yield found
-        end = found.end()
+        yield conversion
+        end = conversion.end()
     yield format[end:]
 
 

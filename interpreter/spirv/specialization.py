@@ -89,17 +89,17 @@ class Evaluator:
         if name in self._open:
             raise InterpreterError(f"the constant @{name} depends on itself", op)
         self._open.append(name)
-        made = self._evaluate(op)
+        value = self._evaluate(op)
         self._open.pop()
-        return made
+        return value
 
     def _evaluate(self, op: ConstantSymbol) -> Any:
         unit = self.unit
         match op:
             case SpecConstantOp():
-                made = constant_value(op.default_value, op.type, unit)
+                default = constant_value(op.default_value, op.type, unit)
                 given = None if op.spec_id is None else self.values.get(op.spec_id)
-                return made if given is None else self._given(op, given, made.dtype)
+                return default if given is None else self._given(op, given, default.dtype)
             case SpecConstantCompositeOp():
                 return self._composite(op.constituents.data, unit.form(op.type))
             case SpecConstantCompositeReplicateOp():

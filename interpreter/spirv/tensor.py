@@ -45,11 +45,11 @@ class Fields:
 
     def change(self, function: Callable[..., Array], *others: Any) -> Any:
         """Each number replaced by what the function makes of it and the others' like it."""
-        found: dict[str, Numbers] = {}
+        changed: dict[str, Numbers] = {}
         for field in fields(self):  # pyright: ignore[reportArgumentType]
             parts = [getattr(each, field.name) for each in (self, *others)]
-            found[field.name] = tuple(function(*each) for each in zip(*parts, strict=True))
-        return type(self)(**found)
+            changed[field.name] = tuple(function(*each) for each in zip(*parts, strict=True))
+        return type(self)(**changed)
 
     def merge(self, mask: Mask, old: Any) -> Any:
         """These numbers where the mask is set, the old ones elsewhere."""
@@ -94,8 +94,8 @@ def create_layout(op: layouts.CreateTensorLayoutOp, unit: Unit) -> Function:
     assert isinstance(type, TensorLayoutType)
     rank = unit.size(type.rank)
     zeros = _known(*[0] * rank)
-    made = TensorLayout(_known(*[1] * rank), zeros, zeros, zeros, zeros, _known(0))
-    return lambda: made
+    layout = TensorLayout(_known(*[1] * rank), zeros, zeros, zeros, zeros, _known(0))
+    return lambda: layout
 
 
 @value(layouts.TensorLayoutSetBlockSizeOp)
@@ -149,8 +149,8 @@ def create_view(op: layouts.CreateTensorViewOp, unit: Unit) -> Function:
     type = op.result.type
     assert isinstance(type, TensorViewType)
     zeros = _known(*[0] * unit.size(type.rank))
-    made = TensorView(zeros, zeros, _known(0, UNSIGNED, 0, UNSIGNED))
-    return lambda: made
+    view = TensorView(zeros, zeros, _known(0, UNSIGNED, 0, UNSIGNED))
+    return lambda: view
 
 
 @value(layouts.TensorViewSetDimensionOp)
@@ -284,12 +284,12 @@ def _clamped(mode: TensorClampMode, c: Array, extent: Array) -> Array:
 
 def _coordinates(index: Array, extents: Numbers, order: Sequence[int]) -> Numbers:
     """An index as coordinates, those in `order`'s last dimension the fastest."""
-    found: dict[int, Array] = {}
+    coordinates: dict[int, Array] = {}
     for number in reversed(order):
         size = np.maximum(extents[number], 1)
-        found[number] = index % size
+        coordinates[number] = index % size
         index = index // size
-    return tuple(found[number] for number in range(len(found)))
+    return tuple(coordinates[number] for number in range(len(coordinates)))
 
 
 class TensorAccess:
@@ -336,18 +336,18 @@ class TensorAccess:
         """The matrix; what is clipped stays as it was."""
         where, place, moved = self.places(wave, pointer, layout, view)
         if self.op.decode_func is None:
-            found = self.load_plain(place, self.plain, moved)
+            components = self.load_plain(place, self.plain, moved)
         else:
-            found = self._decoded(wave, pointer, where, moved)
+            components = self._decoded(wave, pointer, where, moved)
         clamp = first_active(layout.clamp[0], wave.mask, scope_axes(self.form))
         fill = clamp.astype(raw_dtype(self.form.dtype)).view(self.form.dtype)
-        found = np.where(where.outside, fill, found).astype(self.form.carrier)
-        shape = (*np.broadcast_shapes(found.shape[:2], matrix.shape[:2]), *matrix.shape[2:])
-        clipped = np.broadcast_to(where.clipped, found.shape)
+        components = np.where(where.outside, fill, components).astype(self.form.carrier)
+        shape = (*np.broadcast_shapes(components.shape[:2], matrix.shape[:2]), *matrix.shape[2:])
+        clipped = np.broadcast_to(where.clipped, components.shape)
         return np.where(
-            clipped.reshape(*found.shape[:2], *shape[2:]),
+            clipped.reshape(*components.shape[:2], *shape[2:]),
             matrix,
-            found.reshape(*found.shape[:2], *shape[2:]),
+            components.reshape(*components.shape[:2], *shape[2:]),
         )
 
     def store(
@@ -376,8 +376,8 @@ class TensorAccess:
         for numbers, parameter in zip((where.block, where.inside), parameters[1:], strict=True):
             dtype = self.unit.plain(parameter.type).dtype
             given.append(np.stack(np.broadcast_arrays(*numbers), axis=3).astype(dtype))
-        made = self.unit.code(name, compile_function)(inner, given)
-        return np.broadcast_to(made, (*made.shape[:2], where.element.shape[2]))
+        components = self.unit.code(name, compile_function)(inner, given)
+        return np.broadcast_to(components, (*components.shape[:2], where.element.shape[2]))
 
 
 @action(ops.CooperativeMatrixLoadTensorOp)
