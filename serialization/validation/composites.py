@@ -11,6 +11,7 @@ from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.declarations import parts_of
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.operands import Row, Want, register
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
 from xdsl_spirv.serialization.validation.types import Type
 
@@ -237,17 +238,35 @@ def dynamic(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the index is an integer scalar, not {index}", remedies.INTEGER_SCALAR)
 
 
-@instruction_rule("CMP-06", "3.49.12", "A copy has the type of what is copied.", "CopyObject")
-def copy(m: Module, i: Instruction) -> Problems:
-    result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
-    if result is None:
-        return
-    if result.kind == "Void":
-        yield Problem("there is no copy of void", "remove the instruction")
-    elif operand is not None and operand is not result:
-        yield Problem(
-            f"a copy of {operand} is not of {result}", "use OpCopyLogical or a conversion"
-        )
+ANY = Want("a type that has values", lambda t, r: t.kind != "Void")
+COPIED = Want("of type {r}", lambda t, r: t is r, "use OpCopyLogical or a conversion")
+INTEGERS = Want(
+    "a struct of two integers, or vectors of integers, of one type",
+    lambda t, r: t.kind == "Struct" and len(t.members) == 2 and t.members[0] is t.members[1]
+    and t.members[0] is not None and t.members[0].base == "Int"
+    and t.members[0].is_scalar_or_vector,
+)  # fmt: skip
+MEMBER = Want("of the members' type of {r}", lambda t, r: t is r.members[0])
+
+
+def _unsigned_members(m: Module, i: Instruction) -> str | None:
+    """The members are signed only where the product is."""
+    result = m.types.get(i.type_id)
+    member = None if result is None else result.members[0]
+    signed = member is not None and member.signed and i.op != "SMulExtended"
+    return "the members are not of Signedness 0" if signed else None
+
+
+for _row in (
+    Row("CMP-06", "3.49.12", "A copy has the type of what is copied.",
+        "CopyObject", ANY, {"operand": COPIED}),
+    Row("CMP-12", "3.49.13",
+        "The result of extended arithmetic is a struct of two members of the operands' type.",
+        "IAddCarry ISubBorrow UMulExtended SMulExtended", INTEGERS,
+        {"operand_1": MEMBER, "operand_2": MEMBER}, _unsigned_members,
+        "make the members integers of Signedness 0"),
+):  # fmt: skip
+    register(_row)
 
 
 @instruction_rule(
@@ -415,31 +434,3 @@ def replicate(m: Module, i: Instruction) -> Problems:
             yield Problem(f"{type_} is not made of {value}", f"give a part of {type_}")
     else:
         yield Problem(f"{type_} is no composite type", remedies.COMPOSITE_RESULT)
-
-
-@instruction_rule(
-    "CMP-12",
-    "3.49.13",
-    "The result of extended arithmetic is a struct of two members of the operands' type.",
-    "IAddCarry ISubBorrow UMulExtended SMulExtended",
-)
-def extended_arithmetic(m: Module, i: Instruction) -> Problems:
-    result = m.types.get(i.type_id)
-    if result is None:
-        return
-    if result.kind != "Struct" or len(result.members) != 2 or result.members[0] is None:
-        yield Problem(f"{result} is no struct of two members", "make the result type two integers")
-        return
-    first, second = result.members
-    signed_too = i.op == "SMulExtended"
-    if first is None or first is not second or first.base != "Int" or not first.is_scalar_or_vector:
-        yield Problem("the members are not of one integer type", "make both the operands' type")
-        return
-    if first.signed and not signed_too:
-        yield Problem("the members are not of Signedness 0", "make them integers of Signedness 0")
-    for name in ("operand_1", "operand_2"):
-        operand_type = m.type_of(i.get(name))
-        if operand_type is not None and operand_type is not first:
-            yield Problem(
-                f"{name} is of {operand_type}, not {first}", remedies.convert(name, first)
-            )

@@ -7,6 +7,7 @@ from __future__ import annotations
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.serialization.validation.operands import Row, Want, register
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
 
 POINTERS = frozenset({"OpImageTexelPointer", "OpUntypedImageTexelPointerEXT"})
@@ -24,13 +25,22 @@ def _with(field: str) -> str:
     )
 
 
-@instruction_rule(
-    "IMG-01", "3.49.10", "A sampled image is of an OpTypeSampledImage.", _with("sampled_image")
+SAMPLED_IMAGE = Want(
+    "an OpTypeSampledImage", lambda t, r: t.kind == "SampledImage", "combine it with OpSampledImage"
 )
-def sampled(m: Module, i: Instruction) -> Problems:
-    type_ = m.type_of(i.get("sampled_image"))
-    if type_ is not None and type_.kind != "SampledImage":
-        yield Problem(f"the sampled image is of {type_}", "combine it with OpSampledImage")
+IMAGE = Want(
+    "of the image type of {r}", lambda t, r: t is r.element, "use the type of the result's image"
+)
+SAMPLER = Want("an OpTypeSampler", lambda t, r: t.kind == "Sampler", "load an OpTypeSampler")
+
+register(
+    Row("IMG-01", "3.49.10", "A sampled image is of an OpTypeSampledImage.",
+        _with("sampled_image"), None, {"sampled_image": SAMPLED_IMAGE})
+)  # fmt: skip
+register(
+    Row("IMG-03", "3.49.10", "A sampled image combines an image and a sampler.",
+        "SampledImage", SAMPLED_IMAGE, {"image": IMAGE, "sampler": SAMPLER})
+)  # fmt: skip
 
 
 @instruction_rule("IMG-02", "3.49.10", "An image is of an OpTypeImage.", _with("image"))
@@ -43,22 +53,3 @@ def image(m: Module, i: Instruction) -> Problems:
         and not (sampled_too and type_.kind == "SampledImage")
     ):
         yield Problem(f"the image is of {type_}", "take it out of a sampled image with OpImage")
-
-
-@instruction_rule(
-    "IMG-03", "3.49.10", "A sampled image combines an image and a sampler.", "SampledImage"
-)
-def combined(m: Module, i: Instruction) -> Problems:
-    result = m.types.get(i.type_id)
-    image, sampler = m.type_of(i.get("image")), m.type_of(i.get("sampler"))
-    if result is None:
-        return
-    if result.kind != "SampledImage":
-        yield Problem(f"the result is of {result}", "use OpTypeSampledImage")
-    elif image is not None and result.element is not image:
-        yield Problem(
-            f"the image is of {image}, not {result.element}",
-            "use the type of the sampled image's image",
-        )
-    if sampler is not None and sampler.kind != "Sampler":
-        yield Problem(f"the sampler is of {sampler}", "use OpTypeSampler")

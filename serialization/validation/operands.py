@@ -23,6 +23,7 @@ class Want(NamedTuple):
 
     text: str
     fits: Callable[[Type, Type], bool]
+    remedy: str = "convert it, or use the instruction for its type"
 
 
 def _converts(t: Type, r: Type) -> bool:
@@ -103,6 +104,10 @@ def _other_width(m: Module, i: Instruction) -> str | None:
     return f"{a} and {r} have one width"
 
 
+CLOCKS = (("Int", 1, 64), ("Vector", 2, 32))
+"""Kind, components and width of what a clock may give."""
+
+
 class Row(NamedTuple):
     """One line of the table."""
 
@@ -113,6 +118,9 @@ class Row(NamedTuple):
     result: Want | None
     operands: Mapping[str, Want]
     also: Callable[[Module, Instruction], str | None] | None = None
+    """What else breaks the rule where result and operands are as they must be."""
+    remedy: str = "convert one of them, or use the instruction for their types"
+    """What to do about that."""
 
 
 def _two(want: Want) -> Mapping[str, Want]:
@@ -196,6 +204,10 @@ TABLE = (
     Row("OPR-33", "3.49.24", "OpExpectKHR takes two values of the result's type.", "ExpectKHR",
         Want("an integer or a Boolean", lambda t, r: t.base in ("Int", "Bool")),
         {"value": SAME, "expected_value": SAME}),
+    Row("OPR-35", "SPV_KHR_shader_clock",
+        "A clock gives two 32-bit or one 64-bit integer of Signedness 0.", "ReadClockKHR",
+        Want("a 64-bit integer of Signedness 0, or two of 32 bits", lambda t, r: t.base == "Int"
+             and not t.signed and (t.kind, t.lanes, t.width) in CLOCKS), {}),
 )  # fmt: skip
 
 
@@ -223,14 +235,13 @@ def check_row(
             sound = False
         elif not want.fits(type_, result or type_):
             sound = False
-            yield Problem(
-                f"{name} {m.spell(words[place])} is {want.text.format(r=result)}, not of {type_}",
-                "convert it, or use the instruction for its type",
-            )
+            wanted_text = want.text.format(r=result)
+            cause = f"{name} {m.spell(words[place])} is {wanted_text}, not of {type_}"
+            yield Problem(cause, want.remedy)
     if sound and row.also is not None and len(words) > 3:
         cause = row.also(m, i)
         if cause is not None:
-            yield Problem(cause, "convert one of them, or use the instruction for their types")
+            yield Problem(cause, row.remedy)
 
 
 def _matrix_product(m: Module, i: Instruction) -> str | None:
@@ -269,7 +280,8 @@ def _columns(type_: Type) -> tuple[int, int] | None:
     return None
 
 
-def _register(row: Row) -> None:
+def register(row: Row) -> None:
+    """Makes a row a rule of its instructions; operands that one of them lacks are left out."""
     cached: dict[int, tuple[tuple[str, int, Want], ...]] = {}
 
     def check(m: Module, i: Instruction) -> Problems:
@@ -277,7 +289,9 @@ def _register(row: Row) -> None:
         wanted = cached.get(opcode)
         if wanted is None:
             wanted = cached[opcode] = tuple(
-                (name, i.shape.places[name], want) for name, want in row.operands.items()
+                (name, i.shape.places[name], want)
+                for name, want in row.operands.items()
+                if name in i.shape.places
             )
         return check_row(m, i, row, wanted)
 
@@ -285,7 +299,7 @@ def _register(row: Row) -> None:
 
 
 for _row in TABLE:
-    _register(_row)
+    register(_row)
 
 
 @instruction_rule(
@@ -298,22 +312,3 @@ def products(m: Module, i: Instruction) -> Problems:
     cause = _matrix_product(m, i)
     if cause is not None:
         yield Problem(cause, "use matrices of floats whose sizes agree")
-
-
-@instruction_rule(
-    "OPR-35",
-    "SPV_KHR_shader_clock",
-    "A clock gives two 32-bit or one 64-bit integer of Signedness 0.",
-    "ReadClockKHR",
-)
-def clock(m: Module, i: Instruction) -> Problems:
-    result = m.types.get(i.type_id)
-    if result is None:
-        return
-    pair = result.kind == "Vector" and (result.lanes, result.width) == (2, 32)
-    if (
-        result.base != "Int"
-        or result.signed
-        or not (pair or (result.width == 64 and result.is_scalar))
-    ):
-        yield Problem(f"the clock gives {result}", "use a 64-bit integer of Signedness 0")

@@ -11,6 +11,13 @@ from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
+from xdsl_spirv.serialization.validation.operands import (
+    BOOL_SCALAR,
+    SAME,
+    Row,
+    Want,
+    register,
+)
 from xdsl_spirv.serialization.validation.registry import (
     Problem,
     Problems,
@@ -285,34 +292,28 @@ def unequal(m: Module, i: Instruction) -> Problems:
         yield Problem("Volatile is in one of the semantics only", "state it in both or in none")
 
 
-@instruction_rule(
-    "GRP-01",
-    "3.49.21",
-    "A group operation that moves values gives the value's type.",
-    GROUP_VALUES,
+def _constant_choice(m: Module, i: Instruction) -> str | None:
+    """A direction is a constant; before 1.5 the invocation that a broadcast names is, too."""
+    late = m.version >= (1, 5) or i.op == "GroupNonUniformShuffle"
+    for name in ("direction",) if late else ("direction", "id", "index"):
+        if name in i.shape.places and m.op_of(i.get(name)) not in CONSTANTS:
+            return f"{name} is no constant"
+    return None
+
+
+SCALAR_OR_VECTOR = Want(
+    "a scalar or a vector", lambda t, r: t.is_scalar_or_vector, "take its components one by one"
 )
-def group_value(m: Module, i: Instruction) -> Problems:
-    result, value = m.types.get(i.type_id), m.type_of(i.get("value"))
-    if result is None:
-        return
-    if not result.is_scalar_or_vector:
-        yield Problem(f"the result is a scalar or a vector, not {result}", "move its components")
-    elif value is not None and value is not result:
-        yield Problem(f"the value is of {value}, not {result}", remedies.result_type(value))
-    if result.is_bfloat16:
-        return  # BF-09 is reported by the extension's rule.
-    for name in ("invocation_id", "mask", "delta", "index", "id", "direction"):
-        if name not in i.shape.places:
-            continue
-        id = i.get(name)
-        type_ = m.type_of(id)
-        if type_ is None:
-            continue
-        if type_.kind != "Int" or type_.signed:
-            yield Problem(f"{name} is an integer of Signedness 0, not {type_}", remedies.UNSIGNED)
-        constant = name == "direction" or (name in ("id", "index") and m.version < (1, 5))
-        if constant and m.op_of(id) not in CONSTANTS and i.op != "GroupNonUniformShuffle":
-            yield Problem(f"{name} is no constant", f"name a constant as {name}")
+INDEX = Want(
+    "an integer of Signedness 0", lambda t, r: t.kind == "Int" and not t.signed, remedies.UNSIGNED
+)
+
+register(
+    Row("GRP-01", "3.49.21", "A group operation that moves values gives the value's type.",
+        GROUP_VALUES, SCALAR_OR_VECTOR,
+        {"value": SAME, "invocation_id": INDEX, "mask": INDEX, "delta": INDEX, "index": INDEX,
+         "id": INDEX, "direction": INDEX}, _constant_choice, remedies.CONSTANT)
+)  # fmt: skip
 
 
 @instruction_rule(
@@ -378,23 +379,10 @@ def cluster_size(m: Module, id: int) -> Problems:
             yield Problem(f"ClusterSize is {value}", "use 1, 2, 4, 8, ...")
 
 
-@instruction_rule("GRP-03", "3.49.21", "A vote gives a Boolean.", GROUP_VOTES)
-def vote(m: Module, i: Instruction) -> Problems:
-    result = m.types.get(i.type_id)
-    if result is None:
-        return
-    if result.kind != "Bool":
-        yield Problem(f"the result is a Boolean, not {result}", remedies.BOOLEAN_RESULT)
-    if i.op in ("GroupNonUniformAll", "GroupNonUniformAny"):
-        predicate = m.type_of(i.get("predicate"))
-        if predicate is not None and predicate.kind != "Bool":
-            yield Problem(f"the predicate is a Boolean, not {predicate}", remedies.BOOLEAN)
-    elif i.op == "GroupNonUniformAllEqual":
-        value = m.type_of(i.get("value"))
-        if value is not None and not value.is_scalar_or_vector:
-            yield Problem(
-                f"the value is a scalar or a vector, not {value}", "vote on its components"
-            )
+register(
+    Row("GRP-03", "3.49.21", "A vote gives a Boolean.", GROUP_VOTES, BOOL_SCALAR,
+        {"predicate": BOOL_SCALAR, "value": SCALAR_OR_VECTOR})
+)  # fmt: skip
 
 
 @instruction_rule(
