@@ -48,12 +48,12 @@ from xdsl_spirv.compiler.signature import (
     note_names,
     result_name,
 )
-from xdsl_spirv.compiler.weights import constant_array, has_data, held, known_weights
+from xdsl_spirv.compiler.weights import constant_array, held, known_weights
 from xdsl_spirv.dialects.program import VALUE, value_of
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.runtime.elements import Array
-from xdsl_spirv.upstream.held_tensors import let_print
+from xdsl_spirv.upstream.held_tensors import has_data, let_print
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.host.machine import Host

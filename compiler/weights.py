@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    Builtin,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
     FunctionType,
@@ -37,7 +35,13 @@ from xdsl_spirv.dialects.program import VALUE, value_of
 from xdsl_spirv.passes.analysis.value_ranges import RANGE
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.upstream.held_tensors import HEADER, HeldTensor, HeldTensorAttr, let_print
+from xdsl_spirv.upstream.held_tensors import (
+    HeldTensor,
+    HeldTensorAttr,
+    has_data,
+    let_print,
+    resource_bytes,
+)
 
 LITERAL = 16
 """Elements up to which a lifted constant stays the literal that it was."""
@@ -148,16 +152,6 @@ def _value(function: FuncOp, name: str, op: ConstantOp) -> Attribute:
     return held(function, name, type, constant_array(op.value))
 
 
-def has_data(value: Attribute) -> bool:
-    """Whether the elements of a constant are known: all but a resource that a file left out."""
-    return not isinstance(value, DenseResourceAttr) or _blob(value) is not None
-
-
-def _blob(value: DenseResourceAttr) -> str | None:
-    interface = Builtin.get_interface(OpAsmDialectInterface)
-    return (interface.lookup(value.resource_handle.data) if interface is not None else None) or None
-
-
 def is_splat(value: Attribute) -> bool:
     """Whether all elements of a constant are one: a kernel makes them where it needs them."""
     if not isinstance(value, DenseIntOrFPElementsAttr):
@@ -185,7 +179,13 @@ def constant_array(value: Attribute) -> Array:
     if isinstance(value, DenseIntOrFPElementsAttr):
         data = value.data.data
     elif isinstance(value, DenseResourceAttr):
-        data = _resource(value)
+        data = resource_bytes(value)
+        if data is None:
+            raise ProgramError(
+                f"the resource {value.resource_handle.data!r} has no data",
+                "arith.constant",
+                "add it to the dialect_resources at the end of the file, or give --weights",
+            )
     else:
         raise ProgramError(f"a constant of the form {value.name} has no elements", "arith.constant")
     kind = value.get_type()
@@ -199,14 +199,3 @@ def constant_array(value: Attribute) -> Array:
     if array.size != int(np.prod(shape)):
         raise ProgramError(f"a constant has {array.size} elements for the shape {list(shape)}")
     return array.reshape(shape)
-
-
-def _resource(value: DenseResourceAttr) -> bytes:
-    blob = _blob(value)
-    if blob is None:
-        raise ProgramError(
-            f"the resource {value.resource_handle.data!r} has no data",
-            "arith.constant",
-            "add it to the dialect_resources at the end of the file, or give --weights",
-        )
-    return bytes.fromhex(blob.removeprefix("0x"))[len(HEADER) // 2 :]

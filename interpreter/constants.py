@@ -10,10 +10,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    Builtin,
     ContainerType,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
@@ -35,7 +33,7 @@ from xdsl_spirv.interpreter.numbers import (
     scalar_dtype,
 )
 from xdsl_spirv.interpreter.unit import Unit
-from xdsl_spirv.upstream.held_tensors import HeldTensorAttr
+from xdsl_spirv.upstream.held_tensors import HeldTensorAttr, resource_bytes
 
 
 def scalar(number: Any, dtype: DType) -> Array:
@@ -106,20 +104,15 @@ def _dense(attribute: DenseIntOrFPElementsAttr) -> Array:
 
 
 def _resource(attribute: DenseResourceAttr) -> Array:
-    """
-    The bytes of `dense_resource`, after the four that give its alignment, in the type's shape.
-    """
-    interface = Builtin.get_interface(OpAsmDialectInterface)
-    key = attribute.resource_handle.data
-    text = None if interface is None else interface.lookup(key)
+    data = resource_bytes(attribute)
     type = attribute.type
     dtype = scalar_dtype(type.get_element_type()) if isinstance(type, ContainerType) else None
-    if not text or dtype is None:
+    if data is None or dtype is None:
         raise InterpreterError(
-            f"dense_resource<{key}> has no data",
+            f"dense_resource<{attribute.resource_handle.data}> has no data",
             remedy="the module's file must end with its dialect_resources section",
         )
-    return _bits(bytes.fromhex(text.removeprefix("0x"))[4:], dtype).reshape(type.get_shape())
+    return _bits(data, dtype).reshape(type.get_shape())
 
 
 def _bits(data: bytes, dtype: DType) -> Array:

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from xdsl.context import Context
 from xdsl.dialect_interfaces.op_asm import OpAsmDialectInterface
-from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.builtin import Builtin, DenseResourceAttr
 from xdsl.ir import Attribute, BuiltinAttribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -59,7 +59,7 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
 
     def print_builtin(self, printer: Printer) -> None:
         key = re.sub(r"[^A-Za-z0-9_.]", lambda found: f"${ord(found[0]):x}", self.data.key)
-        _PRINTED.arrays[key] = self.array
+        _RESOURCES.arrays[key] = self.array
         printer.print_string("dense_resource<")
         printer.print_resource_handle("builtin", key)
         printer.print_string("> : ")
@@ -87,6 +87,19 @@ class _Resources(OpAsmDialectInterface):
         return super().build_resources(keys) | texts
 
 
+def resource_bytes(value: DenseResourceAttr) -> bytes | None:
+    """The elements of one of xDSL's own resources; None where the text left them out."""
+    blob = _RESOURCES.lookup(value.resource_handle.data)
+    return bytes.fromhex(blob.removeprefix("0x"))[len(HEADER) // 2 :] if blob else None
+
+
+def has_data(value: Attribute) -> bool:
+    """Whether the elements of a constant are known: all but those of a resource without data."""
+    if not isinstance(value, DenseResourceAttr):
+        return True
+    return bool(_RESOURCES.lookup(value.resource_handle.data))
+
+
 def let_print(ctx: Context) -> None:
     """Let a module with held tensors be printed: xDSL asks the loaded dialects for resources."""
     ctx.get_optional_dialect(Builtin.name)
@@ -103,4 +116,4 @@ def _install() -> _Resources:
     return own
 
 
-_PRINTED = _install()
+_RESOURCES = _install()

@@ -1,0 +1,100 @@
+"""Weights travel with a module by reference, and are written as text only where it is printed."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+
+from xdsl_spirv.compiler import compile_module
+from xdsl_spirv.compiler.compiler import pipeline_of
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.weights import give_weights, weights_of
+from xdsl_spirv.interpreter import reference
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import context, parse_text
+
+ADD = """
+func.func @main(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %r = linalg.add ins(%x, %w : tensor<4xf32>, tensor<4xf32>)
+                  outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  func.return %r : tensor<4xf32>
+}
+"""
+
+W = "0x04000000" + np.arange(4, dtype=np.float32).tobytes().hex()
+
+
+def with_resource(key: str, blob: str = "") -> ModuleOp:
+    """The function with a resource for a weight; xDSL wants another key in every text it reads."""
+    body = ADD.replace(
+        ", %w: tensor<4xf32>) -> tensor<4xf32> {",
+        ") -> tensor<4xf32> {\n  %w = arith.constant dense_resource<KEY> : tensor<4xf32>",
+    )
+    resources = f'{{-# dialect_resources: {{ builtin: {{ {key}: "{blob}" }} }} #-}}'
+    return parse_text(body.replace("KEY", key) + (resources if blob else ""))
+
+
+def printed(module: ModuleOp) -> str:
+    """A module's text with its resources."""
+    ctx, output = context(), StringIO()
+    ctx.get_dialect("builtin")
+    printer = Printer(output)
+    printer.print_op(module)
+    printer.print_metadata(ctx.loaded_dialects)
+    return output.getvalue()
+
+
+def given(array: Any) -> ModuleOp:
+    module = parse_text(ADD)
+    give_weights(host_function(module), {"w": array})
+    return module
+
+
+def test_the_program_has_the_array_that_was_given():
+    w = np.arange(4, dtype=np.float32)
+    assert compile_module(parse_text(ADD), "lavapipe", weights={"w": w}).weights["w"] is w
+
+
+def test_a_clone_has_the_same_array_and_the_interpreter_reads_it():
+    w = np.arange(4, dtype=np.float32)
+    module = given(w).clone()
+    assert weights_of(host_function(module))["w"] is w
+    (result,) = reference(module, [np.ones(4, np.float32)])
+    assert result.tolist() == [1, 2, 3, 4]
+
+
+def test_text_has_the_elements_as_long_as_somebody_has_the_array():
+    array = np.arange(4, dtype=np.float32)
+    module = given(array)
+    text = printed(module)
+    assert "program.value = dense_resource<main.w>" in text
+    assert f'main.w: "{W}"' in text
+    held = weakref.ref(array)
+    del array, module
+    gc.collect()
+    assert held() is None
+
+
+def test_a_resource_without_data_is_no_obstacle_to_passes_but_to_a_program():
+    module = with_resource("absent_1")
+    pipeline_of("linalg-to-spirv{target=lavapipe}").apply(context(), module)
+    with pytest.raises(ProgramError, match="has no data"):
+        compile_module(with_resource("absent_2"), "lavapipe")
+
+
+def test_a_resource_of_the_text_is_a_weight():
+    program = compile_module(with_resource("present", W), "lavapipe")
+    assert program.weights["w"].tolist() == [0, 1, 2, 3]
+
+
+def test_an_unknown_weight_is_refused():
+    with pytest.raises(ProgramError, match="belongs to no argument"):
+        compile_module(parse_text(ADD), "lavapipe", weights={"v": np.ones(4, np.float32)})
