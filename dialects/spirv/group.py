@@ -8,7 +8,7 @@ under a condition they would see fewer invocations.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1, i32
@@ -44,11 +44,6 @@ BALLOT = VectorType(i32, [4])
 """The type of a ballot: a bit for each invocation."""
 
 
-def scope_attribute(scope: Scope | ScopeAttr) -> ScopeAttr:
-    """The attribute of a scope."""
-    return ScopeAttr(scope) if isinstance(scope, Scope) else scope
-
-
 class GroupInstruction(SPIRVOp, ABC):
     """
     Reads other invocations of its group.
@@ -74,6 +69,21 @@ class GroupNonUniformOperation(GroupInstruction, ABC):
     FIELDS: ClassVar[Mapping[str, str]] = {"execution": "execution_scope"}
     execution_scope = prop_def(ScopeAttr)
 
+    def __init__(
+        self,
+        execution_scope: Scope | ScopeAttr,
+        operands: Sequence[Value | None],
+        result: Attribute,
+        **properties: Attribute,
+    ):
+        if isinstance(execution_scope, Scope):
+            execution_scope = ScopeAttr(execution_scope)
+        super().__init__(
+            operands=operands,
+            properties={"execution_scope": execution_scope, **properties},
+            result_types=[result],
+        )
+
     def check_scope(self) -> None:
         """SPIR-V: Execution is a Scope, Workgroup or Subgroup."""
         if self.execution_scope.data not in (Scope.Workgroup, Scope.Subgroup):
@@ -95,9 +105,7 @@ class GroupNonUniformElectOp(GroupNonUniformOperation):
     assembly_format = "$execution_scope attr-dict `:` type($result)"
 
     def __init__(self, execution_scope: Scope | ScopeAttr):
-        super().__init__(
-            properties={"execution_scope": scope_attribute(execution_scope)}, result_types=[i1]
-        )
+        super().__init__(execution_scope, [], i1)
 
 
 class GroupVote(GroupNonUniformOperation, ABC):
@@ -108,11 +116,7 @@ class GroupVote(GroupNonUniformOperation, ABC):
     assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
 
     def __init__(self, execution_scope: Scope | ScopeAttr, predicate: Value):
-        super().__init__(
-            operands=[predicate],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[i1],
-        )
+        super().__init__(execution_scope, [predicate], i1)
 
 
 @irdl_op_definition
@@ -139,11 +143,7 @@ class GroupNonUniformAllEqualOp(GroupNonUniformOperation):
     assembly_format = "$execution_scope $value attr-dict `:` type($value) `,` type($result)"
 
     def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
-        super().__init__(
-            operands=[value],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[i1],
-        )
+        super().__init__(execution_scope, [value], i1)
 
 
 @irdl_op_definition
@@ -156,11 +156,7 @@ class GroupNonUniformBallotOp(GroupNonUniformOperation):
     assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
 
     def __init__(self, execution_scope: Scope | ScopeAttr, predicate: Value):
-        super().__init__(
-            operands=[predicate],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[BALLOT],
-        )
+        super().__init__(execution_scope, [predicate], BALLOT)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -179,6 +175,15 @@ def check_ballot(op: Operation, type_: Attribute) -> None:
         raise VerifyException(f"{op.name}: a ballot is vector<4xi32>, not {type_}")
 
 
+def check_scan(name: str, operation: GroupOperation) -> None:
+    """A reduction or a scan of the whole group, not of clusters or partitions."""
+    allowed = (GroupOperation.Reduce, GroupOperation.InclusiveScan, GroupOperation.ExclusiveScan)
+    if operation not in allowed:
+        raise VerifyException(
+            f"{name} takes Reduce, InclusiveScan or ExclusiveScan, not {operation.name}"
+        )
+
+
 class BallotQuestion(GroupNonUniformOperation, ABC):
     """A number from a ballot: `spirv.X <Subgroup> %ballot : vector<4xi32>, i32`."""
 
@@ -189,11 +194,7 @@ class BallotQuestion(GroupNonUniformOperation, ABC):
     RESULT: ClassVar[Attribute] = i32
 
     def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
-        super().__init__(
-            operands=[value],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[self.RESULT],
-        )
+        super().__init__(execution_scope, [value], self.RESULT)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -235,11 +236,7 @@ class GroupNonUniformBallotBitExtractOp(GroupNonUniformOperation):
     )
 
     def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, index: Value):
-        super().__init__(
-            operands=[value, index],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[i1],
-        )
+        super().__init__(execution_scope, [value, index], i1)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -264,27 +261,13 @@ class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
 
     def __init__(self, execution_scope: Scope | ScopeAttr, operation: GroupOperation, value: Value):
         super().__init__(
-            operands=[value],
-            properties={
-                "execution_scope": scope_attribute(execution_scope),
-                "group_operation": GroupOperationAttr(operation),
-            },
-            result_types=[i32],
+            execution_scope, [value], i32, group_operation=GroupOperationAttr(operation)
         )
 
     def verify_(self) -> None:
         self.check_scope()
         check_ballot(self, self.value.type)
-        allowed = (
-            GroupOperation.Reduce,
-            GroupOperation.InclusiveScan,
-            GroupOperation.ExclusiveScan,
-        )
-        if self.group_operation.data not in allowed:
-            raise VerifyException(
-                f"{self.name} takes Reduce, InclusiveScan or ExclusiveScan, not "
-                f"{self.group_operation.data.name}"
-            )
+        check_scan(self.name, self.group_operation.data)
 
 
 def _second(name: str) -> Mapping[str, str]:
@@ -308,11 +291,7 @@ class GroupExchange(GroupNonUniformOperation, ABC):
     )
 
     def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, which: Value):
-        super().__init__(
-            operands=[value, which],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[SSAValue.get(value).type],
-        )
+        super().__init__(execution_scope, [value, which], SSAValue.get(value).type)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -394,11 +373,7 @@ class GroupNonUniformBroadcastFirstOp(GroupNonUniformOperation):
     assembly_format = "$execution_scope $value attr-dict `:` type($value)"
 
     def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
-        super().__init__(
-            operands=[value],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[SSAValue.get(value).type],
-        )
+        super().__init__(execution_scope, [value], SSAValue.get(value).type)
 
 
 class GroupArithmetic(GroupNonUniformOperation, ABC):
@@ -428,12 +403,10 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
         cluster_size: Value | None = None,
     ):
         super().__init__(
-            operands=[value, cluster_size],
-            properties={
-                "execution_scope": scope_attribute(execution_scope),
-                "group_operation": GroupOperationAttr(operation),
-            },
-            result_types=[SSAValue.get(value).type],
+            execution_scope,
+            [value, cluster_size],
+            SSAValue.get(value).type,
+            group_operation=GroupOperationAttr(operation),
         )
 
     assembly_format = (

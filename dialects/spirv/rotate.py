@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation, scope_attribute
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation
 
 
 @irdl_op_definition
@@ -54,9 +54,7 @@ class GroupNonUniformRotateKHROp(GroupNonUniformOperation):
         result_type: Attribute | None = None,
     ):
         super().__init__(
-            operands=[value, delta, cluster_size],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[result_type or SSAValue.get(value).type],
+            execution_scope, [value, delta, cluster_size], result_type or SSAValue.get(value).type
         )
 
     def verify_(self) -> None:

@@ -42,7 +42,7 @@ from xdsl_spirv.dialects.spirv.group import (
     GroupNonUniformOperation,
     GroupVote,
     check_ballot,
-    scope_attribute,
+    check_scan,
 )
 
 
@@ -82,11 +82,7 @@ class GroupBroadcastOp(GroupNonUniformOperation):
     )
 
     def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, localid: Value):
-        super().__init__(
-            operands=[value, localid],
-            properties={"execution_scope": scope_attribute(execution_scope)},
-            result_types=[SSAValue.get(value).type],
-        )
+        super().__init__(execution_scope, [value, localid], SSAValue.get(value).type)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -120,28 +116,17 @@ class GroupReduction(GroupNonUniformOperation, ABC):
 
     def __init__(self, execution_scope: Scope | ScopeAttr, operation: GroupOperation, x: Value):
         super().__init__(
-            operands=[x],
-            properties={
-                "execution_scope": scope_attribute(execution_scope),
-                "group_operation": GroupOperationAttr(operation),
-            },
-            result_types=[SSAValue.get(x).type],
+            execution_scope,
+            [x],
+            SSAValue.get(x).type,
+            group_operation=GroupOperationAttr(operation),
         )
 
     def verify_(self) -> None:
         self.check_scope()
         rules.bf_09_no_group_operation(self.x.type)
         require(self, [self.x.type], *self.PREDICATE)
-        allowed = (
-            GroupOperation.Reduce,
-            GroupOperation.InclusiveScan,
-            GroupOperation.ExclusiveScan,
-        )
-        if self.group_operation.data not in allowed:
-            raise VerifyException(
-                f"{self.name} takes Reduce, InclusiveScan or ExclusiveScan, not "
-                f"{self.group_operation.data.name}"
-            )
+        check_scan(self.name, self.group_operation.data)
 
 
 class FloatReduction(GroupReduction, ABC):
