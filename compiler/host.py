@@ -31,7 +31,8 @@ from xdsl_spirv.dialects.schedule.sizes import SIZE_BYTES
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.local_sizes import is_size_check, is_size_op
 from xdsl_spirv.passes.analysis.sizes import extent, extents, number
-from xdsl_spirv.passes.graph.grouping import is_computed, operands_of
+from xdsl_spirv.passes.analysis.uses import operands_of
+from xdsl_spirv.passes.graph.grouping import is_computed
 from xdsl_spirv.runtime.elements import check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, written

@@ -35,6 +35,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     SymbolicSize,
     is_dynamic,
 )
+from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
 from xdsl_spirv.passes.analysis.sizes import DIVISIONS, OPERATIONS, extent, number
 
 INDEX = IndexType()
@@ -190,10 +191,7 @@ def localize_sizes(dispatch: DispatchOp) -> DispatchOp:
     code = SizeCode(Builder(InsertPoint.at_start(block)).insert)
     for op in empties:
         _localize(op, code)
-    for op in reversed(list(block.ops)):
-        if is_size_op(op) and not any(result.first_use for result in op.results):
-            op.detach()
-            op.erase()
+    erase_unused_ops(block, is_size_op)
     return _without_unread(dispatch)
 
 

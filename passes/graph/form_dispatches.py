@@ -47,6 +47,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     storage,
 )
+from xdsl_spirv.passes.analysis.dead_code import erase_unused, erase_unused_ops
 from xdsl_spirv.passes.analysis.local_sizes import is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.pointwise import (
     body_ops,
@@ -62,7 +63,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
 )
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.uses import operands_of
-from xdsl_spirv.passes.graph.grouping import Group, erase_if_unused, is_cheap, users_of
+from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results, form_loops
 from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
 
@@ -123,10 +124,9 @@ def form(block: Block) -> None:
         if any(result.first_use for result in op.results):
             form_loops(op, _computes)
         else:
-            erase_if_unused(op)
-    for op in reversed(list(block.ops)):
-        if isinstance(op, linalg.ops.FillOp | tensor.EmptyOp | tensor.PadOp) or is_size_op(op):
-            erase_if_unused(op)
+            erase_unused(op)
+    emptied = linalg.ops.FillOp | tensor.EmptyOp | tensor.PadOp
+    erase_unused_ops(block, lambda op: isinstance(op, emptied) or is_size_op(op))
 
 
 def _contraction(op: Operation) -> Contraction | None:

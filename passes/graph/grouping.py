@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorTy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
+from xdsl_spirv.passes.analysis.dead_code import erase_unused
 from xdsl_spirv.passes.analysis.local_sizes import is_size, localize_sizes
 from xdsl_spirv.passes.analysis.pointwise import is_plain
 from xdsl_spirv.passes.analysis.uses import operands_of
@@ -150,7 +151,7 @@ class Group:
             op.detach()
         self.block.insert_ops_after(later, dispatch)
         for op in reversed(clones):
-            erase_if_unused(op)
+            erase_unused(op)
         return localize_sizes(dispatch)
 
     def _is_member(self, op: Operation) -> bool:
@@ -206,11 +207,3 @@ def _between(first: Operation, last: Operation) -> Iterator[Operation]:
     while op is not None and op is not last:
         yield op
         op = op.next_op
-
-
-def erase_if_unused(op: Operation) -> None:
-    """Erase an operation that nobody uses any more, where it stands in a block."""
-    if op.parent_block() is None or any(result.first_use for result in op.results):
-        return
-    op.detach()
-    op.erase()

@@ -23,9 +23,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import BroadcastOp, TransposeOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.rewriter import Rewriter
-from xdsl.traits import is_side_effect_free
 from xdsl.utils.hints import isa
+
+from xdsl_spirv.passes.analysis.uses import operands_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,7 +78,7 @@ def _slice(value: SSAValue) -> list[Operation] | None:
     if isinstance(value.type, TensorType) and _count(value.type) > LARGEST:
         return None
     found: dict[Operation, None] = {}
-    for operand in (*op.operands, *_captured(op)):
+    for operand in operands_of(op):
         before = _slice(operand)
         if before is None:
             return None
@@ -91,25 +91,6 @@ def _count(type: TensorType) -> int:
     for size in type.get_shape():
         count *= abs(size)
     return count
-
-
-def _captured(op: Operation) -> list[SSAValue]:
-    """Values from outside that the operation's regions use."""
-    return [
-        operand
-        for inner in op.walk()
-        if inner is not op
-        for operand in inner.operands
-        if not _is_inside(operand, op)
-    ]
-
-
-def _is_inside(value: SSAValue, op: Operation) -> bool:
-    owner = value.owner
-    parent = owner.parent_op() if isinstance(owner, Block) else owner
-    while parent is not None and parent is not op:
-        parent = parent.parent_op()
-    return parent is op and not (isinstance(owner, Operation) and owner is op)
 
 
 def _evaluated(slice: list[Operation], value: SSAValue) -> Array:
@@ -145,17 +126,3 @@ def known_integer(value: SSAValue) -> int | None:
             return numbers.pop() if len(numbers) == 1 else None
         case _:
             return None
-
-
-def erase_dead(value: SSAValue) -> None:
-    """What computed a value that nobody uses any more."""
-    op = value.owner
-    if isinstance(op, Block) or any(result.uses for result in op.results):
-        return
-    known = isinstance(op, LinalgStructuredOperation | tensor.PadOp)
-    if not known and not is_side_effect_free(op):
-        return
-    operands = list(op.operands)
-    Rewriter.erase_op(op)
-    for operand in operands:
-        erase_dead(operand)

@@ -24,6 +24,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import (
     INNER,
@@ -114,9 +115,7 @@ def drop_unused_results(op: Operation) -> None:
     yielded = [end.operands[number] for number in kept]
     copy.erase_op(end)
     copy.add_op(linalg.ops.YieldOp(*yielded))
-    for inner in reversed(list(copy.ops)):
-        if inner.results and not any(result.first_use for result in inner.results):
-            copy.erase_op(inner)
+    erase_unused_ops(copy, lambda _: True)
     for number in reversed(unused):
         copy.erase_arg(copy.args[first + number])
     numbers = [*range(first), *(first + number for number in kept)]

@@ -32,6 +32,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
 from xdsl_spirv.passes.analysis.ranges import element
 from xdsl_spirv.passes.analysis.value_ranges import JOINS, MOVES, ValueRanges
 from xdsl_spirv.passes.graph.narrow_bodies import (
@@ -102,9 +103,7 @@ class _Narrower:
         for op in list(block.ops):
             if isinstance(op, linalg.ops.GenericOp) and _is_concerned(op):
                 self._body(op)
-        for op in reversed(list(block.ops)):
-            if isinstance(op, arith.ConstantOp) and not op.result.uses and is_wide(op.result):
-                Rewriter.erase_op(op)
+        erase_unused_ops(block, lambda op: isinstance(op, arith.ConstantOp) and is_wide(op.result))
 
     def decide(self, op: Operation) -> frozenset[Attribute]:
         """The types that become narrow in an operation of a body."""

@@ -38,9 +38,10 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.passes.analysis.dead_code import erase_unused
 from xdsl_spirv.passes.analysis.local_sizes import resolve_sizes
 from xdsl_spirv.passes.analysis.uses import operands_of
-from xdsl_spirv.passes.graph.grouping import erase_if_unused, is_computed
+from xdsl_spirv.passes.graph.grouping import is_computed
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,14 @@ def move_scalars(block: Block) -> None:
     for op in reversed(list(block.ops)):
         if op.name == "cf.assert" and _is_movable(op.operands[0]):
             Rewriter.erase_op(op)
-            continue
-        scalar = op.results and not isinstance(op.results[0].type, TensorType)
-        if scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor.")):
-            erase_if_unused(op)
+        elif _is_scalar(op):
+            erase_unused(op)
+
+
+def _is_scalar(op: Operation) -> bool:
+    """Whether an operation computes a scalar and does nothing else."""
+    scalar = bool(op.results) and not isinstance(op.results[0].type, TensorType)
+    return scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor."))
 
 
 def _is_movable(value: SSAValue) -> bool:

@@ -42,6 +42,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
     element_type,
 )
+from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_pointwise
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.graph.attention_patterns import (
@@ -65,7 +66,7 @@ from xdsl_spirv.passes.graph.element_trees import (
     through,
     whole,
 )
-from xdsl_spirv.passes.graph.grouping import erase_if_unused, users_of
+from xdsl_spirv.passes.graph.grouping import users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
 from xdsl_spirv.passes.schedule.attention import choose_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -499,9 +500,7 @@ def _replace(found: Attention, block: Block, target: Target | None) -> None:
     block.insert_op_before(dispatch, owner)
     dispatch.outputs[0].name_hint = result.name_hint
     result.replace_all_uses_with(dispatch.outputs[0])
-    for op in reversed(list(block.ops)):
-        if op.results and not isinstance(op, DispatchOp) and _is_pure(op):
-            erase_if_unused(op)
+    erase_unused_ops(block, _is_pure)
 
 
 def _is_pure(op: Operation) -> bool:
