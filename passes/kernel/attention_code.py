@@ -100,7 +100,7 @@ class AttentionCode:
         # makes the exponent of a raw score; else scores are scaled first.
         scale = plan.op.scale.value.data
         self.raw = plan.op.mask is None and scale > 0
-        self.unit = scale * LOG2_E if self.raw else LOG2_E
+        self.exponent_factor = scale * LOG2_E if self.raw else LOG2_E
         mask = plan.op.mask
         self.mask = None
         if mask is not None:
@@ -407,11 +407,11 @@ class AttentionCode:
     def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
         """Whether any row of the subgroup needs another maximum."""
         b = self.b
-        unit = self.number(self.unit)
+        exponent_factor = self.number(self.exponent_factor)
         excess: list[SSAValue] = []
         for values, maxima in zip(greatest, state.maxima, strict=True):
             for value, maximum in zip(values, self.parts(maxima), strict=True):
-                scaled = b.add(arith.MulfOp(value, unit)) if self.raw else value
+                scaled = b.add(arith.MulfOp(value, exponent_factor)) if self.raw else value
                 excess.append(b.add(arith.SubfOp(scaled, maximum)))
         limit = self.number(EXCESS if self.raw else EXCESS / LOG2_E)
         over = b.add(arith.CmpfOp(reduce(self.greater, excess), limit, "ogt"))
@@ -421,16 +421,16 @@ class AttentionCode:
         self, greatest: list[list[SSAValue]], scores: list[list[Fragment]], state: State
     ) -> State:
         b, scratch = self.b, self.scratch
-        unit = self.number(self.unit)
+        exponent_factor = self.number(self.exponent_factor)
 
         def replace(value: SSAValue, at: Index) -> None:
             if self.raw:
-                value = b.add(arith.MulfOp(value, unit))
+                value = b.add(arith.MulfOp(value, exponent_factor))
             before = b.load(scratch.maxima, (at,))
             now = self.greater(before, value)
             lost = b.add(arith.SubfOp(before, now))
             if not self.raw:
-                lost = b.add(arith.MulfOp(lost, unit))
+                lost = b.add(arith.MulfOp(lost, exponent_factor))
             b.store(now, scratch.maxima, (at,))
             b.store(self.power(lost), scratch.factors, (at,))
 
@@ -463,10 +463,10 @@ class AttentionCode:
         self.b.subgroup_barrier()
 
     def _exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
-        b, unit = self.b, self.number(self.unit)
+        b, exponent_factor = self.b, self.number(self.exponent_factor)
         if self.raw:
-            return b.add(math.FmaOp(score, unit, b.add(arith.NegfOp(maximum))))
-        return b.add(arith.MulfOp(b.add(arith.SubfOp(score, maximum)), unit))
+            return b.add(math.FmaOp(score, exponent_factor, b.add(arith.NegfOp(maximum))))
+        return b.add(arith.MulfOp(b.add(arith.SubfOp(score, maximum)), exponent_factor))
 
     def _carried(self, values: Sequence[SSAValue], powers: Fragment) -> Fragment:
         """Powers in 16 bits: those of bf16 as the bits of f16, of which there are accumulators."""

@@ -57,15 +57,15 @@ class PackedFragments:
         lane: SSAValue,
     ):
         tile = plan.packed_tile(name)
-        self.b, self.unit = b, tile.subgroup_size
+        self.b, self.lanes = b, tile.subgroup_size
         self.share = Share(b, memory, tile)
         _, inner_count, outer_count, _ = tile.packing.shape
-        self.step = outer_count * self.unit
+        self.step = outer_count * self.lanes
         self.start = b.plus(b.times(batch, inner_count * self.step), lane)
 
     def load(self, outer: Index, inner: Index) -> SSAValue:
         b = self.b
-        at = b.plus(b.times(outer, self.unit), b.times(inner, self.step))
+        at = b.plus(b.times(outer, self.lanes), b.times(inner, self.step))
         return self.share.fragment(self.share.load(b.plus(self.start, at)))
 
 

@@ -154,20 +154,20 @@ class InvocationCore:
     def _loaded_rows(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
         """What `StagedOperand.vectors` reads of the invocation's rows."""
         b, tile, (grid_rows, _) = self.builder, a.tile, self.made.schedule.grid
-        unit = tile.vector if tile.k_axis == 0 else 1
-        part = self.made.schedule.tile[0] // grid_rows // unit
-        lane = b.times(self.lane_row, self.made.row_group // unit)
+        vector = tile.vector if tile.k_axis == 0 else 1
+        part = self.made.schedule.tile[0] // grid_rows // vector
+        lane = b.times(self.lane_row, self.made.row_group // vector)
         first = b.plus(b.times(self.place.subgroup_row, part), lane)
-        return a.vectors(first, [row // unit for row in self.rows[::unit]], step, self.k)
+        return a.vectors(first, [row // vector for row in self.rows[::vector]], step, self.k)
 
     def _loaded_columns(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
         """What `StagedOperand.vectors` reads of the invocation's columns."""
         builder, tile, (_, grid_columns) = self.builder, b.tile, self.made.schedule.grid
-        unit = tile.vector if tile.k_axis == 0 else 1
-        part = self.made.schedule.tile[1] // grid_columns // unit
-        lane = builder.times(self.lane_column, self.width // unit)
+        vector = tile.vector if tile.k_axis == 0 else 1
+        part = self.made.schedule.tile[1] // grid_columns // vector
+        lane = builder.times(self.lane_column, self.width // vector)
         first = builder.plus(builder.times(self.place.subgroup_column, part), lane)
-        places = [(c + i) // unit for c in self.columns for i in range(0, self.width, unit)]
+        places = [(c + i) // vector for c in self.columns for i in range(0, self.width, vector)]
         return b.vectors(first, places, step, self.k)
 
     def _by_place(

@@ -145,9 +145,9 @@ class PackedOperand:
         self.share = Share(builder, source, tile)
         self.count, self.depth = part
         _, inner_count, outer_count, _ = tile.packing.shape
-        self.unit = tile.subgroup_size
-        self.step = outer_count * self.unit
-        place = b.plus(b.times(batch, inner_count * self.step), b.times(first, self.unit))
+        self.lanes = tile.subgroup_size
+        self.step = outer_count * self.lanes
+        place = b.plus(b.times(batch, inner_count * self.step), b.times(first, self.lanes))
         self.start = b.plus(place, lane)
         self.begin: Index = self.start
         self.following: Index | None = None
@@ -172,7 +172,7 @@ class PackedOperand:
 
     def _read(self, begin: Index, offset: int) -> list[SSAValue]:
         b = self.builder
-        return [self.share.load(b.plus(begin, offset + i * self.unit)) for i in range(self.count)]
+        return [self.share.load(b.plus(begin, offset + i * self.lanes)) for i in range(self.count)]
 
     def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
         """The subgroup's fragments of the tile at `k` elements along K; see `StagedOperand`."""

@@ -11,47 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleXorOp
 from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
 """A commutative operation."""
 
 
-def reduce_by_rotations(
-    add: Callable[[Operation], SSAValue],
-    i32: Callable[[int], SSAValue],
-    value: SSAValue,
-    size: int,
-    combine: Combine,
-) -> SSAValue:
-    """
-    `value` of all `size` invocations of the subgroup, combined; `size` is a power of two.
-
-    `add` appends an operation with one result, `i32` gives a constant.
-    """
+def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
+    """`value` of all `size` invocations of the subgroup, combined; `size` is a power of two."""
     distance = size // 2
     while distance:
-        op = GroupNonUniformRotateKHROp(Scope.Subgroup, value, i32(distance))
-        value = combine(value, add(op))
+        op = GroupNonUniformRotateKHROp(Scope.Subgroup, value, b.i32(distance))
+        value = combine(value, b.add(op))
         distance //= 2
     return value
 
 
-def reduce_by_shuffles(
-    add: Callable[[Operation], SSAValue],
-    i32: Callable[[int], SSAValue],
-    value: SSAValue,
-    size: int,
-    combine: Combine,
-) -> SSAValue:
+def reduce_by_shuffles(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
     """The same by exchanges with the invocation whose number differs in one bit."""
     distance = 1
     while distance < size:
-        op = GroupNonUniformShuffleXorOp(Scope.Subgroup, value, i32(distance))
-        value = combine(value, add(op))
+        op = GroupNonUniformShuffleXorOp(Scope.Subgroup, value, b.i32(distance))
+        value = combine(value, b.add(op))
         distance *= 2
     return value

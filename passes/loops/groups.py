@@ -12,15 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import (
-    AnyFloat,
     BFloat16Type,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
     MemRefType,
     i1,
 )
@@ -73,9 +69,7 @@ def combined(code: LoopsCode, combination: Combination, a: SSAValue, b: SSAValue
 def neutral_of(code: LoopsCode, combination: Combination) -> SSAValue:
     """What `<op>` changes nothing with."""
     value = NEUTRAL[type(combination.op)](combination.type)
-    if isinstance(combination.type, IntegerType):
-        return code.b.constant(IntegerAttr(value, combination.type))
-    return code.b.constant(FloatAttr(value, cast(AnyFloat, combination.type)))
+    return code.b.number(value, combination.type)
 
 
 def kind_of(each: Combination) -> type[spirv_group.GroupArithmetic] | None:
@@ -286,13 +280,7 @@ class Lanes:
         if self.arithmetic and kind is not None:
             return self.b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
         reduce = reduce_by_rotations if self.rotate else reduce_by_shuffles
-        return reduce(
-            self.b.add,
-            lambda number: self.b.constant(IntegerAttr(number, 32)),
-            value,
-            self.subgroup_size,
-            lambda x, y: combined(code, each, x, y),
-        )
+        return reduce(self.b, value, self.subgroup_size, lambda x, y: combined(code, each, x, y))
 
     def _through_memory(
         self,

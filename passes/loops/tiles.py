@@ -31,7 +31,7 @@ WORKGROUP = StorageClassAttr(StorageClass.Workgroup)
 
 
 class Tiles:
-    """The tiles of a nest; `units` says how many there are."""
+    """The tiles of a nest; `count` says how many there are."""
 
     def __init__(self, code: LoopsCode, schedule: LoopsAttr, nest: Nest, op: Operation):
         self.code, self.b, self.nest = code, code.b, nest
@@ -55,13 +55,13 @@ class Tiles:
         ]
 
     @property
-    def units(self) -> Size:
+    def count(self) -> Size:
         return prod(self.grid)
 
-    def write(self, unit: Index) -> None:
+    def write(self, tile: Index) -> None:
         """What a workgroup does for a tile."""
         b = self.b
-        indices = b.delinearized(unit, self.grid)
+        indices = b.delinearized(tile, self.grid)
         thread: Index = 0 if self.workgroup == 1 else b.thread_id(self.workgroup)
         fast, slow = b.remainder(thread, self.size), b.divided(thread, self.size)
         steps = range(0, self.size, self.workgroup // self.size)

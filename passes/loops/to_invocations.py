@@ -180,7 +180,7 @@ class _Distribution:
             tiles = Tiles(self.code, self.schedule, self.nest, self.collective)
             count = self.schedule.workgroups.data
             workgroup = self.b.block_id(gpu.DimensionEnum.X, "workgroup")
-            self._in_turns(tiles.units, workgroup, count, tiles.write)
+            self._in_turns(tiles.count, workgroup, count, tiles.write)
             return
         if not self.columns and self.lanes.size == self.lanes.rows == 1:
             self._elements()
@@ -198,8 +198,8 @@ class _Distribution:
         if not is_multiple(total, step):
             step = 1
 
-        def compute(unit: Index) -> None:
-            first = self.b.times(unit, step)
+        def compute(number: Index) -> None:
+            first = self.b.times(number, step)
             numbers = [self.b.plus(first, i) for i in range(step)]
             self._store([self.b.delinearized(n, self.nest.shape) for n in numbers])
 

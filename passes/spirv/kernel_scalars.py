@@ -35,58 +35,42 @@ from xdsl_spirv.passes.spirv.kernel_code import Compute, KernelCode
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 Sequence = Callable[..., SSAValue]
-"""Instructions on values: compute(values, *operands)."""
-
-
-def _result(code: KernelCode, op: Operation) -> Values:
-    return Values(code, code.type(op.results[0].type, op))
+"""Instructions on values of the result's type: compute(values, *operands)."""
 
 
 def _is_bool(type: Attribute) -> bool:
     return element_of(type) == i1
 
 
-def one_to_one(kind: type[Operation]) -> Compute:
-    """The same operands, one instruction."""
+def sequence(compute: Sequence) -> Compute:
+    """The conversion of an operation to a sequence of instructions."""
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
-        return _result(code, op).op(kind, *code.operands(op))
+        return compute(Values(code, code.type(op.results[0].type, op)), *code.operands(op))
 
     return convert
+
+
+def one_to_one(kind: type[Operation]) -> Compute:
+    """The same operands, one instruction."""
+    return sequence(lambda v, *operands: v.op(kind, *operands))
+
+
+def by_kind(boolean: type[Operation], integer: type[Operation]) -> Compute:
+    """One instruction for Booleans, another for integers."""
+    return sequence(lambda v, *operands: v.op(boolean if _is_bool(v.type) else integer, *operands))
 
 
 def on_floats(compute: Sequence) -> Compute:
     """compute(values, *operands); bfloat16 by way of binary32."""
 
-    def convert(code: KernelCode, op: Operation) -> SSAValue:
-        type = op.results[0].type
-        operands = code.operands(op)
-        if not isinstance(element_of(type), BFloat16Type):
-            return compute(Values(code, type), *operands)
-        v = Values(code, like(type, f32))
-        result = compute(v, *(wide(code, operand, type) for operand in operands))
-        return narrow(code, result, type)
+    def convert(v: Values, *operands: SSAValue) -> SSAValue:
+        if not isinstance(element_of(v.type), BFloat16Type):
+            return compute(v, *operands)
+        singles = [wide(v.code, operand, v.type) for operand in operands]
+        return narrow(v.code, compute(v.as_type(f32), *singles), v.type)
 
-    return convert
-
-
-def on_integers(compute: Sequence) -> Compute:
-    """compute(values, *operands)."""
-
-    def convert(code: KernelCode, op: Operation) -> SSAValue:
-        return compute(_result(code, op), *code.operands(op))
-
-    return convert
-
-
-def by_kind(boolean: type[Operation], integer: type[Operation]) -> Compute:
-    """One instruction for Booleans, another for integers."""
-
-    def convert(code: KernelCode, op: Operation) -> SSAValue:
-        kind = boolean if _is_bool(op.results[0].type) else integer
-        return _result(code, op).op(kind, *code.operands(op))
-
-    return convert
+    return sequence(convert)
 
 
 # Floats
@@ -209,83 +193,52 @@ def compare_floats(code: KernelCode, op: Operation) -> SSAValue:
     return result
 
 
-def select(code: KernelCode, op: Operation) -> SSAValue:
-    made = logic.SelectOp(*code.operands(op))
-    return code.add(made)
-
-
 # Conversions
 
 
-def convert_float(code: KernelCode, op: Operation) -> SSAValue:
-    """Between floating types, rounded to nearest even where the device's conversion is."""
-    v, value = _result(code, op), code.value(op.operands[0])
-    return v.op(conversion.FConvertOp, value)
+def _choice(v: Values, x: SSAValue, sign: bool) -> SSAValue:
+    """A Boolean as 1 or 0, or as -1 or 0 where the sign counts."""
+    return v.select(x, v.number(-1 if sign else 1), v.number(0))
 
 
-def resize(sign: bool) -> Compute:
-    """Integers to another width, by their sign or with zeros; Booleans by a choice."""
-
-    def convert(code: KernelCode, op: Operation) -> SSAValue:
-        value = code.value(op.operands[0])
-        source = code.type(op.operands[0].type, op)
-        v = _result(code, op)
-        return resized(code, value, source, v.type, sign)
-
-    return convert
-
-
-def resized(
-    code: KernelCode, value: SSAValue, source: Attribute, target: Attribute, sign: bool
-) -> SSAValue:
-    """An integer or a Boolean in another width."""
-    v = Values(code, target)
-    if source == target:
-        return value
-    if _is_bool(source):
-        return v.select(value, v.number(-1 if sign else 1), v.number(0))
-    if _is_bool(target):
-        whole = Values(code, source)
-        low = whole.op(bit.BitwiseAndOp, value, whole.number(1))
+def resized(v: Values, x: SSAValue, sign: bool) -> SSAValue:
+    """An integer to another width, by its sign or with zeros; a Boolean by a choice."""
+    if x.type == v.type:
+        return x
+    if _is_bool(x.type):
+        return _choice(v, x, sign)
+    if _is_bool(v.type):
+        whole = Values(v.code, x.type)
+        low = whole.op(bit.BitwiseAndOp, x, whole.number(1))
         return whole.test(logic.INotEqualOp, low, whole.number(0))
-    return v.op(conversion.SConvertOp if sign else conversion.UConvertOp, value)
+    return v.op(conversion.SConvertOp if sign else conversion.UConvertOp, x)
 
 
-def integer_to_float(sign: bool) -> Compute:
+def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     """Rounded once; by way of binary32 where the result is smaller and that is exact."""
+    if _is_bool(x.type):
+        return _choice(v, x, sign)
+    if width_of(x.type) < 32:
+        x = resized(Values(v.code, like(x.type, i32)), x, sign)
+    single = v.as_type(f32) if is_small(v.type) else v
     kind = conversion.ConvertSToFOp if sign else conversion.ConvertUToFOp
-
-    def convert(code: KernelCode, op: Operation) -> SSAValue:
-        value, target = code.value(op.operands[0]), op.results[0].type
-        source = code.type(op.operands[0].type, op)
-        if _is_bool(source):
-            v = _result(code, op)
-            return v.select(value, v.number(-1 if sign else 1), v.number(0))
-        if width_of(source) < 32:
-            value = resized(code, value, source, like(source, i32), sign)
-        v = _result(code, op)
-        if not is_small(target):
-            return v.op(kind, value)
-        single = v.as_type(f32).op(kind, value)
-        return narrow(code, single, target)
-
-    return convert
+    return narrow(v.code, single.op(kind, x), v.type)
 
 
-def float_to_integer(sign: bool) -> Compute:
+def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     """Toward 0, by way of 32 bits where the result is smaller."""
-    kind = conversion.ConvertFToSOp if sign else conversion.ConvertFToUOp
+    x = wide(v.code, x, x.type)
+    if width_of(v.type) >= 32:
+        return v.op(conversion.ConvertFToSOp if sign else conversion.ConvertFToUOp, x)
+    return resized(v, v.as_type(i32).op(conversion.ConvertFToSOp, x), True)
 
-    def convert(code: KernelCode, op: Operation) -> SSAValue:
-        source = op.operands[0].type
-        value = wide(code, code.value(op.operands[0]), source)
-        v = _result(code, op)
-        if width_of(v.type) >= 32:
-            return v.op(kind, value)
-        whole = v.as_type(i32).op(conversion.ConvertFToSOp, value)
-        return resized(code, whole, like(v.type, i32), v.type, True)
 
-    return convert
+def by_sign(compute: Callable[[Values, SSAValue, bool], SSAValue], sign: bool) -> Compute:
+    return sequence(lambda v, x: compute(v, x, sign))
+
+
+def bitcast(v: Values, x: SSAValue) -> SSAValue:
+    return x if x.type == v.type else v.op(conversion.BitcastOp, x)
 
 
 LARGEST_FRACTION = 2.0**23
@@ -353,23 +306,17 @@ def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
     return v.select(small, corrected, quotient)
 
 
-def bitcast(code: KernelCode, op: Operation) -> SSAValue:
-    value, v = code.value(op.operands[0]), _result(code, op)
-    same = code.type(op.operands[0].type, op) == v.type
-    return value if same else v.op(conversion.BitcastOp, value)
-
-
 HANDLERS: dict[type[Operation], Compute] = {
     arith.AddiOp: one_to_one(arithmetic.IAddOp),
     arith.SubiOp: one_to_one(arithmetic.ISubOp),
     arith.MuliOp: by_kind(logic.LogicalAndOp, arithmetic.IMulOp),
     arith.DivSIOp: one_to_one(arithmetic.SDivOp),
     arith.DivUIOp: one_to_one(arithmetic.UDivOp),
-    arith.RemSIOp: on_integers(remainder_signed),
+    arith.RemSIOp: sequence(remainder_signed),
     arith.RemUIOp: one_to_one(arithmetic.UModOp),
-    arith.FloorDivSIOp: on_integers(floor_divided),
-    arith.CeilDivSIOp: on_integers(ceiling_divided),
-    arith.CeilDivUIOp: on_integers(ceiling_divided_unsigned),
+    arith.FloorDivSIOp: sequence(floor_divided),
+    arith.CeilDivSIOp: sequence(ceiling_divided),
+    arith.CeilDivUIOp: sequence(ceiling_divided_unsigned),
     arith.MinSIOp: by_kind(logic.LogicalOrOp, glsl.GLSMinOp),
     arith.MaxSIOp: by_kind(logic.LogicalAndOp, glsl.GLSMaxOp),
     arith.MinUIOp: by_kind(logic.LogicalAndOp, glsl.GLUMinOp),
@@ -391,17 +338,17 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.MaxnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMaxOp, a, b)),
     arith.CmpiOp: compare_integers,
     arith.CmpfOp: compare_floats,
-    arith.SelectOp: select,
-    arith.ExtFOp: convert_float,
-    arith.TruncFOp: convert_float,
-    arith.ExtSIOp: resize(True),
-    arith.ExtUIOp: resize(False),
-    arith.TruncIOp: resize(False),
-    arith.IndexCastOp: resize(True),
-    IndexCastUIOp: resize(False),
-    arith.SIToFPOp: integer_to_float(True),
-    arith.UIToFPOp: integer_to_float(False),
-    arith.FPToSIOp: float_to_integer(True),
-    arith.FPToUIOp: float_to_integer(False),
-    arith.BitcastOp: bitcast,
+    arith.SelectOp: one_to_one(logic.SelectOp),
+    arith.ExtFOp: one_to_one(conversion.FConvertOp),
+    arith.TruncFOp: one_to_one(conversion.FConvertOp),
+    arith.ExtSIOp: by_sign(resized, True),
+    arith.ExtUIOp: by_sign(resized, False),
+    arith.TruncIOp: by_sign(resized, False),
+    arith.IndexCastOp: by_sign(resized, True),
+    IndexCastUIOp: by_sign(resized, False),
+    arith.SIToFPOp: by_sign(integer_to_float, True),
+    arith.UIToFPOp: by_sign(integer_to_float, False),
+    arith.FPToSIOp: by_sign(float_to_integer, True),
+    arith.FPToUIOp: by_sign(float_to_integer, False),
+    arith.BitcastOp: sequence(bitcast),
 }
