@@ -89,6 +89,29 @@ def test_compile_runs_the_documented_passes_on_every_input(name: str, target: st
     check_text(INPUTS[name], target)
 
 
+def check_weighted(text: str, weights: dict[str, Any], target: str) -> None:
+    """Compare the kernels of a module whose weights are given from outside."""
+    program = compile_module(parse_text(text), target, weights=weights)
+    module = parse_text(text)
+    give_weights(host_function(module), weights)
+    compiled = {name: code.binary for name, code in program.code.items()}
+    same(compiled, kernels_of(module, target))
+
+
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
+def test_compile_runs_the_documented_passes_on_the_demo(target: str):
+    sys.path.insert(0, str(ROOT / "examples"))
+    demo: Any = pytest.importorskip("demo")
+    random = np.random.default_rng(0).standard_normal
+    layers = [
+        demo.convolution(random((1, 3, 48, 96)), random((8, 3, 3, 3))),
+        demo.projection(random((5, 16)), random((16, 48))),
+        demo.classifier(random((5, 16)), random((16, 96)))[0],
+    ]
+    for layer in layers:
+        check_weighted(layer.text, {"weights": layer.weights}, target)
+
+
 def check_model(load: Callable[[], ImportedModel], target: str) -> None:
     """Compare the kernels of a model, whose weights are put into the module."""
     program = compile_model(load(), target)
