@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     FloatAttr,
-    FunctionType,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -36,20 +35,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.compiler.host import host_functions
-from xdsl_spirv.compiler.signature import (
-    argument_name,
-    note_argument,
-    note_attributes,
-    note_names,
-    result_name,
-)
+from xdsl_spirv.compiler.signature import add_weight, argument_name, note_names, result_name
 from xdsl_spirv.compiler.weights import constant_array, held, known_weights
-from xdsl_spirv.dialects.program import VALUE, value_of
+from xdsl_spirv.dialects.program import value_of
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.runtime.elements import Array
@@ -90,7 +83,6 @@ def fold(module: ModuleOp, function: FuncOp) -> None:
     for op in list(function.body.block.ops):
         folder.visit(op)
     folder.materialize()
-    note_attributes(function, VALUE, folder.weights)
     drop_unread(function)
 
 
@@ -106,8 +98,7 @@ def drop_unread(function: FuncOp) -> None:
         del attributes[argument.index]
         block.erase_arg(argument)
     function.properties["arg_attrs"] = ArrayAttr(attributes)
-    outputs = list(function.function_type.outputs)
-    function.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
+    function.update_function_type()
 
 
 class _Known(dict[SSAValue, Any]):
@@ -128,8 +119,6 @@ class _Folder:
         self.module = module
         self.known = _Known()
         self.made: list[Operation] = []
-        self.weights: dict[int, Attribute] = {}
-        """The values of new arguments by number."""
         for index, array in known_weights(function).items():
             self.known[function.body.block.args[index]] = array
 
@@ -274,13 +263,7 @@ class _Folder:
             number += 1
             name = f"{base}.folded{number}"
         value = held(self.function, name, result.type, np.asarray(array, order="C"))
-        self.weights[len(block.args)] = value
-        argument = block.insert_arg(result.type, len(block.args))
-        argument.name_hint = "folded"
-        outputs = list(self.function.function_type.outputs)
-        self.function.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
-        note_argument(self.function, argument, name)
-        return argument
+        return add_weight(self.function, name, "folded", result.type, value)
 
 
 def fills(op: Operation) -> bool:

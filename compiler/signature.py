@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
+from xdsl_spirv.dialects.program import VALUE
 from xdsl_spirv.frontends.model import NAME, TYPE
 
 
@@ -23,10 +24,18 @@ def _note(name: str, argument: SSAValue) -> DictionaryAttr:
     return DictionaryAttr({NAME: StringAttr(name), TYPE: StringAttr(_element(argument.type))})
 
 
-def note_argument(function: FuncOp, argument: SSAValue, name: str) -> None:
-    """Note the name of a new last argument."""
-    known = _noted_names(function)[: len(function.body.block.args) - 1]
-    function.properties["arg_attrs"] = ArrayAttr([*known, _note(name, argument)])
+def add_weight(
+    function: FuncOp, name: str, hint: str, type: Attribute, value: Attribute
+) -> BlockArgument:
+    """Add an argument that is a weight behind the others."""
+    block = function.body.block
+    known = _noted_names(function)
+    argument = block.insert_arg(type, len(block.args))
+    argument.name_hint = hint
+    note = DictionaryAttr({**_note(name, argument).data, VALUE: value})
+    function.properties["arg_attrs"] = ArrayAttr([*known, note])
+    function.update_function_type()
+    return argument
 
 
 def note_names(function: FuncOp) -> None:

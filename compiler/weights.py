@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DenseResourceAttr,
-    FunctionType,
     IntegerAttr,
     ModuleOp,
     TensorType,
@@ -30,7 +29,7 @@ from xdsl.ir import Attribute, Operation, Use
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.compiler.host import host_functions
-from xdsl_spirv.compiler.signature import argument_name, note_argument, note_attributes
+from xdsl_spirv.compiler.signature import add_weight, argument_name, note_attributes
 from xdsl_spirv.dialects.program import VALUE, value_of
 from xdsl_spirv.passes.analysis.value_ranges import RANGE
 from xdsl_spirv.runtime.elements import Array, dtype_of
@@ -121,7 +120,6 @@ def lift_weights(function: FuncOp) -> None:
     """Turn the constants that `function`'s operations read into arguments, behind its others."""
     block = function.body.block
     taken = {argument_name(argument, i) for i, argument in enumerate(block.args)}
-    values: dict[int, Attribute] = {}
     for op in list(block.ops):
         if not isinstance(op, ConstantOp) or not isinstance(op.result.type, TensorType):
             continue
@@ -130,16 +128,10 @@ def lift_weights(function: FuncOp) -> None:
         hint = op.result.name_hint or "weight"
         name = next(n for n in _candidates(hint) if n not in taken)
         taken.add(name)
-        values[len(block.args)] = _value(function, name, op)
-        argument = block.insert_arg(op.result.type, len(block.args))
+        argument = add_weight(function, name, name, op.result.type, _value(function, name, op))
         op.result.replace_all_uses_with(argument)
-        argument.name_hint = name
-        note_argument(function, argument, name)
         op.detach()
         op.erase()
-    outputs = function.function_type.outputs
-    function.function_type = FunctionType.from_lists(list(block.arg_types), list(outputs))
-    note_attributes(function, VALUE, values)
 
 
 def _value(function: FuncOp, name: str, op: ConstantOp) -> Attribute:
