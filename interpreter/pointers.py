@@ -20,7 +20,7 @@ from xdsl_spirv.dialects.spirv.cooperative_vector import (
     CooperativeVectorStoreOp,
 )
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.glsl import GLPointerForm
+from xdsl_spirv.dialects.spirv.glsl_forms import GLPointerForm
 from xdsl_spirv.dialects.spirv.pointer import CopyMemorySizedOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp
 from xdsl_spirv.dialects.spirv.tensor_arm import TensorWriteOp

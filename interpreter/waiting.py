@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, Sw
 from xdsl_spirv.dialects.spirv.control_flow import Construct, FunctionCallOp, MergeOp
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
-from xdsl_spirv.dialects.spirv.glsl import GLFrexpOp, GLModfOp, GLPointerForm
+from xdsl_spirv.dialects.spirv.glsl_forms import GLFrexpOp, GLModfOp, GLPointerForm
 from xdsl_spirv.dialects.spirv.hints import ReadClockOp
 from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp
 from xdsl_spirv.interpreter.code import Compiler, Env

@@ -17,8 +17,8 @@ MODULES = tuple(
     for name in (
         "attributes types types_declared abi "
         "module function structure constants memory branches control_flow exits arithmetic logic "
-        "bit conversion composite group atomic barrier glsl cooperative_matrix dot_product rotate "
-        "pointer untyped_pointer replicated hints subgroup cooperative_matrix_2 "
+        "bit conversion composite group atomic barrier glsl glsl_forms cooperative_matrix "
+        "dot_product rotate pointer untyped_pointer replicated hints subgroup cooperative_matrix_2 "
         "cooperative_matrix_tensor tensor_addressing cooperative_vector vendor tensor_arm kernel "
         "opencl raw"
     ).split()

@@ -76,7 +76,7 @@ class IAddOp(IntegerArithmetic):
     COMPUTE: ClassVar[Compute] = operator.add
     NEUTRAL: ClassVar[int | None] = 0
     MATRICES: ClassVar[bool] = True
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -98,7 +98,7 @@ class IMulOp(IntegerArithmetic):
     NEUTRAL: ClassVar[int | None] = 1
     ABSORBING: ClassVar[int | None] = 0
     MATRICES: ClassVar[bool] = True
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -154,7 +154,7 @@ class FAddOp(FloatArithmetic):
 
     name = "spirv.FAdd"
     MATRICES: ClassVar[bool] = True
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -171,7 +171,7 @@ class FMulOp(FloatArithmetic):
 
     name = "spirv.FMul"
     MATRICES: ClassVar[bool] = True
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition

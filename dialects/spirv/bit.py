@@ -43,7 +43,7 @@ from xdsl_spirv.dialects.spirv.signedness import (
 class BitwiseBinary(IntegerBinary, IntegerFoldable, ABC):
     """Bit by bit."""
 
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition

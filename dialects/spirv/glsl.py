@@ -1,5 +1,5 @@
 """
-GLSL.std.450: the extended instructions for mathematics.
+GLSL.std.450: functions of one type throughout, component by component.
 
 Left out: interpolation, which is for fragment shaders only.
 """
@@ -8,39 +8,28 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from xdsl.dialects.builtin import VectorType, f32, f64, i32
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.traits import MemoryWriteEffect, Pure
-from xdsl.utils.exceptions import VerifyException
+from xdsl.ir import Operation
+from xdsl.irdl import irdl_op_definition
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryOperation,
     TernaryOperation,
     UnaryOperation,
-    Value,
-    component_count,
     is_ieee_float,
-    is_integer,
     require,
-    signless,
-    with_element,
 )
 from xdsl_spirv.dialects.spirv.signedness import (
     IntegerBinary,
     IntegerTernary,
     IntegerUnary,
 )
-from xdsl_spirv.dialects.spirv.types import MatrixType, PointerType, StructType
 
 
-def _check(op: Operation) -> None:
+def check_floats(op: Operation) -> None:
+    """Refuse operands that are not IEEE floats."""
     types = [o.type for o in op.operands]
     rules.bf_09_no_arithmetic(types)
     require(op, types, is_ieee_float, "floating-point")
@@ -52,7 +41,7 @@ class GLUnary(UnaryOperation, ABC):
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
     def verify_(self) -> None:
-        _check(self)
+        check_floats(self)
 
 
 class GLBinary(BinaryOperation, ABC):
@@ -61,14 +50,14 @@ class GLBinary(BinaryOperation, ABC):
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
 
     def verify_(self) -> None:
-        _check(self)
+        check_floats(self)
 
 
 class GLTernary(TernaryOperation, ABC):
     """A function of three floats, component by component."""
 
     def verify_(self) -> None:
-        _check(self)
+        check_floats(self)
 
 
 class GLClamp(GLTernary, ABC):
@@ -282,7 +271,6 @@ class GLSAbsOp(GLIntegerUnary):
     """Absolute value of a signed integer."""
 
     name = "spirv.GL.SAbs"
-    KIND: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
@@ -290,7 +278,6 @@ class GLSSignOp(GLIntegerUnary):
     """-1, 0 or 1, of a signed integer."""
 
     name = "spirv.GL.SSign"
-    KIND: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
@@ -412,7 +399,6 @@ class GLUMinOp(GLIntegerBinary):
     """The smaller unsigned integer."""
 
     name = "spirv.GL.UMin"
-    KIND: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
@@ -420,7 +406,6 @@ class GLSMinOp(GLIntegerBinary):
     """The smaller signed integer."""
 
     name = "spirv.GL.SMin"
-    KIND: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
@@ -428,7 +413,6 @@ class GLUMaxOp(GLIntegerBinary):
     """The larger unsigned integer."""
 
     name = "spirv.GL.UMax"
-    KIND: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
@@ -436,7 +420,6 @@ class GLSMaxOp(GLIntegerBinary):
     """The larger signed integer."""
 
     name = "spirv.GL.SMax"
-    KIND: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
@@ -458,7 +441,6 @@ class GLUClampOp(GLIntegerClamp):
     """Of unsigned integers."""
 
     name = "spirv.GL.UClamp"
-    KIND: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
@@ -466,7 +448,6 @@ class GLSClampOp(GLIntegerClamp):
     """Of signed integers."""
 
     name = "spirv.GL.SClamp"
-    KIND: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
@@ -491,395 +472,3 @@ class GLFaceForwardOp(GLTernary):
 
     name = "spirv.GL.FaceForward"
     FIELDS: ClassVar[Mapping[str, str]] = {"n": "x", "i": "y", "nref": "z"}
-
-
-class GLTyped(SPIRVOp, ABC):
-    """
-    Operands each with its type, then the result's: `spirv.GL.X %a : type, %b : type -> type`.
-
-    The operand's names are the instruction's own.
-    """
-
-    result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        attributes = parser.parse_optional_attr_dict()
-
-        def operand() -> SSAValue:
-            name = parser.parse_unresolved_operand()
-            parser.parse_punctuation(":")
-            return parser.resolve_operand(name, parser.parse_type())
-
-        operands = [operand()]
-        while parser.parse_optional_punctuation(","):
-            operands.append(operand())
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        return cls.create(operands=operands, attributes=attributes, result_types=[result])
-
-    def print(self, printer: Printer) -> None:
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" ")
-
-        def operand(value: SSAValue) -> None:
-            printer.print_operand(value)
-            printer.print_string(" : ")
-            printer.print_attribute(value.type)
-
-        printer.print_list(self.operands, operand)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
-    def expect(self, what: str, wanted: Attribute, actual: Attribute) -> None:
-        """Refuse any other type; an integer may have another signedness."""
-        if signless(wanted) != signless(actual):
-            raise VerifyException(f"{self.name}: the {what} must be {wanted}, not {actual}")
-
-
-@irdl_op_definition
-class GLFMixOp(GLTyped):
-    """x * (1 - a) + y * a."""
-
-    name = "spirv.GL.FMix"
-    traits = traits_def(Pure())
-    x = operand_def()
-    y = operand_def()
-    a = operand_def()
-
-    def __init__(self, x: Value, y: Value, a: Value):
-        super().__init__(operands=[x, y, a], result_types=[SSAValue.get(x).type])
-
-    def verify_(self) -> None:
-        _check(self)
-        for what, type_ in (("y", self.y), ("a", self.a), ("result", self.result)):
-            self.expect(what, self.x.type, type_.type)
-
-
-@irdl_op_definition
-class GLLdexpOp(GLTyped):
-    """x * 2^exp."""
-
-    name = "spirv.GL.Ldexp"
-    traits = traits_def(Pure())
-    x = operand_def()
-    exp = operand_def()
-
-    def __init__(self, x: Value, exp: Value):
-        super().__init__(operands=[x, exp], result_types=[SSAValue.get(x).type])
-
-    def verify_(self) -> None:
-        require(self, [self.x.type], is_ieee_float, "floating-point")
-        require(self, [self.exp.type], is_integer, "integer")
-        self.expect("result", self.x.type, self.result.type)
-        if component_count(self.x.type) != component_count(self.exp.type):
-            raise VerifyException(
-                f"{self.name}: x and exp have as many components, not {self.x.type} and "
-                f"{self.exp.type}"
-            )
-
-
-@irdl_op_definition
-class GLRefractOp(GLTyped):
-    """An incident vector refracted at a surface with a normal, by a ratio of indices."""
-
-    name = "spirv.GL.Refract"
-    traits = traits_def(Pure())
-    i = operand_def()
-    n = operand_def()
-    eta = operand_def()
-
-    def __init__(self, i: Value, n: Value, eta: Value):
-        super().__init__(operands=[i, n, eta], result_types=[SSAValue.get(i).type])
-
-    def verify_(self) -> None:
-        _check(self)
-        self.expect("n", self.i.type, self.n.type)
-        self.expect("eta", rules.element_of(self.i.type), self.eta.type)
-        self.expect("result", self.i.type, self.result.type)
-
-
-class GLStructForm(GLTyped, ABC):
-    """Two results in a struct."""
-
-    traits = traits_def(Pure())
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
-    operand = operand_def()
-
-    def __init__(self, operand: Value, result_type: Attribute | None = None):
-        value = SSAValue.get(operand)
-        super().__init__(
-            operands=[value], result_types=[result_type or StructType(self.members(value.type))]
-        )
-
-    def members(self, operand: Attribute) -> list[Attribute]:
-        """The struct's member types for an operand's type."""
-        return [operand, operand]
-
-    def verify_(self) -> None:
-        _check(self)
-        type_ = self.result.type
-        members = list(type_.member_types) if isinstance(type_, StructType) else []
-        wanted = self.members(self.operand.type)
-        if [signless(m) for m in members] != wanted:
-            raise VerifyException(
-                f"{self.name} gives a struct of ({', '.join(map(str, wanted))}), not {type_}"
-            )
-
-
-@irdl_op_definition
-class GLModfStructOp(GLStructForm):
-    """Fraction and whole part."""
-
-    name = "spirv.GL.ModfStruct"
-
-
-@irdl_op_definition
-class GLFrexpStructOp(GLStructForm):
-    """Significand in [0.5, 1) and exponent."""
-
-    name = "spirv.GL.FrexpStruct"
-
-    def members(self, operand: Attribute) -> list[Attribute]:
-        return [operand, with_element(operand, i32)]
-
-
-class GLPointerForm(GLTyped, ABC):
-    """Two results, the second of which is written through a pointer."""
-
-    operand = operand_def()
-    pointer = operand_def(PointerType)
-    traits = traits_def(MemoryWriteEffect())
-
-    def __init__(self, operand: Value, pointer: Value):
-        super().__init__(operands=[operand, pointer], result_types=[SSAValue.get(operand).type])
-
-    def written(self) -> Attribute:
-        """The type of what is written, of any signedness."""
-        return self.operand.type
-
-    def verify_(self) -> None:
-        require(self, [self.operand.type], is_ieee_float, "floating-point")
-        self.expect("result", self.operand.type, self.result.type)
-        assert isinstance(self.pointer.type, PointerType)
-        self.expect("pointee", self.written(), self.pointer.type.pointee)
-
-
-@irdl_op_definition
-class GLModfOp(GLPointerForm):
-    """The fraction; the whole part is written."""
-
-    name = "spirv.GL.Modf"
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand", "i": "pointer"}
-
-
-@irdl_op_definition
-class GLFrexpOp(GLPointerForm):
-    """The significand in [0.5, 1); the exponent is written."""
-
-    name = "spirv.GL.Frexp"
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand", "exp": "pointer"}
-
-    def written(self) -> Attribute:
-        return with_element(self.operand.type, i32)
-
-
-class GLPacking(GLTyped, ABC):
-    """Between a vector and one packed scalar, both of fixed types."""
-
-    traits = traits_def(Pure())
-    VECTOR: ClassVar[VectorType]
-    PACKED: ClassVar[Attribute] = i32
-    PACKS: ClassVar[bool] = True
-    FIELDS: ClassVar[Mapping[str, str]] = {"v": "operand", "p": "operand"}
-    operand = operand_def()
-
-    def __init__(self, operand: Value):
-        result = self.PACKED if self.PACKS else self.VECTOR
-        super().__init__(operands=[operand], result_types=[result])
-
-    def verify_(self) -> None:
-        source, target = (self.VECTOR, self.PACKED) if self.PACKS else (self.PACKED, self.VECTOR)
-        self.expect("operand", source, self.operand.type)
-        self.expect("result", target, self.result.type)
-
-
-@irdl_op_definition
-class GLPackSnorm4x8Op(GLPacking):
-    """A vector into packed Snorm4x8."""
-
-    name = "spirv.GL.PackSnorm4x8"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
-
-
-@irdl_op_definition
-class GLPackUnorm4x8Op(GLPacking):
-    """A vector into packed Unorm4x8."""
-
-    name = "spirv.GL.PackUnorm4x8"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
-
-
-@irdl_op_definition
-class GLPackSnorm2x16Op(GLPacking):
-    """A vector into packed Snorm2x16."""
-
-    name = "spirv.GL.PackSnorm2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLPackUnorm2x16Op(GLPacking):
-    """A vector into packed Unorm2x16."""
-
-    name = "spirv.GL.PackUnorm2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLPackHalf2x16Op(GLPacking):
-    """A vector into packed Half2x16."""
-
-    name = "spirv.GL.PackHalf2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLPackDouble2x32Op(GLPacking):
-    """Two words into a double."""
-
-    name = "spirv.GL.PackDouble2x32"
-    VECTOR: ClassVar[VectorType] = VectorType(i32, [2])
-    PACKED: ClassVar[Attribute] = f64
-
-
-@irdl_op_definition
-class GLUnpackSnorm4x8Op(GLPacking):
-    """A vector from packed Snorm4x8."""
-
-    name = "spirv.GL.UnpackSnorm4x8"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
-    PACKS: ClassVar[bool] = False
-
-
-@irdl_op_definition
-class GLUnpackUnorm4x8Op(GLPacking):
-    """A vector from packed Unorm4x8."""
-
-    name = "spirv.GL.UnpackUnorm4x8"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
-    PACKS: ClassVar[bool] = False
-
-
-@irdl_op_definition
-class GLUnpackSnorm2x16Op(GLPacking):
-    """A vector from packed Snorm2x16."""
-
-    name = "spirv.GL.UnpackSnorm2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-    PACKS: ClassVar[bool] = False
-
-
-@irdl_op_definition
-class GLUnpackUnorm2x16Op(GLPacking):
-    """A vector from packed Unorm2x16."""
-
-    name = "spirv.GL.UnpackUnorm2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-    PACKS: ClassVar[bool] = False
-
-
-@irdl_op_definition
-class GLUnpackHalf2x16Op(GLPacking):
-    """A vector from packed Half2x16."""
-
-    name = "spirv.GL.UnpackHalf2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-    PACKS: ClassVar[bool] = False
-
-
-@irdl_op_definition
-class GLUnpackDouble2x32Op(GLPacking):
-    """Two words from a double."""
-
-    name = "spirv.GL.UnpackDouble2x32"
-    VECTOR: ClassVar[VectorType] = VectorType(i32, [2])
-    PACKED: ClassVar[Attribute] = f64
-    PACKS: ClassVar[bool] = False
-
-
-class GLVectorLength(SPIRVOp, ABC):
-    """A length: `spirv.GL.Length %v : vector<3xf32> -> f32`."""
-
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        _check(self)
-        element = rules.element_of(self.operands[0].type)
-        if self.result.type != element:
-            raise VerifyException(f"{self.name} gives {element}, not {self.result.type}")
-
-
-@irdl_op_definition
-class GLLengthOp(GLVectorLength):
-    """Of a vector."""
-
-    name = "spirv.GL.Length"
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
-    operand = operand_def()
-    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
-
-    def __init__(self, operand: Value):
-        element = rules.element_of(SSAValue.get(operand).type)
-        super().__init__(operands=[operand], result_types=[element])
-
-
-@irdl_op_definition
-class GLDistanceOp(GLVectorLength):
-    """Between two points."""
-
-    name = "spirv.GL.Distance"
-    p0 = operand_def()
-    p1 = operand_def()
-    assembly_format = "operands attr-dict `:` type($p0) `,` type($p1) `->` type($result)"
-
-    def __init__(self, p0: Value, p1: Value):
-        element = rules.element_of(SSAValue.get(p0).type)
-        super().__init__(operands=[p0, p1], result_types=[element])
-
-
-def _square(op: Operation, type_: Attribute) -> MatrixType:
-    if not isinstance(type_, MatrixType) or component_count(type_.column_type) != (
-        type_.columns.data
-    ):
-        raise VerifyException(f"{op.name} takes a square matrix, not {type_}")
-    return type_
-
-
-@irdl_op_definition
-class GLDeterminantOp(SPIRVOp):
-    """Of a square matrix."""
-
-    name = "spirv.GL.Determinant"
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
-    operand = operand_def()
-    result = result_def()
-    traits = traits_def(Pure())
-    assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
-
-    def verify_(self) -> None:
-        matrix = _square(self, self.operand.type)
-        if self.result.type != matrix.column_type.element_type:
-            raise VerifyException(f"{self.name} gives the component's type, not {self.result.type}")
-
-
-@irdl_op_definition
-class GLMatrixInverseOp(UnaryOperation):
-    """Of a square matrix."""
-
-    name = "spirv.GL.MatrixInverse"
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
-
-    def verify_(self) -> None:
-        _square(self, self.operand.type)

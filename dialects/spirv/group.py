@@ -34,7 +34,6 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_bool,
     is_ieee_float,
     is_integer,
-    is_numeric,
     require,
 )
 from xdsl_spirv.dialects.spirv.effects import ReadsInvocations
@@ -388,7 +387,7 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
         "execution": "execution_scope",
         "operation": "group_operation",
     }
-    COMPONENT: ClassVar[str]
+    COMPONENT: ClassVar[tuple[Predicate, str]]
 
     group_operation = prop_def(GroupOperationAttr)
     value = operand_def()
@@ -417,7 +416,7 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
     def verify_(self) -> None:
         self.check_scope()
         rules.bf_09_no_group_operation(self.value.type)
-        require(self, [self.value.type], _PREDICATES[self.COMPONENT], self.COMPONENT)
+        require(self, [self.value.type], *self.COMPONENT)
         if self.result.type != self.value.type:
             raise VerifyException(
                 f"{self.name} gives the value's type {self.value.type}, not {self.result.type}"
@@ -440,137 +439,131 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
             raise VerifyException(f"{self.name}: cluster_size must be a power of two, not {size}")
 
 
-_PREDICATES: dict[str, Predicate] = {
-    "integer": is_integer,
-    "floating-point": is_ieee_float,
-    "Boolean": is_bool,
-    "numerical": is_numeric,
-}
+class IntegerGroupArithmetic(GroupArithmetic, ABC):
+    """Of integers."""
+
+    COMPONENT: ClassVar[tuple[Predicate, str]] = (is_integer, "integer")
+
+
+class FloatGroupArithmetic(GroupArithmetic, ABC):
+    """Of floats."""
+
+    COMPONENT: ClassVar[tuple[Predicate, str]] = (is_ieee_float, "floating-point")
+
+
+class LogicalGroupArithmetic(GroupArithmetic, ABC):
+    """Of Booleans."""
+
+    COMPONENT: ClassVar[tuple[Predicate, str]] = (is_bool, "Boolean")
 
 
 @irdl_op_definition
-class GroupNonUniformIAddOp(GroupArithmetic):
+class GroupNonUniformIAddOp(IntegerGroupArithmetic):
     """Sum."""
 
     name = "spirv.GroupNonUniformIAdd"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformFAddOp(GroupArithmetic):
+class GroupNonUniformFAddOp(FloatGroupArithmetic):
     """Sum."""
 
     name = "spirv.GroupNonUniformFAdd"
-    COMPONENT: ClassVar[str] = "floating-point"
 
 
 @irdl_op_definition
-class GroupNonUniformIMulOp(GroupArithmetic):
+class GroupNonUniformIMulOp(IntegerGroupArithmetic):
     """Product."""
 
     name = "spirv.GroupNonUniformIMul"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformFMulOp(GroupArithmetic):
+class GroupNonUniformFMulOp(FloatGroupArithmetic):
     """Product."""
 
     name = "spirv.GroupNonUniformFMul"
-    COMPONENT: ClassVar[str] = "floating-point"
 
 
 @irdl_op_definition
-class GroupNonUniformSMinOp(GroupArithmetic):
+class GroupNonUniformSMinOp(IntegerGroupArithmetic):
     """Signed minimum."""
 
     name = "spirv.GroupNonUniformSMin"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformUMinOp(GroupArithmetic):
+class GroupNonUniformUMinOp(IntegerGroupArithmetic):
     """Unsigned minimum."""
 
     name = "spirv.GroupNonUniformUMin"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformFMinOp(GroupArithmetic):
+class GroupNonUniformFMinOp(FloatGroupArithmetic):
     """Minimum."""
 
     name = "spirv.GroupNonUniformFMin"
-    COMPONENT: ClassVar[str] = "floating-point"
 
 
 @irdl_op_definition
-class GroupNonUniformSMaxOp(GroupArithmetic):
+class GroupNonUniformSMaxOp(IntegerGroupArithmetic):
     """Signed maximum."""
 
     name = "spirv.GroupNonUniformSMax"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformUMaxOp(GroupArithmetic):
+class GroupNonUniformUMaxOp(IntegerGroupArithmetic):
     """Unsigned maximum."""
 
     name = "spirv.GroupNonUniformUMax"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformFMaxOp(GroupArithmetic):
+class GroupNonUniformFMaxOp(FloatGroupArithmetic):
     """Maximum."""
 
     name = "spirv.GroupNonUniformFMax"
-    COMPONENT: ClassVar[str] = "floating-point"
 
 
 @irdl_op_definition
-class GroupNonUniformBitwiseAndOp(GroupArithmetic):
+class GroupNonUniformBitwiseAndOp(IntegerGroupArithmetic):
     """And of bits."""
 
     name = "spirv.GroupNonUniformBitwiseAnd"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformBitwiseOrOp(GroupArithmetic):
+class GroupNonUniformBitwiseOrOp(IntegerGroupArithmetic):
     """Or of bits."""
 
     name = "spirv.GroupNonUniformBitwiseOr"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformBitwiseXorOp(GroupArithmetic):
+class GroupNonUniformBitwiseXorOp(IntegerGroupArithmetic):
     """Exclusive or of bits."""
 
     name = "spirv.GroupNonUniformBitwiseXor"
-    COMPONENT: ClassVar[str] = "integer"
 
 
 @irdl_op_definition
-class GroupNonUniformLogicalAndOp(GroupArithmetic):
+class GroupNonUniformLogicalAndOp(LogicalGroupArithmetic):
     """And."""
 
     name = "spirv.GroupNonUniformLogicalAnd"
-    COMPONENT: ClassVar[str] = "Boolean"
 
 
 @irdl_op_definition
-class GroupNonUniformLogicalOrOp(GroupArithmetic):
+class GroupNonUniformLogicalOrOp(LogicalGroupArithmetic):
     """Or."""
 
     name = "spirv.GroupNonUniformLogicalOr"
-    COMPONENT: ClassVar[str] = "Boolean"
 
 
 @irdl_op_definition
-class GroupNonUniformLogicalXorOp(GroupArithmetic):
+class GroupNonUniformLogicalXorOp(LogicalGroupArithmetic):
     """Exclusive or."""
 
     name = "spirv.GroupNonUniformLogicalXor"
-    COMPONENT: ClassVar[str] = "Boolean"

@@ -81,7 +81,7 @@ class IEqualOp(IntegerComparison):
 
     name = "spirv.IEqual"
     COMPUTE: ClassVar[Compute] = operator.eq
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -90,7 +90,7 @@ class INotEqualOp(IntegerComparison):
 
     name = "spirv.INotEqual"
     COMPUTE: ClassVar[Compute] = operator.ne
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -166,7 +166,7 @@ class FOrdEqualOp(FloatComparison):
     """Ordered ==."""
 
     name = "spirv.FOrdEqual"
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -174,7 +174,7 @@ class FOrdNotEqualOp(FloatComparison):
     """Ordered !=."""
 
     name = "spirv.FOrdNotEqual"
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -210,7 +210,7 @@ class FUnordEqualOp(FloatComparison):
     """Unordered or ==."""
 
     name = "spirv.FUnordEqual"
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -218,7 +218,7 @@ class FUnordNotEqualOp(FloatComparison):
     """Unordered or !=."""
 
     name = "spirv.FUnordNotEqual"
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -255,7 +255,7 @@ class OrderedOp(FloatComparison):
 
     name = "spirv.Ordered"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -264,7 +264,7 @@ class UnorderedOp(FloatComparison):
 
     name = "spirv.Unordered"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -309,7 +309,7 @@ class LogicalEqualOp(BooleanBinary):
     name = "spirv.LogicalEqual"
     COMPUTE: ClassVar[Compute] = operator.eq
     NEUTRAL: ClassVar[int | None] = 1
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -319,7 +319,7 @@ class LogicalNotEqualOp(BooleanBinary):
     name = "spirv.LogicalNotEqual"
     COMPUTE: ClassVar[Compute] = operator.ne
     NEUTRAL: ClassVar[int | None] = 0
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -330,7 +330,7 @@ class LogicalOrOp(BooleanBinary):
     COMPUTE: ClassVar[Compute] = operator.or_
     NEUTRAL: ClassVar[int | None] = 0
     ABSORBING: ClassVar[int | None] = 1
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition
@@ -341,7 +341,7 @@ class LogicalAndOp(BooleanBinary):
     COMPUTE: ClassVar[Compute] = operator.and_
     NEUTRAL: ClassVar[int | None] = 1
     ABSORBING: ClassVar[int | None] = 0
-    traits = traits_def(Commutative(), Pure())
+    traits = traits_def(Commutative())
 
 
 @irdl_op_definition

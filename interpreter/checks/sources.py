@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit, composite, conversion, glsl
+from xdsl_spirv.dialects.spirv import arithmetic, bit, composite, conversion, glsl, glsl_forms
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Plain
 from xdsl_spirv.interpreter.numbers import F64, Array, unsigned
 from xdsl_spirv.interpreter.unit import Unit
@@ -211,8 +211,8 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
     glsl.GLSmoothStepOp: (
         _domain("a smooth step between edges that do not rise", lambda a, b, x: a >= b),
     ),
-    glsl.GLLdexpOp: (_domain("a product beyond the type's range", _too_large),),
-    glsl.GLMatrixInverseOp: (
+    glsl_forms.GLLdexpOp: (_domain("a product beyond the type's range", _too_large),),
+    glsl_forms.GLMatrixInverseOp: (
         _domain(
             "the inverse of a singular matrix",
             lambda a: (np.linalg.det(a.astype(F64)) == 0)[..., None, None],

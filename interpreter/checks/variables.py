@@ -15,7 +15,7 @@ from xdsl_spirv.dialects.spirv import memory as ops
 from xdsl_spirv.dialects.spirv import untyped_pointer as untyped
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.glsl import GLFrexpOp, GLModfOp, GLPointerForm
+from xdsl_spirv.dialects.spirv.glsl_forms import GLFrexpOp, GLModfOp, GLPointerForm
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
     MatrixType,

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import glsl as ops
+from xdsl_spirv.dialects.spirv import glsl_forms as forms
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.kernel.math import FUNCTIONS, of_the_same_name
 from xdsl_spirv.interpreter.layout import Layout, storer
@@ -99,21 +100,23 @@ value_table(
         ops.GLNClampOp: clamp(np.fmin, np.fmax),
         ops.GLUClampOp: clamp(ew.on_unsigned(np.minimum), ew.on_unsigned(np.maximum)),
         ops.GLSClampOp: clamp(np.minimum, np.maximum),
-        ops.GLFMixOp: ew.wide_math(_mix),
+        forms.GLFMixOp: ew.wide_math(_mix),
         ops.GLStepOp: step,
         ops.GLSmoothStepOp: ew.wide_math(_smooth_step),
         ops.GLCrossOp: ew.wide_math(cross),
         ops.GLReflectOp: ew.wide_math(_reflect),
         ops.GLFaceForwardOp: ew.wide_math(_face_forward),
-        ops.GLPackDouble2x32Op: lambda a: np.ascontiguousarray(a).view(F64)[..., 0],
-        ops.GLUnpackDouble2x32Op: lambda a: np.ascontiguousarray(a)[..., None].view(I32),
-        ops.GLUnpackHalf2x16Op: lambda a: np.ascontiguousarray(a)[..., None].view(F16).astype(F32),
+        forms.GLPackDouble2x32Op: lambda a: np.ascontiguousarray(a).view(F64)[..., 0],
+        forms.GLUnpackDouble2x32Op: lambda a: np.ascontiguousarray(a)[..., None].view(I32),
+        forms.GLUnpackHalf2x16Op: lambda a: (
+            np.ascontiguousarray(a)[..., None].view(F16).astype(F32)
+        ),
     }
 )
 
 
-@value(ops.GLPackHalf2x16Op)
-def pack_half(op: ops.GLPackHalf2x16Op, unit: Unit) -> Function:
+@value(forms.GLPackHalf2x16Op)
+def pack_half(op: forms.GLPackHalf2x16Op, unit: Unit) -> Function:
     """Two binary16 in 32 bits, the first component the lower."""
     return lambda a: np.ascontiguousarray(a.astype(F16)).view(I32)[..., 0]
 
@@ -126,22 +129,22 @@ def normalize(op: ops.GLNormalizeOp, unit: Unit) -> Function:
     return ew.wide_math(lambda a: a / _length(a)[..., None])
 
 
-@value(ops.GLLengthOp)
-def length(op: ops.GLLengthOp, unit: Unit) -> Function:
+@value(forms.GLLengthOp)
+def length(op: forms.GLLengthOp, unit: Unit) -> Function:
     """The Euclidean length; a scalar's absolute value."""
     return ew.wide_math(_length) if unit.plain(op.operand.type).shape else np.abs
 
 
-@value(ops.GLDistanceOp)
-def distance(op: ops.GLDistanceOp, unit: Unit) -> Function:
+@value(forms.GLDistanceOp)
+def distance(op: forms.GLDistanceOp, unit: Unit) -> Function:
     """The length of the difference."""
     if not unit.plain(op.p0.type).shape:
         return lambda a, b: np.abs(a - b)
     return ew.wide_math(lambda a, b: _length(a - b))
 
 
-@value(ops.GLRefractOp)
-def refract(op: ops.GLRefractOp, unit: Unit) -> Function:
+@value(forms.GLRefractOp)
+def refract(op: forms.GLRefractOp, unit: Unit) -> Function:
     """eta * i - (eta * n.i + sqrt(k)) * n with k = 1 - eta^2 (1 - (n.i)^2); 0 where k < 0."""
     vector = bool(unit.plain(op.i.type).shape)
 
@@ -156,8 +159,8 @@ def refract(op: ops.GLRefractOp, unit: Unit) -> Function:
     return ew.wide_math(call)
 
 
-@value(ops.GLLdexpOp)
-def ldexp(op: ops.GLLdexpOp, unit: Unit) -> Function:
+@value(forms.GLLdexpOp)
+def ldexp(op: forms.GLLdexpOp, unit: Unit) -> Function:
     """x * 2^exp."""
 
     def call(x: Array, exponent: Array) -> Array:
@@ -174,22 +177,22 @@ def _frexp(a: Array) -> tuple[Array, Array]:
 
 
 PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
-    ops.GLModfStructOp: np.modf,
-    ops.GLFrexpStructOp: _frexp,
-    ops.GLModfOp: np.modf,
-    ops.GLFrexpOp: _frexp,
+    forms.GLModfStructOp: np.modf,
+    forms.GLFrexpStructOp: _frexp,
+    forms.GLModfOp: np.modf,
+    forms.GLFrexpOp: _frexp,
 }
 """{fraction, whole part} with the operand's sign, {significand, exponent}."""
 
 
-@value(ops.GLModfStructOp, ops.GLFrexpStructOp)
+@value(forms.GLModfStructOp, forms.GLFrexpStructOp)
 def parts(op: Operation, unit: Unit) -> Function:
     """Both as one value."""
     return PARTS[type(op)]
 
 
-@action(ops.GLModfOp, ops.GLFrexpOp)
-def parts_by_pointer(op: ops.GLPointerForm, unit: Unit) -> Function:
+@action(forms.GLModfOp, forms.GLFrexpOp)
+def parts_by_pointer(op: forms.GLPointerForm, unit: Unit) -> Function:
     """The first one; the second is stored."""
     split, type = PARTS[op.__class__], pointer_type(op.pointer)
     write = storer(placed(op.pointer, type.pointee, unit), Layout(unit))
@@ -205,8 +208,8 @@ def parts_by_pointer(op: ops.GLPointerForm, unit: Unit) -> Function:
     return call
 
 
-@value(ops.GLDeterminantOp)
-def determinant(op: ops.GLDeterminantOp, unit: Unit) -> Function:
+@value(forms.GLDeterminantOp)
+def determinant(op: forms.GLDeterminantOp, unit: Unit) -> Function:
     """The determinant of a square matrix."""
     return ew.wide_math(np.linalg.det)
 
@@ -217,21 +220,21 @@ def _inverse(a: Array) -> Array:
     return np.where(singular[..., None, None], np.nan, np.linalg.inv(safe))
 
 
-@value(ops.GLMatrixInverseOp)
-def matrix_inverse(op: ops.GLMatrixInverseOp, unit: Unit) -> Function:
+@value(forms.GLMatrixInverseOp)
+def matrix_inverse(op: forms.GLMatrixInverseOp, unit: Unit) -> Function:
     """The inverse, the same by columns as by rows; NaN for a singular matrix."""
     return ew.wide_math(_inverse)
 
 
 _NORMALIZED: dict[type[Operation], tuple[int, bool]] = {
-    ops.GLPackSnorm4x8Op: (8, True),
-    ops.GLPackUnorm4x8Op: (8, False),
-    ops.GLPackSnorm2x16Op: (16, True),
-    ops.GLPackUnorm2x16Op: (16, False),
-    ops.GLUnpackSnorm4x8Op: (8, True),
-    ops.GLUnpackUnorm4x8Op: (8, False),
-    ops.GLUnpackSnorm2x16Op: (16, True),
-    ops.GLUnpackUnorm2x16Op: (16, False),
+    forms.GLPackSnorm4x8Op: (8, True),
+    forms.GLPackUnorm4x8Op: (8, False),
+    forms.GLPackSnorm2x16Op: (16, True),
+    forms.GLPackUnorm2x16Op: (16, False),
+    forms.GLUnpackSnorm4x8Op: (8, True),
+    forms.GLUnpackUnorm4x8Op: (8, False),
+    forms.GLUnpackSnorm2x16Op: (16, True),
+    forms.GLUnpackUnorm2x16Op: (16, False),
 }
 """Bits of a component, and whether it is signed."""
 
@@ -241,7 +244,9 @@ def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
     return dtype, float(np.iinfo(dtype).max)
 
 
-@value(ops.GLPackSnorm4x8Op, ops.GLPackUnorm4x8Op, ops.GLPackSnorm2x16Op, ops.GLPackUnorm2x16Op)
+@value(
+    forms.GLPackSnorm4x8Op, forms.GLPackUnorm4x8Op, forms.GLPackSnorm2x16Op, forms.GLPackUnorm2x16Op
+)
 def pack_normalized(op: Operation, unit: Unit) -> Callable[[Array], Array]:
     """Components of [-1, 1] or [0, 1] as integers, the first the lowest; NaN as 0."""
     bits, sign = _NORMALIZED[type(op)]
@@ -255,10 +260,10 @@ def pack_normalized(op: Operation, unit: Unit) -> Callable[[Array], Array]:
 
 
 @value(
-    ops.GLUnpackSnorm4x8Op,
-    ops.GLUnpackUnorm4x8Op,
-    ops.GLUnpackSnorm2x16Op,
-    ops.GLUnpackUnorm2x16Op,
+    forms.GLUnpackSnorm4x8Op,
+    forms.GLUnpackUnorm4x8Op,
+    forms.GLUnpackSnorm2x16Op,
+    forms.GLUnpackUnorm2x16Op,
 )
 def unpack_normalized(op: Operation, unit: Unit) -> Callable[[Array], Array]:
     """The components that packing gives back."""
