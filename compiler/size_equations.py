@@ -44,13 +44,13 @@ class Names:
     """A name, or the number that the size must be."""
     equations: list[Equation] = field(default_factory=list[Equation])
 
-    def name(self, each: Extent) -> Number:
+    def name(self, extent: Extent) -> Number:
         """The name of an extent; raises `ProgramError` if it is none of an argument."""
-        if isinstance(each.value, BlockArgument):
-            found = self.of.get((each.value.index, each.dimension))
-            if found is not None:
-                return found
-        owner = each.value.owner
+        if isinstance(extent.value, BlockArgument):
+            name = self.of.get((extent.value.index, extent.dimension))
+            if name is not None:
+                return name
+        owner = extent.value.owner
         raise ProgramError(
             "a size depends on what a kernel computes",
             place(owner) if isinstance(owner, Operation) else "the host function",
@@ -91,17 +91,17 @@ def names_of(function: FuncOp) -> Names:
         else:
             others.append((left, right, op))
     names = Names()
-    called: dict[Key, Number] = {}
-    fixed = {root(key): number for key, number in numbers.items()}
+    by_root: dict[Key, Number] = {}
+    static = {root(key): number for key, number in numbers.items()}
     for key in keys:
-        found = root(key)
-        if found not in called:
-            tied = [k for k in keys if root(k) == found]
-            wanted = next(filter(None, (_given(arguments[k[0]], k) for k in tied)), "")
-            first = arguments[found[0]]
-            wanted = wanted or f"{argument_name(first, found[0])}_{found[1]}"
-            called[found] = fixed.get(found) or _free(wanted, called)
-        names.of[key] = called[found]
+        representative = root(key)
+        if representative not in by_root:
+            equal = [k for k in keys if root(k) == representative]
+            wanted = next(filter(None, (_given_name(arguments[k[0]], k) for k in equal)), "")
+            index, dimension = representative
+            wanted = wanted or f"{argument_name(arguments[index], index)}_{dimension}"
+            by_root[representative] = static.get(representative) or _free(wanted, by_root)
+        names.of[key] = by_root[representative]
     seen: set[tuple[Number, Number]] = set()
     for left, right, op in others:
         pair = written(left, names.name), written(right, names.name)
@@ -111,7 +111,7 @@ def names_of(function: FuncOp) -> Names:
     return names
 
 
-def _given(argument: BlockArgument, key: Key) -> str:
+def _given_name(argument: BlockArgument, key: Key) -> str:
     """What the source calls a dimension."""
     function = argument.owner.parent_op()
     assert isinstance(function, FuncOp)
@@ -123,14 +123,14 @@ def _given(argument: BlockArgument, key: Key) -> str:
     return text.data if isinstance(text, StringAttr) else ""
 
 
-def _free(name: str, called: dict[Key, Number]) -> str:
+def _free(name: str, taken: dict[Key, Number]) -> str:
     """A name like that which no other size has."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     plain = plain if NAME.fullmatch(plain) and plain != MIN else f"_{plain}"
-    found, number = plain, 1
-    while found in called.values():
-        found, number = f"{plain}_{number}", number + 1
-    return found
+    free, number = plain, 1
+    while free in taken.values():
+        free, number = f"{plain}_{number}", number + 1
+    return free
 
 
 def _key(size: Size, known: dict[Key, Key]) -> Key | None:
@@ -141,8 +141,8 @@ def _key(size: Size, known: dict[Key, Key]) -> Key | None:
     if factor != 1 or len(atoms) != 1 or not isinstance(atoms[0], Extent):
         return None
     value = atoms[0].value
-    found = (value.index, atoms[0].dimension) if isinstance(value, BlockArgument) else None
-    return found if found in known else None
+    key = (value.index, atoms[0].dimension) if isinstance(value, BlockArgument) else None
+    return key if key in known else None
 
 
 def _equal_sizes(function: FuncOp) -> Iterator[tuple[Size, Size, Operation]]:

@@ -75,7 +75,7 @@ def _check_equations(
             )
 
 
-def fixed(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[int]]:
+def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[int]]:
     """
     The manifest at sizes, and which dispatches are left.
 

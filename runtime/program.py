@@ -296,7 +296,7 @@ class Program:
     source: str | None = None
     layers: tuple[Layer, ...] = ()
     """What each dispatch computes and why it runs as it does; empty where nobody wrote it down."""
-    _fixed: dict[tuple[tuple[str, int], ...], Program] = field(
+    _at_sizes: dict[tuple[tuple[str, int], ...], Program] = field(
         default_factory=dict[Any, Any], repr=False, compare=False
     )
 
@@ -309,24 +309,24 @@ class Program:
         """
         if not self.manifest.is_dynamic:
             return self
-        from xdsl_spirv.runtime.concrete_sizes import fixed, sizes_of
+        from xdsl_spirv.runtime.concrete_sizes import at_sizes, sizes_of
 
         sizes = sizes_of(self.manifest, inputs)
         key = tuple(sorted(sizes.items()))
-        program = self._fixed.pop(key, None)
+        program = self._at_sizes.pop(key, None)
         if program is None:
-            manifest, kept = fixed(self.manifest, sizes)
+            manifest, kept = at_sizes(self.manifest, sizes)
             layers = tuple(self.layers[n] for n in kept) if self.layers else ()
             program = Program(manifest, self.code, self.weights, self.source, layers)
-            while len(self._fixed) >= KEPT:
-                del self._fixed[next(iter(self._fixed))]
-        self._fixed[key] = program
+            while len(self._at_sizes) >= KEPT:
+                del self._at_sizes[next(iter(self._at_sizes))]
+        self._at_sizes[key] = program
         return program
 
     @property
     def at_sizes(self) -> list[Program]:
         """What `at` has made of it and still keeps."""
-        return list(self._fixed.values())
+        return list(self._at_sizes.values())
 
     def __call__(self, *arrays: Array, device: str = "interpreter", **named: Array) -> Any:
         """

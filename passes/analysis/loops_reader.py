@@ -46,7 +46,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Unwritten,
     shaped,
 )
-from xdsl_spirv.passes.analysis.sizes import number, tied_extents
+from xdsl_spirv.passes.analysis.sizes import equal_extents, number
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Reader:
         """What a load that stands outside every loop reads."""
 
     @cached_property
-    def tied(self) -> dict[Extent, Size]:
+    def equal(self) -> dict[Extent, Size]:
         """Sizes that the block's operations need to be equal to others."""
-        return tied_extents(self.block.ops)
+        return equal_extents(self.block.ops)
 
     def read(self, ops: Iterable[Operation] | None = None) -> None:
         for op in self.block.ops if ops is None else ops:
@@ -96,7 +96,7 @@ class Reader:
 
     def size(self, size: Size) -> Size:
         """A size in terms of those that stand for all that are equal."""
-        return size.replaced(self.tied) if is_dynamic(size) else size
+        return size.replaced(self.equal) if is_dynamic(size) else size
 
     def array(self, value: SSAValue, op: Operation) -> Array:
         """What a tensor or a buffer holds at this point."""

@@ -7,7 +7,7 @@ static dimensions (a row of 768 elements moves in vectors) stays known beside dy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from xdsl.dialects import affine, arith, bufferization, linalg, memref, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, TensorType
@@ -42,7 +42,7 @@ def extent(value: SSAValue, dimension: int) -> Size:
     type = value.type
     assert isinstance(type, TensorType | MemRefType)
     size = type.get_shape()[dimension]
-    return size if size != DYNAMIC_INDEX else _found(value, dimension)
+    return size if size != DYNAMIC_INDEX else _computed_extent(value, dimension)
 
 
 def extents(value: SSAValue) -> tuple[Size, ...]:
@@ -52,9 +52,9 @@ def extents(value: SSAValue) -> tuple[Size, ...]:
     return tuple(extent(value, dimension) for dimension in range(type.get_num_dims()))
 
 
-def _found(value: SSAValue, dimension: int) -> Size:
+def _computed_extent(value: SSAValue, dimension: int) -> Size:
     if isinstance(value, BlockArgument):
-        return _symbol(value, dimension)
+        return symbol(Extent(value, dimension))
     match value.owner:
         case PaddedViewOp() as op:
             around = op.low.get_values()[dimension] + op.high.get_values()[dimension]
@@ -78,7 +78,7 @@ def _found(value: SSAValue, dimension: int) -> Size:
             kept = _kept(static, extents_type(value))
             return _listed(static, op.sizes, kept[dimension])
         case tensor.ConcatOp() as op:
-            parts = [extent(each, dimension) for each in op.inputs]
+            parts = [extent(part, dimension) for part in op.inputs]
             return sum(parts) if dimension == op.dim.value.data else parts[0]
         case tensor.InsertSliceOp() as op:
             return extent(op.dest, dimension)
@@ -86,14 +86,14 @@ def _found(value: SSAValue, dimension: int) -> Size:
             return _listed(op.static_output_shape.get_values(), op.operands[1:], dimension)
         case tensor.CollapseShapeOp() | memref.CollapseShapeOp() as op:
             total = 1
-            for each in op.reassociation.data[dimension].data:
-                total *= extent(op.operands[0], each.value.data)
+            for axis in op.reassociation.data[dimension].data:
+                total *= extent(op.operands[0], axis.value.data)
             return total
         case LinalgStructuredOperation() as op:
-            return _computed(op, value, dimension)
+            return _result_extent(op, value, dimension)
         case _:
             pass
-    return _symbol(value, dimension)
+    return symbol(Extent(value, dimension))
 
 
 def _kept(sizes: list[int], shape: tuple[Size, ...]) -> list[int]:
@@ -118,44 +118,37 @@ def _listed(static: Iterable[int], dynamic: Iterable[SSAValue], dimension: int) 
     return number(list(dynamic)[listed[:dimension].count(DYNAMIC_INDEX)])
 
 
-def _computed(op: LinalgStructuredOperation, value: SSAValue, dimension: int) -> Size:
+def _result_extent(op: LinalgStructuredOperation, value: SSAValue, dimension: int) -> Size:
     """The size of a result: an input's dimension that the same loop walks, or else the output's."""
     index = next(n for n, result in enumerate(op.results) if result is value)
-    maps = [each.data for each in op.get_indexing_maps()]
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
     walked = maps[len(op.inputs) + index].results[dimension]
     if isinstance(walked, AffineDimExpr) and not isinstance(op, linalg.ops.FillOp):
-        for each, map in zip(op.inputs, maps, strict=False):
+        for source, map in zip(op.inputs, maps, strict=False):
             for at, expression in enumerate(map.results):
-                if expression == walked and isinstance(each.type, TensorType | MemRefType):
-                    return extent(each, at)
+                if expression == walked and isinstance(source.type, TensorType | MemRefType):
+                    return extent(source, at)
     return extent(op.outputs[index], dimension)
 
 
 def loop_extents(op: LinalgStructuredOperation) -> list[Size | None]:
     """The sizes of an operation's loops; None where no operand's dimension is a loop alone."""
-    maps = [each.data for each in op.get_indexing_maps()]
-    found: list[Size | None] = [None] * maps[0].num_dims
-    for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
-        if not isinstance(value.type, TensorType | MemRefType):
-            continue
-        for dimension, expression in enumerate(map.results):
-            if isinstance(expression, AffineDimExpr):
-                known = found[expression.position]
-                if known is None or is_dynamic(known):
-                    size = extent(value, dimension)
-                    if known is None or not is_dynamic(size):
-                        found[expression.position] = size
-    return found
+    sizes: list[Size | None] = [None] * op.get_num_loops()
+    for loop, value, dimension in _loop_dimensions(op):
+        known = sizes[loop]
+        if known is None or is_dynamic(known):
+            size = extent(value, dimension)
+            if known is None or not is_dynamic(size):
+                sizes[loop] = size
+    return sizes
 
 
-def tied_extents(ops: Iterable[Operation]) -> dict[Extent, Size]:
-    """
-    Sizes that operations need to be equal to others: what each of them is in terms of the first.
-    """
+def equal_extents(ops: Iterable[Operation]) -> dict[Extent, Size]:
+    """The extents that operations need to be equal to other sizes, in terms of those."""
     known: dict[Extent, Size] = {}
 
-    def plain(size: Size) -> Size:
-        while is_dynamic(size) and any(each in known for each in size.extents):
+    def in_known(size: Size) -> Size:
+        while is_dynamic(size) and any(extent in known for extent in size.extents):
             size = size.replaced(known)
         return size
 
@@ -163,26 +156,27 @@ def tied_extents(ops: Iterable[Operation]) -> dict[Extent, Size]:
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, linalg.ops.FillOp):
             continue
         sizes = loop_extents(op)
-        maps = [each.data for each in op.get_indexing_maps()]
-        for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
-            if not isinstance(value.type, TensorType | MemRefType):
+        for loop, value, dimension in _loop_dimensions(op):
+            size = in_known(extent(value, dimension))
+            loop_size = sizes[loop]
+            first = size if loop_size is None else in_known(loop_size)
+            if not is_dynamic(size) or size == first:
                 continue
+            other, *others = size.extents
+            if not others and size == symbol(other):
+                if not is_dynamic(first) or other not in first.extents:
+                    known[other] = first
+    return {extent: in_known(size) for extent, size in known.items()}
+
+
+def _loop_dimensions(op: LinalgStructuredOperation) -> Iterator[tuple[int, SSAValue, int]]:
+    """Each loop that alone indexes a dimension of an operand, with the operand and dimension."""
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
+        if isinstance(value.type, TensorType | MemRefType):
             for dimension, expression in enumerate(map.results):
-                if not isinstance(expression, AffineDimExpr):
-                    continue
-                first, size = sizes[expression.position], plain(extent(value, dimension))
-                first = size if first is None else plain(first)
-                if not is_dynamic(size) or size == first:
-                    continue
-                each = size.extents[0]
-                if len(size.extents) == 1 and size == _symbol(each.value, each.dimension):
-                    if not is_dynamic(first) or each not in first.extents:
-                        known[each] = first
-    return {each: plain(size) for each, size in known.items()}
-
-
-def _symbol(value: SSAValue, dimension: int) -> Size:
-    return symbol(Extent(value, dimension))
+                if isinstance(expression, AffineDimExpr):
+                    yield expression.position, value, dimension
 
 
 OPERATIONS: dict[type, Callable[[Size, Size], Size]] = {
@@ -212,24 +206,24 @@ def number(value: SSAValue) -> Size:
         case arith.IndexCastOp() as op:
             return number(op.input)
         case affine.ApplyOp() as op:
-            map = op.map.data
-            operands = [number(each) for each in op.mapOperands]
-            found = _evaluated(map.results[0], operands, map.num_dims)
-            if found is not None:
-                return found
+            function = op.map.data
+            operands = [number(operand) for operand in op.mapOperands]
+            size = _evaluated(function.results[0], operands, function.num_dims)
+            if size is not None:
+                return size
         case op if type(op) in OPERATIONS:
-            return OPERATIONS[type(op)](*(number(each) for each in op.operands))  # pyright: ignore
+            return OPERATIONS[type(op)](*map(number, op.operands))  # pyright: ignore
         case arith.MinUIOp() | arith.MinSIOp() as op:
-            sizes = sorted((number(each) for each in op.operands), key=is_dynamic)
+            sizes = sorted(map(number, op.operands), key=is_dynamic)
             if not is_dynamic(sizes[0]):
                 return least(sizes[1], sizes[0])
         case op if type(op) in DIVISIONS:
-            a, b = (number(each) for each in op.operands)  # pyright: ignore
+            a, b = map(number, op.operands)  # pyright: ignore
             if isinstance(b, int) and b > 0:
                 return DIVISIONS[type(op)](a, b)
         case _:
             pass
-    return _symbol(value, 0)
+    return symbol(Extent(value, 0))
 
 
 def _evaluated(expression: AffineExpr, operands: list[Size], dims: int) -> Size | None:

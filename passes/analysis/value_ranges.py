@@ -25,7 +25,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
-from xdsl_spirv.passes.analysis.sizes import extents, loop_extents, number, tied_extents
+from xdsl_spirv.passes.analysis.sizes import equal_extents, extents, loop_extents, number
 
 RANGE = "program.range"
 """An argument's attribute: the least and the greatest number that its elements may be."""
@@ -152,7 +152,7 @@ class ValueRanges:
         if self._dynamic is None:
             block = self._block
             values = [*block.args, *(result for op in block.ops for result in op.results)]
-            equal = tied_extents(block.ops)
+            equal = equal_extents(block.ops)
             shapes = [
                 [_replaced(size, equal) for size in extents(value)]
                 for value in values
