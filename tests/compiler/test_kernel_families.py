@@ -38,7 +38,7 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.testing.attention_workloads import AttentionWorkload
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNNER = Path(__file__).parent / "vulkan" / "families.py"
+RUNNER = Path(__file__).parents[1] / "runtime" / "vulkan" / "families.py"
 
 
 def script(name: str) -> ModuleType:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdsl_spirv.compiler import compiler
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
@@ -18,6 +17,8 @@ from xdsl_spirv.interpreter.code import Compiler
 from xdsl_spirv.interpreter.spirv.module import Compiled
 from xdsl_spirv.runtime import execution
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.serialization.decode import decoder
+from xdsl_spirv.serialization.decode.decoder import decode
 
 PUSH = "!spirv.ptr<!spirv.struct<(i32 [0]), Block>, PushConstant>"
 
@@ -142,16 +143,16 @@ func.func @main(%A: tensor<8x8xf32>) -> tensor<8x8xf32> {
 def test_a_program_is_read_once(monkeypatch: pytest.MonkeyPatch, compilers: list[Compiler]) -> None:
     program = compile_module(parse_text(MATMUL), "lavapipe")
     monkeypatch.setattr(execution, "_kept", {})
-    texts: list[str] = []
+    binaries: list[bytes] = []
 
-    def parse(text: str, *arguments: Any, **options: Any) -> Any:
-        texts.append(text)
-        return parse_text(text, *arguments, **options)
+    def read(binary: bytes) -> Any:
+        binaries.append(binary)
+        return decode(binary)
 
-    monkeypatch.setattr(compiler, "parse_text", parse)
+    monkeypatch.setattr(decoder, "decode", read)
     compilers.clear()
     for number in range(3):
         a = np.full((8, 8), number, np.float32)
         assert (execution.run(program, {"A": a})["result0"] == a @ a).all()
-    assert len(texts) == len(set(texts)) == len(program.manifest.kernels)
+    assert len(binaries) == len(set(binaries)) == len(program.manifest.kernels)
     assert len(compilers) == len(program.manifest.kernels)
