@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+# Corrects xDSL before its dialects are imported.
+import xdsl_spirv.universe  # pyright: ignore[reportUnusedImport]  # noqa: F401
+
 if TYPE_CHECKING:
     from xdsl_spirv.compiler.api import compile
     from xdsl_spirv.compiler.compiler import compile_module

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.compiler.model import compile_model, is_onnx, load_model
+from xdsl_spirv.compiler.model import compile_model, load_model
+from xdsl_spirv.frontends.model import is_onnx
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.program import Program
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from importlib.metadata import version
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +14,7 @@ from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv import __version__
 from xdsl_spirv.compiler.host import HostPlan, host_function, plan
 from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels
 from xdsl_spirv.compiler.layers import layers_of
@@ -117,7 +117,7 @@ def compile_module(
     manifest = Manifest(
         schema=SCHEMA,
         version=DYNAMIC_VERSION if dynamic else VERSION,
-        generator=f"{DISTRIBUTION} {version(DISTRIBUTION)}",
+        generator=f"{DISTRIBUTION} {__version__}",
         target=device.name,
         subgroup_size=device.subgroup_size,
         function=name,

@@ -6,6 +6,8 @@ reference. A transposed weight or the slice that an unrolled loop takes becomes 
 indexes become constants, and slices at them static. A result that is much larger than what it is
 made of (a broadcast) stays an operation: it would cost more to read than to make. So does what
 turns quantized weights into floats: integer kernels read them as they are.
+
+The interpreter and numpy are imported when there is something to compute.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
@@ -43,7 +44,6 @@ from xdsl_spirv.compiler.host import host_functions
 from xdsl_spirv.compiler.signature import add_weight, argument_name, note_names, result_name
 from xdsl_spirv.compiler.weights import constant_array, held, known_weights
 from xdsl_spirv.dialects.program import value_of
-from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.upstream.held_tensors import has_data, let_print
@@ -159,18 +159,24 @@ class _Folder:
     def _constant(self, op: arith.ConstantOp) -> Any:
         value = op.value
         if isinstance(value, IntegerAttr | FloatAttr):
+            import numpy as np
+
             (result,) = self.machine.evaluate(op, [])
             return np.asarray(result).reshape(())
         return constant_array(value)
 
     def _evaluate(self, op: Operation, values: Sequence[SSAValue]) -> list[Any] | None:
         """The results on known operands; None for what the interpreter does not execute."""
+        from xdsl_spirv.interpreter.errors import InterpreterError
+
         try:
             return self._results(op, values)
         except InterpreterError:
             return None
 
     def _results(self, op: Operation, values: Sequence[SSAValue]) -> list[Any]:
+        import numpy as np
+
         env = {value: self.known[value] for value in values}
         operands = [env[value] for value in op.operands]
         with self.machine.frame(env), np.errstate(all="ignore"):
@@ -251,6 +257,8 @@ class _Folder:
 
     def _weight(self, op: Operation, result: SSAValue, array: Array) -> SSAValue:
         """A new argument with the value."""
+        import numpy as np
+
         block = self.function.body.block
         base = next(
             (argument_name(v, i) for i, v in enumerate(block.args) if v in op.operands), "folded"

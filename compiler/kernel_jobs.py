@@ -10,7 +10,6 @@ become one (`spirv-share-kernels`), so these stay together.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -172,6 +171,8 @@ def _in_forks(
             del forks[0]
             if status != 0:
                 return None
+            import pickle
+
             made, changed = pickle.loads(data)
             if kernels.keys() & made.keys():
                 return None
@@ -212,6 +213,8 @@ def _fork(
         return child, os.fdopen(reading, "rb")
     status = 1
     try:
+        import pickle
+
         with os.fdopen(writing, "wb") as answer:
             pickle.dump(_part(module, ctx, passes, part), answer, pickle.HIGHEST_PROTOCOL)
         status = 0

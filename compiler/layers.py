@@ -29,14 +29,13 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
-from xdsl_spirv.interpreter.errors import InterpreterError
-from xdsl_spirv.interpreter.host.affine import loop_sizes
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
     contraction_of,
     element_type,
 )
+from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     LOOPS,
@@ -184,16 +183,14 @@ def _operations(op: Operation, contraction: Contraction | None) -> int | None:
     if contraction is not None and op is contraction.op:
         products = contraction.batch * contraction.m * contraction.n * contraction.k
         return None if is_dynamic(products) else 2 * products
-    shapes = [v.type.get_shape() for v in op.operands if isinstance(v.type, TensorType)]
-    maps = [each.data for each in op.get_indexing_maps()]
-    if len(shapes) != len(maps) or any(DYNAMIC_INDEX in shape for shape in shapes):
+    types = [value.type for value in op.operands]
+    if any(not isinstance(type, TensorType) or not type.has_static_shape() for type in types):
         return None
-    try:
-        loops = prod(loop_sizes(maps, [tuple(shape) for shape in shapes]))
-    except InterpreterError:
+    loops = [extent for extent in loop_extents(op) if isinstance(extent, int)]
+    if len(loops) < len(op.get_iterator_types()):
         return None
     body = [inner for inner in op.walk() if inner is not op and not isinstance(inner, YieldOp)]
-    return loops * sum(map(_is_work, body))
+    return prod(loops) * sum(map(_is_work, body))
 
 
 def _bytes(type: Attribute) -> int | None:

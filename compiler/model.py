@@ -19,7 +19,7 @@ from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name, argument_type, result_name, result_type
 from xdsl_spirv.compiler.size_equations import names_of
 from xdsl_spirv.compiler.weights import lift_weights, weights_of
-from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
+from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, is_onnx
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
@@ -31,11 +31,6 @@ from xdsl_spirv.runtime.program import Buffer, Program
 from xdsl_spirv.runtime.weights import load_weights
 
 Shapes = Mapping[str, tuple[int, ...]]
-
-
-def is_onnx(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is an ONNX model, by its name."""
-    return os.fspath(path).endswith(".onnx")
 
 
 def load_model(
@@ -154,7 +149,6 @@ __all__ = [
     "ImportedModel",
     "buffers_of",
     "compile_model",
-    "is_onnx",
     "load_model",
     "run_reference",
 ]

@@ -8,6 +8,7 @@ results: `program.name` and `program.type`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,6 +31,11 @@ FLOATS = "program.floats"
 """The widest float that a model computes in: what is wider in its module is the importer's choice.
 """
 FUNCTION = "main"
+
+
+def is_onnx(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is an ONNX model, by its name."""
+    return os.fspath(path).endswith(".onnx")
 
 
 @dataclass(frozen=True)

@@ -5,27 +5,51 @@ MLIR modules from files and text and back, parsed with every dialect of xDSL and
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.universe import Universe
+from xdsl.universe import XDSL_UNIVERSE, Universe
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.universe import UNIVERSE
+
+
+class Dialects(dict[str, Callable[[], Dialect]]):
+    """
+    The dialects of xDSL and ours by name; of other packages, once none of these has a name.
+
+    To find other packages takes as long as to parse a small module.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(XDSL_UNIVERSE.all_dialects | UNIVERSE.all_dialects)
+        self.is_complete = False
+
+    def __contains__(self, name: object) -> bool:
+        if not super().__contains__(name) and not self.is_complete:
+            self.is_complete = True
+            self.update(Universe.get_multiverse().all_dialects)
+        return super().__contains__(name)
+
+    def copy(self) -> Dialects:
+        """Another registry of the same state, as `Context.clone` wants it."""
+        other = Dialects()
+        other.update(self)
+        other.is_complete = self.is_complete
+        return other
 
 
 def context() -> Context:
     """A context with every dialect that `xdsl-opt` would find, each loaded when it is met."""
-    ctx = Context()
-    for name, factory in Universe.get_multiverse().all_dialects.items():
-        ctx.register_dialect(name, factory)
-    return ctx
+    return Context(_registered_dialects=Dialects())
 
 
 def parse(

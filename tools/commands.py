@@ -5,51 +5,19 @@ What each subcommand does: read, call the library, write whole files or nothing.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from xdsl_spirv.compiler.compiler import compile_module, pipeline_of
-from xdsl_spirv.compiler.model import is_onnx
+from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.frontends.model import is_onnx
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse, verify
 from xdsl_spirv.runtime.program import Buffer, Program
-from xdsl_spirv.runtime.weights import load_weights
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import write
-
-
-def compile(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv compile`."""
-    if is_onnx(arguments.input):
-        from xdsl_spirv.tools.models import compile as compile_onnx
-
-        return compile_onnx(arguments)
-    from xdsl_spirv.tools.compile_options import jobs_of, limits_of
-    from xdsl_spirv.tools.trace import tracing
-
-    weights = load_weights(Path(arguments.weights)) if arguments.weights else None
-    with tracing(arguments.trace_passes, arguments.input) as trace:
-        program = compile_module(
-            arguments.input,
-            arguments.target,
-            arguments.function,
-            weights,
-            limits=limits_of(arguments),
-            observe=trace and trace.observe,
-            jobs=jobs_of(arguments),
-        )
-    program.save(arguments.output, arguments.text)
-    for dispatch in program.manifest.dispatches:
-        size = len(program.code[dispatch.kernel].binary)
-        grid = "x".join(map(str, dispatch.grid))
-        print(
-            f"{dispatch.kernel}.{dispatch.entry_point}: {grid} workgroups, {size} bytes of SPIR-V"
-        )
-    return 0
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,12 +16,21 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 
+from xdsl_spirv.upstream.collection import without_collection
+
 DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
 
 
 def _command(name: str, module: str) -> Callable[[argparse.Namespace], int]:
     """A function of a module of `tools/`, imported when called."""
-    return lambda arguments: getattr(import_module(f"xdsl_spirv.tools.{module}"), name)(arguments)
+
+    def command(arguments: argparse.Namespace) -> int:
+        # What modules define is no garbage.
+        with without_collection():
+            function = getattr(import_module(f"xdsl_spirv.tools.{module}"), name)
+        return function(arguments)
+
+    return command
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,7 +48,8 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(command=_command(function or name, module))
         return command
 
-    _compile(add("compile", "Compile a model, or linalg on tensors, into a program for a device."))
+    text = "Compile a model, or linalg on tensors, into a program for a device."
+    _compile(add("compile", text, "compile"))
     _run(add("run", "Run a compiled program, or compile, run and compare a model."))
     _explain(add("explain", "Say what becomes of a model on a device, and why.", "explain"))
     _devices(add("devices", "List the Vulkan devices, or describe one for --target.", "devices"))
@@ -554,7 +564,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.version:
         from importlib.metadata import version
 
-        print(f"xdsl-spirv {version('xdsl-spirv')} (xdsl {version('xdsl')})")
+        from xdsl_spirv import __version__
+
+        print(f"xdsl-spirv {__version__} (xdsl {version('xdsl')})")
         return 0
     if not hasattr(parsed, "command"):
         top.print_help(sys.stderr)

@@ -22,11 +22,10 @@ from xdsl_spirv.compiler.model import (
     Shapes,
     buffers_of,
     compile_model,
-    is_onnx,
     load_model,
     run_reference,
 )
-from xdsl_spirv.frontends.model import ImportedModel
+from xdsl_spirv.frontends.model import ImportedModel, is_onnx
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import DEVICES

@@ -11,7 +11,8 @@ here replace and complete the ones of xDSL; until then the universe puts them in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, StringAttr
@@ -27,6 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.upstream.linalg_attributes import TypeFunction, TypeFunctionAttr
 from xdsl_spirv.upstream.linalg_named import NAMED, index_maps, multiply_add
+from xdsl_spirv.upstream.on_demand import Declaration, DialectOnDemand
 
 
 class MappedContraction(NamedOperation):
@@ -198,10 +200,35 @@ def _operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
     return parser.resolve_operands(names, types, start)
 
 
-def extended(dialect: Dialect) -> Dialect:
-    """xDSL's `linalg` with these operations and attributes, some in the place of its own."""
-    mapped = {f"linalg.{name}": _mapped(name, line) for name, line in MAPPED.items()}
-    ours = {GenericOp.name: GenericOp, **mapped, **NAMED}
-    others = [op for op in dialect.operations if op.name not in ours]
-    attributes = [*dialect.attributes, TypeFunctionAttr]
-    return Dialect(dialect.name, [*others, *ours.values()], attributes)
+class ExtendedLinalg(DialectOnDemand):
+    """
+    xDSL's `linalg` with these operations and attributes, some in the place of its own.
+
+    The operations of tables are made when they are met: a module has few of the 50.
+    """
+
+    def __init__(self, dialect: Dialect):
+        mapped = {f"linalg.{n}": partial(_mapped, n, line) for n, line in MAPPED.items()}
+        self.makers = {**mapped, **NAMED}
+        self.made: dict[str, type[Operation]] = {}
+        replaced = {GenericOp.name, *self.makers}
+        others = [op for op in dialect.operations if op.name not in replaced]
+        super().__init__(
+            dialect.name, [*others, GenericOp], [*dialect.attributes, TypeFunctionAttr]
+        )
+
+    @property
+    def operations(self) -> Iterator[type[Operation]]:
+        """xDSL's own, and those of the tables."""
+        return iter([*self._operations, *map(self._operation, self.makers)])
+
+    def declaring(self, name: str) -> Iterable[Declaration]:
+        """The operation of a table; all others together."""
+        if name in self.makers:
+            return [self._operation(name)]
+        return [*self._operations, *self._attributes]
+
+    def _operation(self, name: str) -> type[Operation]:
+        if name not in self.made:
+            self.made[name] = self.makers[name]()
+        return self.made[name]

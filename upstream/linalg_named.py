@@ -302,8 +302,8 @@ def _pooling_body(name: str) -> Body:
     return partial(pooled, kind=name.split("_", 2)[2])
 
 
-NAMED: dict[str, type[Operation]] = {
-    f"linalg.{name}": _named(name, line, body(name))
+NAMED: dict[str, Callable[[], type[Operation]]] = {
+    f"linalg.{name}": partial(_named, name, line, body(name))
     for lines, body in (
         (CONTRACTIONS, lambda _: multiply_add),
         (QUANTIZED, lambda _: multiply_add_quantized),
@@ -311,4 +311,4 @@ NAMED: dict[str, type[Operation]] = {
     )
     for name, line in lines.items()
 }
-"""The operations of the three tables."""
+"""Makes the operations of the three tables."""

@@ -3,20 +3,21 @@ An operation's declaration is checked once for each signature, not once for each
 
 Whether operands, results and properties fit what a class declares follows from their types and the
 properties alone, and a module has few different ones: xDSL's check of declarations would be two
-thirds of the time that verification takes. So every class of a dialect remembers the signatures
-that have passed. Operations with regions, traits, and a class's own rules are checked every time,
-for they look beyond the signature; a class whose rules do not says so by `BY_SIGNATURE`. The pull
-request: `OpDef.verify` remembers what it has accepted.
+thirds of the time that verification takes. So every class remembers the signatures that have
+passed. Operations with regions, traits, and a class's own rules are checked every time, for they
+look beyond the signature; a class whose rules do not says so by `BY_SIGNATURE`. The pull request:
+`OpDef.verify` remembers what it has accepted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
+from xdsl import irdl
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import IRDLOperation, OpDef
+from xdsl.irdl import OpDef
 from xdsl.traits import OpTrait
 
 MOST = 1024
@@ -66,13 +67,26 @@ class Signatures:
         return None
 
 
-def remember(classes: Iterable[type[Operation]]) -> None:
-    """Lets classes remember the signatures that have passed their declarations."""
-    for cls in classes:
-        if issubclass(cls, IRDLOperation):
-            definition = cls.get_irdl_definition()
-            if getattr(cls, "BY_SIGNATURE", False):
-                signatures = Signatures(definition, cls.verify_)
-                cls.verify_ = lambda self, verify=signatures.verify: verify(self)
-            else:
-                definition.verify = Signatures(definition, definition.verify).verify
+def remember(cls: type[Any]) -> None:
+    """Lets an operation's class remember the signatures that have passed its declaration."""
+    definition = cls.get_irdl_definition()
+    if getattr(cls, "BY_SIGNATURE", False):
+        signatures = Signatures(definition, cls.verify_)
+        cls.verify_ = lambda self, verify=signatures.verify: verify(self)
+    else:
+        definition.verify = Signatures(definition, definition.verify).verify
+
+
+_define = irdl.irdl_op_definition
+
+
+def _remembering(cls: type[Any]) -> type[Any]:
+    """As xDSL's `irdl_op_definition`, and the class remembers."""
+    defined = _define(cls)
+    remember(defined)
+    return defined
+
+
+def install() -> None:
+    """Let the operations that are declared from now on remember."""
+    irdl.irdl_op_definition = cast("Any", _remembering)

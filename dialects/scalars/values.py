@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
+from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
 
 
 class Code(Protocol):
@@ -113,13 +113,17 @@ class Values:
         return self.op(arithmetic.FDivOp, a, b)
 
     def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
-        return self.op(glsl.GLFmaOp, a, b, c)
+        from xdsl_spirv.dialects.spirv.glsl import GLFmaOp
+
+        return self.op(GLFmaOp, a, b, c)
 
     def negated(self, a: SSAValue) -> SSAValue:
         return self.op(arithmetic.FNegateOp, a)
 
     def magnitude(self, a: SSAValue) -> SSAValue:
-        return self.op(glsl.GLFAbsOp, a)
+        from xdsl_spirv.dialects.spirv.glsl import GLFAbsOp
+
+        return self.op(GLFAbsOp, a)
 
     def less(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.test(logic.FOrdLessThanOp, a, b)

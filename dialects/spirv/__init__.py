@@ -1,38 +1,54 @@
 """
 The `spirv` dialect: SPIR-V for compute, in MLIR's textual syntax.
 
-A family of instructions is one module here; the dialect is what the modules declare.
+A family of instructions is one module here; the dialect is what the modules declare. A module is
+imported when it is used: by name in a text that is parsed, or by Python's `import`.
 """
 
-from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from xdsl.ir import Dialect
-
-from xdsl_spirv.dialects.spirv.constants import SPIRVConstants
-from xdsl_spirv.upstream import dense_literals, fixed_bodies, signatures, string_literals
-from xdsl_spirv.upstream.declarations import attributes_of, operations_of
-
-MODULES = tuple(
-    import_module(f"{__name__}.{name}")
-    for name in (
-        "attributes types types_declared abi "
-        "module function structure constants memory branches control_flow exits arithmetic logic "
-        "bit conversion composite group atomic barrier glsl glsl_forms cooperative_matrix "
-        "dot_product rotate pointer untyped_pointer replicated hints subgroup cooperative_matrix_2 "
-        "cooperative_matrix_tensor tensor_addressing cooperative_vector vendor tensor_arm kernel "
-        "opencl raw"
-    ).split()
+from xdsl_spirv.upstream import (
+    dense_literals,
+    fixed_bodies,
+    on_demand,
+    signatures,
+    string_literals,
 )
 
-OPERATIONS = operations_of(MODULES)
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute, Operation
 
-ATTRIBUTES = attributes_of(MODULES)
+    OPERATIONS: list[type[Operation]]
+    ATTRIBUTES: list[type[Attribute]]
 
-signatures.remember(OPERATIONS)
+# Operations are declared from here on.
+signatures.install()
+on_demand.install()
 
 # A constant in the generic syntax is read by xDSL's own parser.
 dense_literals.install()
 string_literals.install()
 fixed_bodies.install()
 
-SPIRV = Dialect("spirv", OPERATIONS, ATTRIBUTES, [SPIRVConstants()])
+SPIRV = on_demand.DialectOfModules(
+    "spirv",
+    __name__,
+    (
+        "attributes types types_declared abi "
+        "module function structure constants memory branches control_flow exits arithmetic logic "
+        "bit conversion composite group atomic barrier glsl glsl_forms cooperative_matrix "
+        "dot_product rotate pointer untyped_pointer replicated hints subgroup cooperative_matrix_2 "
+        "cooperative_matrix_tensor tensor_addressing cooperative_vector vendor tensor_arm kernel "
+        "opencl raw"
+    ).split(),
+    interfaces=["constants:SPIRVConstants"],
+)
+
+
+def __getattr__(name: str) -> Any:
+    """All operations and attributes, whose modules are imported when one asks for them."""
+    if name == "OPERATIONS":
+        return list(SPIRV.operations)
+    if name == "ATTRIBUTES":
+        return list(SPIRV.attributes)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math as numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -34,8 +35,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.scalars.functions import RECORDS
-from xdsl_spirv.dialects.scalars.images import rising
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 INDEX_BITS = 64
@@ -328,13 +327,21 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.MinimumfOp: _extreme(min),
     arith.ExtFOp: _same,
     arith.TruncFOp: lambda op, xs: _rounded(xs[0].low, xs[0].high, op.results[0].type),
-    **{
+}
+"""The interval of an operation's only result, by those of its operands."""
+
+
+@cache
+def _exact_rising_functions() -> dict[type[Operation], Function]:
+    """The intervals of exact functions of `math`, whose records import numpy."""
+    from xdsl_spirv.dialects.scalars.functions import RECORDS
+    from xdsl_spirv.dialects.scalars.images import rising
+
+    return {
         record.op: _rising(record.meaning)
         for record in RECORDS
         if record.image is rising and record.is_exact
-    },
-}
-"""The interval of an operation's only result, by those of its operands."""
+    }
 
 
 def computed(op: Operation, operands: Sequence[Range]) -> Range:
@@ -343,7 +350,7 @@ def computed(op: Operation, operands: Sequence[Range]) -> Range:
         return _selected(op, operands)
     if isinstance(op, arith.ConstantOp):
         return constant(op)
-    function = FUNCTIONS.get(type(op))
+    function = FUNCTIONS.get(type(op)) or _exact_rising_functions().get(type(op))
     if function is None:
         return everything(op.results[0].type)
     return function(op, operands)

@@ -9,54 +9,27 @@ Importers compute indices, zero points and counts in i64 and some constants in f
 those slowly, or not at all. The proof is an interval of every value (`value_ranges`); what it
 cannot prove stays as it is, and is refused for a target that cannot compute it. For f64 the rule is
 in `narrow_floats`. Arguments and results of the function keep their types: they are the caller's.
+`narrow_tensors` rewrites a function that has such numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    ModuleOp,
-    TensorType,
-    f64,
-    i64,
-)
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.passes.analysis.dead_code import erase_unused_ops
-from xdsl_spirv.passes.analysis.ranges import element
-from xdsl_spirv.passes.analysis.value_ranges import JOINS, MOVES, ValueRanges
-from xdsl_spirv.passes.graph.narrow_bodies import (
-    NARROW,
-    BodyNarrower,
-    Integers,
-    fits,
-    is_wide,
-    narrow_constant,
-    tensor_of,
-)
-from xdsl_spirv.passes.graph.narrow_floats import Floats
-from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.targets import Target, load
-
-NEEDS: dict[Attribute, str] = {i64: "int64", f64: "float64"}
-"""What a target must have to compute in a type."""
+from xdsl_spirv.passes.graph.wide_numbers import NEEDS, PASS, touches
+from xdsl_spirv.targets import load
 
 
 @dataclass(frozen=True)
 class NarrowTo32BitsPass(ModulePass):
     """Computes in 32 bits what provably fits, and refuses what the target then cannot compute."""
 
-    name = "narrow-to-32-bits"
+    name = PASS
 
     target: str = ""
     """Refuse what is left for this device, if it cannot compute in 64 bits; without one, nothing.
@@ -70,258 +43,10 @@ class NarrowTo32BitsPass(ModulePass):
         for function in op.ops:
             if not isinstance(function, FuncOp) or len(function.body.blocks) != 1:
                 continue
-            if not any(_touches(inner) for inner in function.body.block.ops):
+            if not any(touches(inner) for inner in function.body.block.ops):
                 continue
-            ranges = ValueRanges(function, self.addresses)
-            _Narrower(function, ranges).write()
+            from xdsl_spirv.passes.graph.narrow_tensors import narrow, refuse_wide
+
+            narrow(function, self.addresses)
             if target is not None and not set(NEEDS.values()) <= target.features:
-                _refuse_wide(function, target, self.addresses)
-
-
-def _touches(op: Operation) -> bool:
-    """Whether anything of 64 bits is in an operation or a body."""
-    return any(
-        element(value.type) in NARROW
-        for inner in op.walk()
-        for value in (*inner.operands, *inner.results)
-    )
-
-
-class _Narrower:
-    """One host function."""
-
-    def __init__(self, function: FuncOp, ranges: ValueRanges):
-        self.function, self.ranges = function, ranges
-        self.integers = Integers(ranges)
-        self.floats = Floats(function, ranges)
-        self._constants: dict[SSAValue, SSAValue] = {}
-
-    def write(self) -> None:
-        block = self.function.body.block
-        for value in self._tensors():
-            self._retype(value)
-        for op in list(block.ops):
-            if isinstance(op, linalg.ops.GenericOp) and _is_concerned(op):
-                self._body(op)
-        erase_unused_ops(block, lambda op: isinstance(op, arith.ConstantOp) and is_wide(op.result))
-
-    def decide(self, op: Operation) -> frozenset[Attribute]:
-        """The types that become narrow in an operation of a body."""
-        kinds = {i64} if self.integers.is_narrowed(op) else set[Attribute]()
-        return frozenset(kinds | ({f64} if self.floats.is_narrowed(op) else set()))
-
-    # Tensors
-
-    def _tensors(self) -> list[SSAValue]:
-        """The tensors whose elements become narrow."""
-        classes = _Classes()
-        for argument in self.function.body.block.args:
-            classes.keep(argument)
-        for op in self.function.body.block.ops:
-            _link(op, classes)
-        return [
-            value
-            for members in classes.free()
-            if all(self._fits(value) for value in members)
-            for value in members
-        ]
-
-    def _fits(self, value: SSAValue) -> bool:
-        if element(value.type) == f64:
-            return self.floats.is_meant
-        return fits(self.ranges.written(value))
-
-    def _retype(self, value: SSAValue) -> None:
-        """Make a tensor narrow, and what makes it, unless that is a loop, which is written anew."""
-        op = value.owner
-        assert isinstance(op, Operation)
-        if isinstance(op, linalg.ops.GenericOp):
-            return
-        type = tensor_of(value.type)
-        if isinstance(op, arith.ConstantOp):
-            dense = op.value
-            assert isinstance(dense, DenseIntOrFPElementsAttr)
-            op.properties["value"] = _narrow_elements(dense, type)
-        if isinstance(op, linalg.ops.FillOp):
-            made = linalg.ops.FillOp([self.constant(op.inputs[0])], op.outputs, [type])
-            made.location = op.location
-            Rewriter.replace_op(op, made)
-            return
-        if isinstance(op, tensor.PadOp):
-            last = op.region.block.last_op
-            assert last is not None
-            last.operands[0] = self.constant(last.operands[0])
-        Rewriter.replace_value_with_new_type(value, type)
-
-    def constant(self, value: SSAValue) -> SSAValue:
-        """A scalar constant in 32 bits, beside the one that it is made of."""
-        if value not in self._constants:
-            owner = value.owner
-            assert isinstance(owner, arith.ConstantOp)
-            made = narrow_constant(owner)
-            made.result.name_hint = value.name_hint
-            Rewriter.insert_op(made, InsertPoint.after(owner))
-            self._constants[value] = made.result
-        return self._constants[value]
-
-    # Loops
-
-    def _body(self, op: linalg.ops.GenericOp) -> None:
-        """Write a loop anew on what its operands have become."""
-        inputs = [self._scalar(value) for value in op.inputs]
-        types = [element(value.type) for value in (*inputs, *op.outputs)]
-        block = Block(arg_types=types)
-        for old, new in zip(op.body.block.args, block.args, strict=True):
-            new.name_hint = old.name_hint
-        results = types[len(inputs) :]
-        BodyNarrower(op.body.block, block, self.decide, self.constant).write(results)
-        made = linalg.ops.GenericOp(
-            inputs,
-            op.outputs,
-            Region(block),
-            op.get_indexing_maps(),
-            op.get_iterator_types(),
-            [value.type for value in op.outputs] if op.results else [],
-        )
-        made.attributes |= op.attributes
-        made.location = op.location
-        for old, new in zip(op.results, made.results, strict=True):
-            new.name_hint = old.name_hint
-        Rewriter.replace_op(op, made)
-
-    def _scalar(self, value: SSAValue) -> SSAValue:
-        """An operand of a loop: a constant in 32 bits where it fits."""
-        if not is_wide(value) or not isinstance(value.owner, arith.ConstantOp):
-            return value
-        narrow = self.floats.is_meant or self.floats.is_exact(value)
-        if value.type == i64:
-            narrow = fits(self.ranges.of(value))
-        return self.constant(value) if narrow else value
-
-
-def _is_concerned(op: linalg.ops.GenericOp) -> bool:
-    """Whether a loop has anything to do with 64 bits, or with tensors that no longer have them."""
-    body = op.body.block
-    types = [element(value.type) for value in op.operands]
-    return types != list(body.arg_types) or _touches(op)
-
-
-class _Classes:
-    """Tensors that have one element type, whatever it is."""
-
-    def __init__(self) -> None:
-        self._parents: dict[SSAValue, SSAValue] = {}
-        self._kept: set[SSAValue] = set()
-
-    def _root(self, value: SSAValue) -> SSAValue:
-        self._parents.setdefault(value, value)
-        while self._parents[value] is not value:
-            value = self._parents[value]
-        return value
-
-    def link(self, values: Iterable[SSAValue]) -> None:
-        """These have one type."""
-        wide = [v for v in values if isinstance(v.type, TensorType) and element(v.type) in NARROW]
-        for value in wide:
-            self._parents[self._root(value)] = self._root(wide[0])
-
-    def keep(self, value: SSAValue) -> None:
-        """This one's type is not ours to change."""
-        if isinstance(value.type, TensorType) and element(value.type) in NARROW:
-            self._kept.add(value)
-            self._root(value)
-
-    def free(self) -> Iterable[list[SSAValue]]:
-        """The classes in which every type may change."""
-        kept = {self._root(value) for value in self._kept}
-        members: dict[SSAValue, list[SSAValue]] = {}
-        for value in self._parents:
-            members.setdefault(self._root(value), []).append(value)
-        return [found for root, found in members.items() if root not in kept]
-
-
-def _link(op: Operation, classes: _Classes) -> None:
-    """What an operation says of its tensors' types."""
-    match op:
-        case linalg.ops.GenericOp():
-            for output, result in zip(op.outputs, op.results, strict=False):
-                classes.link((output, result))
-        case tensor.PadOp() if _is_number(op.region.block.last_op):
-            classes.link((op.source, op.result))
-        case linalg.ops.FillOp() if isinstance(op.inputs[0].owner, arith.ConstantOp):
-            classes.link((*op.outputs, *op.results))
-        case arith.ConstantOp() if isinstance(op.value, DenseIntOrFPElementsAttr):
-            classes.link(op.results)
-        case tensor.EmptyOp():
-            classes.link(op.results)
-        case _ if isinstance(op, MOVES + JOINS):
-            classes.link((*op.operands, *op.results))
-        case _:
-            values = {v for inner in op.walk() for v in (*inner.operands, *inner.results)}
-            for value in values:
-                classes.keep(value)
-
-
-def _is_number(op: Operation | None) -> bool:
-    """Whether a padding's value is a constant of its own or outside."""
-    return op is not None and isinstance(op.operands[0].owner, arith.ConstantOp)
-
-
-def _narrow_elements(
-    dense: DenseIntOrFPElementsAttr, type: TensorType[Attribute]
-) -> DenseIntOrFPElementsAttr:
-    wide, narrow = ("<f8", "<f4") if element(dense.get_type()) == f64 else ("<i8", "<i4")
-    array = np.frombuffer(dense.data.data, wide).astype(narrow)
-    return DenseIntOrFPElementsAttr(type, BytesAttr(array.tobytes()))  # pyright: ignore
-
-
-def _refuse_wide(function: FuncOp, target: Target, trusted: bool) -> None:
-    """Refuse the first value of 64 bits that somebody computes and the target cannot."""
-    ranges = ValueRanges(function, trusted)
-    missing = set(NEEDS.values()) - target.features
-    for op in function.body.block.ops:
-        unused = op.results and not any(result.uses for result in op.results)
-        if unused or isinstance(op, tensor.EmptyOp) or is_scalar(op):
-            continue
-        wide = [
-            (inner, value)
-            for inner in op.walk()
-            for value in (*inner.operands, *inner.results)
-            if NEEDS.get(element(value.type)) in missing
-        ]
-        if wide:
-            first = next((each for each in wide if not _may_fit(each[1], ranges)), wide[0])
-            _refuse(op, *first, ranges, target)
-
-
-def _may_fit(value: SSAValue, ranges: ValueRanges) -> bool:
-    return value.type == i64 and fits(ranges.of(value))
-
-
-def is_scalar(op: Operation) -> bool:
-    """Whether an operation is the host's own arithmetic: sizes."""
-    values = (*op.operands, *op.results)
-    return not op.regions and not any(isinstance(v.type, TensorType) for v in values)
-
-
-def _refuse(
-    op: Operation, inner: Operation, value: SSAValue, ranges: ValueRanges, target: Target
-) -> None:
-    kind = element(value.type)
-    argument = value if isinstance(value, BlockArgument) else None
-    what = "it computes in f64, and more than f32 has is needed"
-    fix = "compute in f32 in the model"
-    if kind == i64:
-        what = f"its numbers reach {ranges.of(value)}, which 32 bits do not hold"
-        fix = f"clamp or cast them in the model, or say so of an argument with `{RANGE_HINT}`"
-    if argument is not None and isinstance(argument.block.parent_op(), FuncOp):
-        what += f" (argument {argument.index})"
-    inner.location = inner.location if inner is op else op.location
-    refuse(
-        NarrowTo32BitsPass.name,
-        inner,
-        f"{what}, and {target.name} has no {NEEDS[kind]}: {fix}",
-    )
-
-
-RANGE_HINT = "program.range = [LOW, HIGH]"
+                refuse_wide(function, target, self.addresses)

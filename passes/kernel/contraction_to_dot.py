@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects.spirv.dot_product import SDotOp, SUDotOp, UDotOp
 from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.collective import lower_collectives
@@ -72,6 +71,8 @@ class DotCore(InvocationCore):
 
     def _dot(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """The sum of four products, each factor extended as its type's sign says."""
+        from xdsl_spirv.dialects.spirv.dot_product import SDotOp, SUDotOp, UDotOp
+
         signs = "".join(name[0] for name in self.made.contraction.types[:2])
         match signs:
             case "ss":

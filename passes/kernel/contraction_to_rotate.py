@@ -25,7 +25,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
 from xdsl_spirv.passes.analysis.contraction import (
     NotAContraction,
     contraction_of,
@@ -274,6 +273,8 @@ class WindowKernel:
 
     def _shifted(self, near: SSAValue, far: SSAValue, distance: int) -> SSAValue:
         """The element `distance` further along the row."""
+        from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+
         b = self.builder
         if not distance:
             return near

@@ -10,303 +10,32 @@ Kernels without a contraction: the code of one invocation.
 The loops of a result are divided in two: rows, which decide what the reductions give, and columns,
 which share it. Rows go to groups (an invocation, a subgroup, or a workgroup, as the schedule says),
 columns to the invocations of the group. An intermediate buffer is never made: its elements are
-computed where they are used, once for each use that the code can see (`loops.code`).
+computed where they are used, once for each use that the code can see (`loops.code`). `distribution`
+writes the code of a kernel that is scheduled so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import gpu, memref
-from xdsl.dialects.builtin import ModuleOp, f16, f64, i64
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
-from xdsl_spirv.passes.analysis.loops_arrays import NotLoops, Result
-from xdsl_spirv.passes.analysis.loops_nests import Nest, columns_of, nests_of
-from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.emit.emitter import Condition, Index
-from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.loops.code import LoopsCode
-from xdsl_spirv.passes.loops.groups import Lanes, group_of
-from xdsl_spirv.passes.loops.stores import store_elements
-from xdsl_spirv.passes.loops.tiles import Tiles
-from xdsl_spirv.passes.loops.vectors import use_vectors
-from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.loops_schedule import EXCHANGES
-from xdsl_spirv.targets import Target
-
-PASS = "loops-to-invocations"
 
 
 @dataclass(frozen=True)
 class LoopsToInvocationsPass(ModulePass):
     """Writes out every kernel whose collective carries a `#schedule.loops`."""
 
-    name = PASS
+    name = "loops-to-invocations"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for collective in [each for each in op.walk() if isinstance(each, CollectiveOp)]:
             schedule = collective.attributes.get(SCHEDULE)
             if isinstance(schedule, LoopsAttr):
-                _lower(collective, schedule, target_of(op, PASS))
+                from xdsl_spirv.passes.loops.distribution import distribute
 
-
-def _lower(collective: CollectiveOp, schedule: LoopsAttr, target: Target) -> None:
-    """Replace the collective by the code of an invocation."""
-    try:
-        reader, results = results_of_collective(collective.body.block)
-    except NotLoops as error:
-        refuse(PASS, error.op, str(error))
-    _check(collective, results, schedule, target)
-    builder = HoistingEmitter(InsertPoint.before(collective))
-    block = builder.entry
-    code = LoopsCode(builder, reader)
-    try:
-        for nest in nests_of(results):
-            _Distribution(code, schedule, target, nest, collective).write()
-    except NotLoops as error:
-        refuse(PASS, error.op, str(error))
-    Rewriter.erase_op(collective)
-    erase_unused(block)
-    use_vectors(builder, block.args, schedule.elements.data)
-    erase_unused(block)
-    _check_types(block, target)
-
-
-EFFECTS = (memref.StoreOp, gpu.BarrierOp)
-
-
-def erase_unused(block: Block) -> None:
-    """
-    Erase unused operations in a block and the blocks inside that neither store nor wait.
-
-    xDSL's `dce` keeps identifiers of the invocation and divisions, of which xDSL does not know that
-    they have no effect.
-    """
-    for op in list(block.walk(reverse=True, region_first=True)):
-        kept = op.has_trait(IsTerminator) or any(isinstance(o, EFFECTS) for o in op.walk())
-        if not kept and not any(result.first_use for result in op.results):
-            Rewriter.erase_op(op)
-
-
-NEEDS: tuple[tuple[Attribute, str], ...] = (
-    (i64, "int64"),
-    (f64, "float64"),
-    (f16, "float16"),
-)
-"""What a device must have to compute in a type."""
-
-
-def _check_types(block: Block, target: Target) -> None:
-    """Refuse what the target cannot compute in."""
-    for op in block.walk():
-        for value in op.results:
-            for type, feature in NEEDS:
-                if value.type == type and feature not in target.features:
-                    refuse(
-                        PASS,
-                        op,
-                        f"{target.name} does not compute in {type} (no {feature}): narrow it "
-                        "in the model",
-                    )
-
-
-def _check(
-    collective: CollectiveOp, results: Sequence[Result], schedule: LoopsAttr, target: Target
-) -> None:
-    if not results:
-        refuse(PASS, collective, "it writes to no buffer of its kernel")
-    if schedule.workgroup.data > min(target.max_invocations, target.max_workgroup_size[0]):
-        refuse(
-            PASS,
-            collective,
-            f"workgroup = {schedule.workgroup.data}: {target.name} has at most "
-            f"{target.max_invocations} invocations",
-        )
-    if schedule.workgroups.data > target.max_grid[0]:
-        refuse(
-            PASS,
-            collective,
-            f"workgroups = {schedule.workgroups.data}: {target.name} has at most "
-            f"{target.max_grid[0]}",
-        )
-    size = target.subgroup_size
-    if schedule.reduce.data == "subgroup" and not EXCHANGES & target.features:
-        refuse(
-            PASS,
-            collective,
-            f"reduce = subgroup: {target.name} has none of {', '.join(sorted(EXCHANGES))}; "
-            "let a workgroup or an invocation reduce",
-        )
-    if schedule.reduce.data != "invocation" and schedule.workgroup.data % size:
-        refuse(
-            PASS,
-            collective,
-            f"workgroup = {schedule.workgroup.data} is no multiple of the {size} invocations of a "
-            f"subgroup: {-(-schedule.workgroup.data // size) * size} would be",
-        )
-
-
-class _Distribution:
-    """The elements of one nest, divided among all invocations."""
-
-    def __init__(
-        self,
-        code: LoopsCode,
-        schedule: LoopsAttr,
-        target: Target,
-        nest: Nest,
-        collective: CollectiveOp,
-    ):
-        self.code, self.b, self.nest, self.collective = code, code.b, nest, collective
-        self.schedule = schedule
-        self.columns = columns_of(nest)
-        shape = nest.shape
-        self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
-        self.row_shape = tuple(s for i, s in enumerate(shape) if i not in self.columns)
-        self.lanes: Lanes = group_of(self.b, schedule, target)
-
-    def write(self) -> None:
-        if self.schedule.tile.data > 1:
-            tiles = Tiles(self.code, self.schedule, self.nest, self.collective)
-            count = self.schedule.workgroups.data
-            workgroup = self.b.block_id(gpu.DimensionEnum.X, "workgroup")
-            self._in_turns(tiles.count, workgroup, count, tiles.write)
-            return
-        if not self.columns and self.lanes.size == self.lanes.rows == 1:
-            self._elements()
-            return
-        rows, lanes = prod(self.row_shape), self.lanes
-        if lanes.rows > 1:
-            blocks = ceil_div(rows, lanes.rows * self._elements_beside)
-            self._in_turns(blocks, lanes.number, lanes.count, self._rows_beside)
-            return
-        self._in_turns(rows, lanes.number, lanes.count, self._row)
-
-    def _elements(self) -> None:
-        """Elements in row-major order, a few neighbours to an invocation."""
-        total, step = prod(self.nest.shape), self.schedule.elements.data
-        if not is_multiple(total, step):
-            step = 1
-
-        def compute(number: Index) -> None:
-            first = self.b.times(number, step)
-            numbers = [self.b.plus(first, i) for i in range(step)]
-            self._store([self.b.delinearized(n, self.nest.shape) for n in numbers])
-
-        self._in_turns(total // step, self.lanes.number, self.lanes.count, compute)
-
-    def _in_turns(
-        self, total: Size, number: Index, count: int, body: Callable[[Index], None]
-    ) -> None:
-        """body(i) for each i below `total`, in turns among `count` that have numbers."""
-        b = self.b
-        if not is_dynamic(total) and total <= count:
-            below = b.below(number, total)
-
-            def once() -> None:
-                body(b.assume(number, total))
-
-            b.when(below, once)
-            return
-
-        def step(index: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            body(index)
-            return ()
-
-        b.loop(total, count, (), step, lower=number)
-
-    def _row(self, row: Index) -> None:
-        """What a group does for a row: its columns, in turns among the group's invocations."""
-        b, code = self.b, self.code
-        code.group = self.lanes.at(b.depth) if self.lanes.size > 1 else None
-        place = b.delinearized(row, self.row_shape)
-        total = prod(self.column_shape)
-        if not self.columns:
-            self._stored_by_one([place])
-        else:
-            self.lanes.each(total, lambda ns, inside: self._columns([place], ns, inside))
-        code.group = None
-
-    @property
-    def _elements_beside(self) -> int:
-        """Rows side by side of an invocation: none of them is the last of its kind alone."""
-        wide = [size for size in self.row_shape if size != 1]
-        elements = self.lanes.elements
-        return elements if wide and is_multiple(wide[-1], elements) else 1
-
-    def _rows_beside(self, block: Index) -> None:
-        """What a workgroup does for neighbouring rows, of which each invocation has a few."""
-        b, lanes, elements = self.b, self.lanes, self._elements_beside
-        total = prod(self.row_shape)
-        number = b.plus(b.times(block, lanes.rows), lanes.row)
-        first = b.times(number, elements)
-        inside = b.below(first, total)
-        if isinstance(inside, SSAValue):
-            first = b.select(inside, first, 0)
-        first = b.assume(first, total)
-        places = [b.delinearized(b.plus(first, k), self.row_shape) for k in range(elements)]
-        beside = {
-            indices[0]: indices
-            for indices in zip(*places, strict=True)
-            if isinstance(indices[0], SSAValue) and len(set(indices)) > 1
-        }
-        lanes = replace(lanes.at(b.depth), beside=beside, elements=elements)
-        self.code.group = lanes
-        if self.columns:
-            lanes.each(
-                prod(self.column_shape),
-                lambda ns, stored: self._columns(places, ns, b.both(inside, stored)),
-            )
-        else:
-            self._stored_by_one(places, inside)
-        self.code.group = None
-
-    def _stored_by_one(self, places: Sequence[tuple[Index, ...]], inside: Condition = True) -> None:
-        values = [
-            [self.code.element(array, place) for array, _ in self.nest.results] for place in places
-        ]
-
-        def store() -> None:
-            for place, each in zip(places, values, strict=True):
-                store_elements(self.code, self.nest, place, each)
-
-        self.b.when(self.b.both(inside, self.b.below(self.lanes.lane, 1)), store)
-
-    def _columns(
-        self,
-        places: Sequence[tuple[Index, ...]],
-        numbers: Sequence[Index],
-        inside: Condition,
-    ) -> None:
-        points: list[tuple[Index, ...]] = []
-        for number in numbers:
-            of_columns = self.b.delinearized(number, self.column_shape)
-            for place in places:
-                columns, rows = iter(of_columns), iter(place)
-                points.append(
-                    tuple(
-                        next(columns) if i in self.columns else next(rows)
-                        for i in range(len(self.nest.shape))
-                    )
-                )
-        self._store(points, inside)
-
-    def _store(self, points: Sequence[tuple[Index, ...]], inside: Condition = True) -> None:
-        """Compute the elements at all points before any is stored, so that neighbours stay so."""
-        values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
-
-        def store() -> None:
-            for point, each in zip(points, values, strict=True):
-                store_elements(self.code, self.nest, point, each)
-
-        self.b.when(inside, store)
+                distribute(collective, schedule, target_of(op, self.name))

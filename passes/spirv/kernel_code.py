@@ -9,7 +9,7 @@ top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -79,13 +79,13 @@ class KernelCode(SpirvEmitter):
         self,
         name: str,
         module: ModuleOp,
-        handlers: Mapping[type[Operation], Convert],
+        handler_of: Callable[[type[Operation]], Convert | None],
         device: DeviceHabits,
     ):
         super().__init__(InsertPoint.at_end(Block()), module)
         self.name = name
         self.device = device
-        self.handlers = handlers
+        self.handler_of = handler_of
         self.interface: dict[str, None] = {}
         self.values: dict[SSAValue, SSAValue] = {}
         self.bases: dict[SSAValue, SSAValue] = {}
@@ -96,7 +96,7 @@ class KernelCode(SpirvEmitter):
     def convert(self, block: Block) -> list[SSAValue]:
         """Write the conversion of all operations of a block; gives what its last one takes."""
         for op in block.ops:
-            handler = self.handlers.get(type(op))
+            handler = self.handler_of(type(op))
             if handler is None:
                 refuse(PASS, op, "there is no conversion to spirv for this in a kernel")
             value = handler(self, op)

@@ -1,6 +1,7 @@
 """
-`math` in a kernel: a function's own instructions, in the types that they are written for.
+`math` in a kernel, and what of `arith` GLSL.std.450 has: their instructions.
 
+A function of `math` is computed in the types that its instructions are written for.
 f16 and bf16 are computed in binary32 where the record of a function does not say otherwise, and
 rounded after. Powers whose exponent is known become products.
 """
@@ -16,9 +17,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl_spirv.dialects.scalars.functions import FUNCTIONS, ScalarFunction
 from xdsl_spirv.dialects.scalars.sequences import repeated
 from xdsl_spirv.dialects.scalars.values import Values, element_of, like, width_of
-from xdsl_spirv.dialects.spirv import conversion, glsl
+from xdsl_spirv.dialects.spirv import conversion, glsl, logic
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Compute, KernelCode
+from xdsl_spirv.passes.spirv.kernel_scalars import by_kind, on_floats
 
 MAX_REPEATED = 64
 """Powers up to this are products."""
@@ -90,6 +92,12 @@ def _constant_of(value: SSAValue) -> float | None:
 
 
 HANDLERS: dict[type[Operation], Compute] = {
+    arith.MinSIOp: by_kind(logic.LogicalOrOp, glsl.GLSMinOp),
+    arith.MaxSIOp: by_kind(logic.LogicalAndOp, glsl.GLSMaxOp),
+    arith.MinUIOp: by_kind(logic.LogicalAndOp, glsl.GLUMinOp),
+    arith.MaxUIOp: by_kind(logic.LogicalOrOp, glsl.GLUMaxOp),
+    arith.MinnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMinOp, a, b)),
+    arith.MaxnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMaxOp, a, b)),
     **{op: converted(function) for op, function in FUNCTIONS.items()},
     **{op: by_known_power(FUNCTIONS[op]) for op in (math.PowFOp, math.FPowIOp)},
 }

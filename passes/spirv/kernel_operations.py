@@ -25,28 +25,14 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.scalars.values import Values, element_of
 from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
-from xdsl_spirv.dialects.spirv import (
-    arithmetic,
-    constants,
-    conversion,
-    dot_product,
-    group,
-    logic,
-    rotate,
-)
+from xdsl_spirv.dialects.spirv import arithmetic, constants, logic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
 from xdsl_spirv.dialects.spirv.composite import (
     CompositeConstructOp,
     CompositeExtractOp,
-    CompositeInsertOp,
 )
 from xdsl_spirv.dialects.spirv.control_flow import (
     ReturnOp,
-)
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixMulAddOp,
-    CooperativeMatrixStoreOp,
 )
 from xdsl_spirv.dialects.spirv.enums import (
     BuiltIn,
@@ -63,16 +49,29 @@ from xdsl_spirv.dialects.spirv.memory import (
 )
 from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.spirv import kernel_math, kernel_scalars
+from xdsl_spirv.passes.spirv import kernel_scalars
 from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, KernelCode, stored
-from xdsl_spirv.upstream.declarations import operations_of
 
 OpT = TypeVar("OpT", bound=Operation)
 
 DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
-GROUP = operations_of((group, rotate))
-"""Group instructions, which kernels state as they are."""
+AS_IT_IS = frozenset(
+    f"spirv.{name}"
+    for name in (
+        "CompositeConstruct CompositeExtract CompositeInsert Bitcast ControlBarrier "
+        "SDot SUDot UDot "
+        "KHR.CooperativeMatrixLoad KHR.CooperativeMatrixStore KHR.CooperativeMatrixMulAdd "
+        "FAdd FSub FMul FNegate IAdd ISub IMul FConvert ConvertSToF"
+    ).split()
+)
+"""
+Operations of `spirv` that kernels state, arithmetic on cooperative matrices. They stand here by
+name, so that only those in use are imported.
+"""
+
+GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", "rotate"))
+"""The families of group instructions, which kernels state as they are."""
 
 
 def extract(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -251,32 +250,11 @@ def return_(code: KernelCode, op: Operation) -> SSAValue | None:
     code.insert(ReturnOp())
 
 
-ON_MATRICES: tuple[type[Operation], ...] = (
-    arithmetic.FAddOp,
-    arithmetic.FSubOp,
-    arithmetic.FMulOp,
-    arithmetic.FNegateOp,
-    arithmetic.IAddOp,
-    arithmetic.ISubOp,
-    arithmetic.IMulOp,
-    conversion.FConvertOp,
-    conversion.ConvertSToFOp,
-)
-"""Arithmetic on cooperative matrices, which kernels state as it is."""
-
 HANDLERS: dict[type[Operation], Convert] = {
     **kernel_scalars.HANDLERS,
-    **kernel_math.HANDLERS,
     arith.ConstantOp: constant,
     vector.ExtractOp: extract,
     vector.BroadcastOp: broadcast,
-    CompositeConstructOp: same,
-    CompositeExtractOp: same,
-    CompositeInsertOp: same,
-    conversion.BitcastOp: same,
-    dot_product.SDotOp: same,
-    dot_product.SUDotOp: same,
-    dot_product.UDotOp: same,
     constants.ConstantOp: matrix_constant,
     gpu.BlockIdOp: block_id,
     gpu.ThreadIdOp: thread_id,
@@ -292,14 +270,20 @@ HANDLERS: dict[type[Operation], Convert] = {
     memref.StoreOp: store,
     FlatViewOp: flat_view,
     ElementPtrOp: element_ptr,
-    ControlBarrierOp: same,
-    **dict.fromkeys(GROUP, same),
-    **dict.fromkeys(ON_MATRICES, same),
-    CooperativeMatrixLoadOp: same,
-    CooperativeMatrixStoreOp: same,
-    CooperativeMatrixMulAddOp: same,
     scf.ForOp: for_loop,
     scf.IfOp: if_branch,
     scf.YieldOp: nothing,
 }
 """By exact type: one dictionary lookup an operation."""
+
+
+def handler_of(kind: type[Operation]) -> Convert | None:
+    """The conversion of a class of operations, None if there is none."""
+    if kind.name in AS_IT_IS or kind.__module__ in GROUP:
+        return same
+    if kind not in HANDLERS and kind.name.startswith(("arith.", "math.")):
+        # The instructions of GLSL.std.450 are many, and most kernels use none of them.
+        from xdsl_spirv.passes.spirv import kernel_math
+
+        return kernel_math.HANDLERS.get(kind)
+    return HANDLERS.get(kind)

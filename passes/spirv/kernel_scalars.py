@@ -30,7 +30,7 @@ from xdsl_spirv.dialects.scalars.values import (
     wide,
     width_of,
 )
-from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
+from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
 from xdsl_spirv.passes.spirv.kernel_code import Compute, KernelCode
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
@@ -317,10 +317,6 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.FloorDivSIOp: sequence(floor_divided),
     arith.CeilDivSIOp: sequence(ceiling_divided),
     arith.CeilDivUIOp: sequence(ceiling_divided_unsigned),
-    arith.MinSIOp: by_kind(logic.LogicalOrOp, glsl.GLSMinOp),
-    arith.MaxSIOp: by_kind(logic.LogicalAndOp, glsl.GLSMaxOp),
-    arith.MinUIOp: by_kind(logic.LogicalAndOp, glsl.GLUMinOp),
-    arith.MaxUIOp: by_kind(logic.LogicalOrOp, glsl.GLUMaxOp),
     arith.AndIOp: by_kind(logic.LogicalAndOp, bit.BitwiseAndOp),
     arith.OrIOp: by_kind(logic.LogicalOrOp, bit.BitwiseOrOp),
     arith.XOrIOp: by_kind(logic.LogicalNotEqualOp, bit.BitwiseXorOp),
@@ -334,8 +330,6 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.NegfOp: on_floats(Values.negated),
     arith.MinimumfOp: on_floats(minimum),
     arith.MaximumfOp: on_floats(maximum),
-    arith.MinnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMinOp, a, b)),
-    arith.MaxnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMaxOp, a, b)),
     arith.CmpiOp: compare_integers,
     arith.CmpfOp: compare_floats,
     arith.SelectOp: one_to_one(logic.SelectOp),

@@ -37,7 +37,7 @@ from xdsl_spirv.passes.analysis.target import TARGET, target_of
 from xdsl_spirv.passes.emit.spirv import declare
 from xdsl_spirv.passes.refusal import refuse
 from xdsl_spirv.passes.spirv.kernel_code import PASS, DeviceHabits, KernelCode
-from xdsl_spirv.passes.spirv.kernel_operations import HANDLERS
+from xdsl_spirv.passes.spirv.kernel_operations import handler_of
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _kernel(
     size = kernel.known_block_size
     if size is None:
         refuse(PASS, kernel, "the workgroup size is not known: add gpu.known_block_size")
-    code = KernelCode(name, module, HANDLERS, device)
+    code = KernelCode(name, module, handler_of, device)
     block = kernel.body.blocks[0]
     for number, argument in enumerate(block.args):
         code.argument(number, argument, kernel)

@@ -14,6 +14,7 @@ is behind it, in the section of types and constants.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -66,7 +67,6 @@ from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.functions import FunctionEncoder
 from xdsl_spirv.serialization.encode.operations import Encode, encoder_of, integers
-from xdsl_spirv.serialization.encode.origins import Origins
 from xdsl_spirv.serialization.encode.types import (
     BLOCK_CLASSES,
     ConstantTable,
@@ -76,6 +76,9 @@ from xdsl_spirv.serialization.encode.types import (
     scalar_words,
 )
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
+
+if TYPE_CHECKING:
+    from xdsl_spirv.serialization.encode.origins import Origins
 
 INTERFACE_OF_ALL = (1, 4)
 """From this version on an entry point's interface lists every global variable it uses, of any

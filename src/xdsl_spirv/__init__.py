@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from xdsl_spirv.compiler.api import compile
     from xdsl_spirv.runtime.program import Program
 
+__version__ = "0.1.0"
+
 __all__ = ["Program", "compile"]
 
 

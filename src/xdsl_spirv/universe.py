@@ -6,13 +6,14 @@ installed as without it.
 """
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from xdsl.ir import Dialect
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
-from xdsl_spirv.upstream import dense_literals, string_literals
+from xdsl_spirv.upstream import dense_literals, lazy_formats, on_demand, string_literals
 
 
 def _lazy(path: str) -> Callable[[], Any]:
@@ -90,11 +91,11 @@ def _extend_linalg() -> None:
     factory = XDSL_UNIVERSE.all_dialects["linalg"]
 
     def extended() -> Dialect:
-        from xdsl_spirv.upstream.linalg_extensions import extended
+        from xdsl_spirv.upstream.linalg_extensions import ExtendedLinalg
 
-        return extended(factory())
+        return ExtendedLinalg(factory())
 
-    XDSL_UNIVERSE.all_dialects["linalg"] = extended
+    XDSL_UNIVERSE.all_dialects["linalg"] = cache(extended)
 
 
 def _extend_scalars(name: str) -> None:
@@ -116,3 +117,7 @@ _extend_scalars("math")
 # Models without any spirv operation hold such literals too, so corrections cannot wait for it.
 dense_literals.install()
 string_literals.install()
+
+# Before any dialect is imported: contexts import `dialects.spirv`, and xDSL's have formats too.
+on_demand.install()
+lazy_formats.install()

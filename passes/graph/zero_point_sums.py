@@ -1,0 +1,434 @@
+"""
+Rewrites one sum of products of quantized numbers: see `quantized_contractions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i8,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import FillOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
+from xdsl_spirv.passes.analysis.body import NotAContraction, clone_into, factors_of
+from xdsl_spirv.passes.analysis.dead_code import erase_dead
+from xdsl_spirv.passes.analysis.factors import own_map
+from xdsl_spirv.passes.analysis.local_sizes import empty_of
+from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
+from xdsl_spirv.passes.analysis.weights import is_weight
+from xdsl_spirv.passes.graph.dequantized import with_integers
+from xdsl_spirv.passes.graph.known_tensors import constant_of, known_tensor, sums_of
+from xdsl_spirv.passes.graph.signs import OtherSigns
+from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
+from xdsl_spirv.targets import Target
+from xdsl_spirv.upstream.linalg_named import multiply_add
+
+
+def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
+    """Makes bytes of two signs one, if asked to or if the target multiplies no others; or None."""
+    if always or (target is not None and _multiplies_one_sign(target)):
+        return OtherSigns(always=always)
+    return None
+
+
+def _multiplies_one_sign(target: Target) -> bool:
+    pairs = {(each.a, each.b) for each in target.cooperative_matrix}
+    return ("s8", "s8") in pairs and not {("s8", "u8"), ("u8", "s8")} & pairs
+
+
+def rewrite(
+    candidate: LinalgStructuredOperation, dequantized: bool, signs: OtherSigns | None
+) -> None:
+    """Rewrite a contraction of quantized numbers, or of dequantized ones if asked to."""
+    integers = with_integers(candidate) if dequantized else None
+    contraction = candidate if integers is None else integers
+    quantized = _quantized(contraction, signs)
+    if quantized is None:
+        return
+    operands = list(contraction.operands)
+    Rewriter.replace_op(contraction, *quantized.rewritten())
+    for operand in operands:
+        erase_dead(operand)
+
+
+def _quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quantized | None:
+    """
+    The operation as a sum of products with zero points; None if it is none, or has none.
+
+    `signs` makes the operands' signs the same, if they are not.
+    """
+    if len(op.outputs) != 1 or len(op.results) != 1 or isinstance(op, FillOp):
+        return None
+    block = op.body.block
+    if not isinstance(block.args[-1].type, IntegerType):
+        return None
+    try:
+        factors = factors_of(block)
+    except NotAContraction:
+        return None
+    found = [shifted(factor.value, block, op) for factor in factors]
+    a, b = found
+    if a is None or b is None or a.input == b.input:
+        return None
+    quantized = _Quantized(op, a, b)
+    if not quantized.is_possible():
+        return None
+    if signs is not None and a.signed != b.signed and _are_bytes(op, a, b):
+        quantized.unify(signs)
+    as_it_is = all(factor.is_pure for factor in factors) and len(op.inputs) == 2
+    return None if as_it_is and quantized.is_plain and not quantized.is_changed else quantized
+
+
+def _are_bytes(op: LinalgStructuredOperation, a: Shifted, b: Shifted) -> bool:
+    return all(op.body.block.args[each.input].type == i8 for each in (a, b))
+
+
+class _Quantized:
+    """A sum of (a - za) * (b - zb) over loops, and its parts in other words."""
+
+    def __init__(self, op: LinalgStructuredOperation, a: Shifted, b: Shifted):
+        self.op = op
+        self.a, self.b = sorted((a, b), key=lambda each: each.input)
+        self.block = op.body.block
+        type = self.block.args[-1].type
+        assert isinstance(type, IntegerType)
+        self.type = type
+        self.maps = [attr.data for attr in op.get_indexing_maps()]
+        self.out = self.maps[-1]
+        self.values = {each.input: op.inputs[each.input] for each in (a, b)}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are no zero points."""
+        return self.a.is_plain and self.b.is_plain
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether an operand is another one than it was."""
+        return any(value is not self.op.inputs[n] for n, value in self.values.items())
+
+    def unify(self, signs: OtherSigns) -> None:
+        """
+        Take one operand with the other's sign, the unsigned one if it costs the same.
+
+        Its zero point is multiplied with the sums of the other one, which cost nothing if they are
+        known, or if there was a zero point before.
+        """
+        pairs = sorted(((self.a, self.b), (self.b, self.a)), key=lambda pair: pair[0].signed)
+        free = [pair for pair in pairs if not pair[0].is_plain or self._is_known(pair[1])]
+        if not free and not signs.always:
+            return
+        changed, _ = (free or pairs)[0]
+        self.values[changed.input] = signs.of(self.values[changed.input])
+        if changed is self.a:
+            self.a = changed.with_other_sign()
+        else:
+            self.b = changed.with_other_sign()
+
+    def _is_known(self, each: Shifted) -> bool:
+        value = self.values[each.input]
+        return is_weight(value) or known_tensor(value) is not None
+
+    def is_possible(self) -> bool:
+        """Whether zero points are the same for all terms of a sum, whose number is known."""
+        if any(not isinstance(self.op.inputs[x.input].type, TensorType) for x in (self.a, self.b)):
+            return False
+        if any(not isinstance(each, AffineDimExpr) for each in self.out.results):
+            return False
+        sizes = self._sizes()
+        if sizes is None or any(is_dynamic(sizes[loop]) for loop in self._reduced(sizes)):
+            return False
+        try:
+            for each in (self.a, self.b):
+                for number in each.zero_inputs:
+                    own_map(self.maps[number], self.out)
+        except NotAContraction:
+            return False
+        return True
+
+    def _sizes(self) -> list[Size] | None:
+        """The loops' sizes, from the dimensions that one of them walks alone."""
+        sizes = loop_extents(self.op)
+        known = [size for size in sizes if size is not None]
+        return known if len(known) == len(sizes) else None
+
+    def rewritten(self) -> tuple[list[Operation], list[SSAValue]]:
+        """The operations instead, and the result."""
+        product = self._product()
+        product.location = self.op.location
+        product.attributes = dict(self.op.attributes)
+        product.attributes.pop("linalg.memoized_indexing_maps", None)
+        if self.is_plain:
+            return [product], [product.results[0]]
+        correction = _Correction(self, product.results[0])
+        for own, other in ((self.a, self.b), (self.b, self.a)):
+            if not own.is_plain:
+                correction.subtract(own, other)
+        if not self.a.is_plain and not self.b.is_plain:
+            correction.add_both()
+        done = correction.operation()
+        done.location = self.op.location
+        return [product, *correction.before, done], [done.results[0]]
+
+    def _product(self) -> linalg.ops.GenericOp:
+        """The sum of a * b onto the output."""
+        values = [self.values[each.input] for each in (self.a, self.b)]
+        types = [self.block.args[each.input].type for each in (self.a, self.b)]
+        body = multiply_add([*types, self.type])
+        for each, extension in zip((self.a, self.b), _extensions(body.block), strict=False):
+            if extension is not None and not each.signed:
+                unsigned = arith.ExtUIOp.create(
+                    operands=extension.operands, result_types=[self.type]
+                )
+                Rewriter.replace_op(extension, unsigned)
+        maps = [self.maps[self.a.input], self.maps[self.b.input], self.out]
+        return linalg.ops.GenericOp(
+            values,
+            self.op.outputs,
+            body,
+            ArrayAttr(map(AffineMapAttr, maps)),
+            self.op.get_iterator_types(),
+            [self.op.results[0].type],
+        )
+
+    @property
+    def k(self) -> int:
+        """Terms of a sum."""
+        sizes = self._sizes()
+        assert sizes is not None
+        return prod(static(sizes[loop] for loop in self._reduced(sizes)))
+
+    def _reduced(self, sizes: Sequence[Size]) -> list[int]:
+        """The loops of K, whose sizes are static."""
+        return [loop for loop in range(len(sizes)) if loop not in self._parallel()]
+
+    def _parallel(self) -> list[int]:
+        return [x.position for x in self.out.results if isinstance(x, AffineDimExpr)]
+
+    def sums(self, each: Shifted) -> tuple[list[Operation], linalg.ops.GenericOp, AffineMap]:
+        """
+        The sums of an operand over K, the operations before it, and its index map over the result.
+
+        Loops of K that the operand does not have count as often as they are long.
+        """
+        sizes = self._sizes()
+        assert sizes is not None
+        own = self.maps[each.input]
+        used = sorted({d for x in own.results for d in x.used_dims()})
+        kept = [d for d in self._parallel() if d in used]
+        reduced = [d for d in used if d not in kept]
+        order = [*kept, *reduced]
+        count = len(order)
+        new = {d: AffineDimExpr(order.index(d)) for d in order}
+        renamed = own.replace_dims_and_symbols(
+            [new.get(d, AffineDimExpr(0)) for d in range(own.num_dims)], [], count, 0
+        )
+        shape = [sizes[d] for d in kept]
+        zero = arith.ConstantOp(IntegerAttr(0, self.type))
+        before, empty = empty_of(shape, self.type)
+        fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
+        ops: list[Operation] = [zero, *before, empty, fill]
+        # A window's size is no dimension of the operand; that of a tensor without contents says it.
+        named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
+        windows = [at for at in range(len(kept), count) if at not in named]
+        inputs, maps = [self.values[each.input]], [renamed]
+        if windows:
+            window = tensor.EmptyOp(
+                (), TensorType(self.type, static(sizes[order[at]] for at in windows))
+            )
+            ops.append(window)
+            inputs.append(window.tensor)
+            maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in windows)))
+        maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in range(len(kept)))))
+        repeated = prod(static(sizes[d] for d in self._reduced(sizes) if d not in used))
+        made = linalg.ops.GenericOp(
+            inputs,
+            [fill.results[0]],
+            self._summing(each, len(inputs), repeated),
+            ArrayAttr(map(AffineMapAttr, maps)),
+            ArrayAttr(
+                [IteratorTypeAttr.parallel()] * len(kept)
+                + [IteratorTypeAttr.reduction()] * len(reduced)
+            ),
+            [fill.results[0].type],
+        )
+        made.location = self.op.location
+        positions = {d: at for at, d in enumerate(self._parallel())}
+        rank = len(self.out.results)
+        place = AffineMap(rank, 0, tuple(AffineDimExpr(positions[d]) for d in kept))
+        return ops, made, place
+
+    def _summing(self, each: Shifted, inputs: int, repeated: int) -> Region:
+        """The body `c + ext(x)`, `repeated` times."""
+        types = [self.block.args[each.input].type, *[self.type] * inputs]
+        block = Block(arg_types=types)
+        value: SSAValue = block.args[0]
+        if value.type != self.type:
+            extension = (arith.ExtSIOp if each.signed else arith.ExtUIOp)(value, self.type)
+            block.add_op(extension)
+            value = extension.result
+        if repeated != 1:
+            times = arith.ConstantOp(IntegerAttr(repeated, self.type))
+            product = arith.MuliOp(value, times.result)
+            block.add_ops([times, product])
+            value = product.result
+        total = arith.AddiOp(block.args[-1], value)
+        block.add_ops([total, linalg.ops.YieldOp(total)])
+        return Region(block)
+
+
+def _extensions(block: Block) -> list[Operation | None]:
+    """For each of the first two arguments the operation that extends it."""
+    found: list[Operation | None] = []
+    for arg in block.args[:2]:
+        users = [use.operation for use in arg.uses]
+        found.append(users[0] if isinstance(users[0], arith.ExtSIOp) else None)
+    return found
+
+
+class _Correction:
+    """The elementwise operation on the product that takes the zero points off."""
+
+    def __init__(self, quantized: _Quantized, product: SSAValue):
+        self.quantized = quantized
+        self.before: list[Operation] = []
+        self.inputs = [product]
+        rank = len(quantized.out.results)
+        self.maps = [AffineMap.identity(rank)]
+        self.block = Block(arg_types=[quantized.type])
+        self.value: SSAValue = self.block.args[0]
+        self.zeros: dict[int, SSAValue] = {}
+        self.arguments: dict[SSAValue, SSAValue] = {}
+
+    def _argument(self, value: SSAValue, map: AffineMap) -> SSAValue:
+        self.inputs.append(value)
+        self.maps.append(map)
+        type = value.type.element_type if isinstance(value.type, TensorType) else value.type
+        return self.block.insert_arg(type, len(self.block.args))
+
+    def _add(self, op: arith.SubiOp | arith.AddiOp | arith.MuliOp) -> SSAValue:
+        self.block.add_op(op)
+        return op.result
+
+    def _constant(self, number: int) -> SSAValue:
+        type = self.quantized.type
+        op = arith.ConstantOp(IntegerAttr(_wrapped(number, type.width.data), type))
+        self.block.add_op(op)
+        return op.result
+
+    def zero(self, each: Shifted) -> SSAValue:
+        """The number that is subtracted from an operand."""
+        if each.input not in self.zeros:
+            self.zeros[each.input] = self._zero(each)
+        return self.zeros[each.input]
+
+    def _zero(self, each: Shifted) -> SSAValue:
+        if each.number is not None:
+            return self._constant(each.number)
+        assert each.zero is not None
+        q = self.quantized
+        old = q.block.args
+        known = dict(self.arguments)
+        for number in each.zero_inputs:
+            if old[number] not in known:
+                map = own_map(q.maps[number], q.out)
+                known[old[number]] = self._argument(q.op.inputs[number], map)
+        self.arguments.update(known)
+        known.setdefault(old[each.input], old[each.input])
+        value = clone_into(self.block, each.zero, known)
+        if value.type != q.type:
+            value = self._extended(value)
+        if each.negated:
+            value = self._add(arith.SubiOp(self._constant(0), value))
+        if each.offset:
+            value = self._add(arith.AddiOp(value, self._constant(each.offset)))
+        return value
+
+    def _extended(self, value: SSAValue) -> SSAValue:
+        op = arith.ExtSIOp(value, self.quantized.type)
+        self.block.add_op(op)
+        return op.result
+
+    def subtract(self, own: Shifted, other: Shifted) -> None:
+        """Take the zero point of `own` times the sums of `other` off."""
+        before, sums, place = self.quantized.sums(other)
+        known = sums_of(self.quantized.values[other.input], sums) if _is_known(before) else None
+        type = self.quantized.type
+        if known is not None and own.number is not None:
+            # Known altogether, and with the product of the zero points where that is known too.
+            numbers = -own.number * known.astype("int64")
+            if other.number is not None and not self._has_both:
+                numbers = numbers + self.quantized.k * own.number * other.number
+                self._has_both = True
+            width = type.width.data
+            constant = constant_of(numbers & ((1 << width) - 1), type)
+            self.before.append(constant)
+            term = self._argument(constant.result, place)
+            self.value = self._add(arith.AddiOp(self.value, term))
+            return
+        if known is not None:
+            constant = constant_of(known, type)
+            self.before.append(constant)
+            total = constant.result
+        else:
+            self.before += [*before, sums]
+            total = sums.results[0]
+        term = self._argument(total, place)
+        product = self._add(arith.MuliOp(self.zero(own), term))
+        self.value = self._add(arith.SubiOp(self.value, product))
+
+    _has_both = False
+
+    def add_both(self) -> None:
+        """Add K times the product of the zero points, which were both taken off."""
+        if self._has_both:
+            return
+        q = self.quantized
+        if q.a.number is not None and q.b.number is not None:
+            term = self._constant(q.k * q.a.number * q.b.number)
+        else:
+            both = self._add(arith.MuliOp(self.zero(q.a), self.zero(q.b)))
+            term = self._add(arith.MuliOp(both, self._constant(q.k)))
+        self.value = self._add(arith.AddiOp(self.value, term))
+
+    def operation(self) -> linalg.ops.GenericOp:
+        result = self.quantized.op.results[0].type
+        assert isinstance(result, TensorType)
+        before, empty = empty_of(extents(self.quantized.op.outputs[0]), result.element_type)
+        self.before += [*before, empty]
+        self.block.insert_arg(self.quantized.type, len(self.block.args))
+        self.block.add_op(linalg.ops.YieldOp(self.value))
+        rank = len(result.get_shape())
+        maps = [*self.maps, AffineMap.identity(rank)]
+        return linalg.ops.GenericOp(
+            self.inputs,
+            [empty.tensor],
+            Region(self.block),
+            ArrayAttr(map(AffineMapAttr, maps)),
+            ArrayAttr([IteratorTypeAttr.parallel()] * rank),
+            [result],
+        )
+
+
+def _is_known(before: list[Operation]) -> bool:
+    return all(op.parent is None for op in before)
+
+
+def _wrapped(number: int, width: int) -> int:
+    """The number modulo 2^width, with a sign."""
+    half = 1 << width - 1
+    return (number + half) % (1 << width) - half

@@ -1,0 +1,88 @@
+"""A module of the dialect is imported when a name of its is met, and not before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from xdsl.context import Context
+from xdsl.ir import Dialect
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError
+
+from xdsl_spirv.dialects.spirv import ATTRIBUTES, OPERATIONS, SPIRV
+from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
+from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.upstream import on_demand
+from xdsl_spirv.upstream.on_demand import DialectOfModules
+
+PARSES_AN_ADDITION = """
+import sys
+from xdsl.parser import Parser
+from xdsl_spirv.runtime.modules import context
+Parser(context(), '''
+spirv.module Logical GLSL450 {
+  spirv.func @f(%a: i32) -> i32 "None" {
+    %b = spirv.IAdd %a, %a : i32
+    spirv.ReturnValue %b : i32
+  }
+}
+''').parse_module()
+print(*(m.rpartition(".")[2] for m in sys.modules if m.startswith("xdsl_spirv.dialects.spirv.")))
+"""
+
+
+def fresh() -> DialectOfModules:
+    return DialectOfModules("spirv", SPIRV.package, SPIRV.module_names)
+
+
+def context_with(dialect: Dialect) -> Context:
+    ctx = Context()
+    ctx.register_dialect(dialect.name, lambda: dialect)
+    return ctx
+
+
+def test_a_text_imports_the_families_of_its_operations_and_no_others():
+    done = subprocess.run(
+        [sys.executable, "-c", PARSES_AN_ADDITION], capture_output=True, text=True, check=True
+    )
+    modules = set(done.stdout.split())
+    assert {"arithmetic", "structure", "control_flow"} <= modules
+    assert not modules & {"opencl", "vendor", "tensor_arm", "kernel", "glsl", "group", "atomic"}
+
+
+@pytest.mark.parametrize("declared", [*OPERATIONS, *ATTRIBUTES], ids=lambda cls: cls.name)
+def test_every_name_leads_to_its_module_alone(declared: Any):
+    family = list(fresh().declaring(declared.name))
+    assert declared in family
+    assert {cls.__module__ for cls in family} == {declared.__module__}
+
+
+def test_a_context_knows_only_what_was_asked_for():
+    ctx = context_with(fresh())
+    assert ctx.get_op("spirv.IAdd") is IAddOp
+    assert ctx.get_op("IAdd", dialect_stack=["spirv"]) is IAddOp
+    assert ctx.get_type("spirv.ptr") is PointerType
+    names = {op.name for op in ctx.loaded_ops}
+    assert "spirv.ISub" in names
+    assert "spirv.CL.exp" not in names
+
+
+def test_without_sources_everything_is_loaded(monkeypatch: pytest.MonkeyPatch):
+    def no_source(package: str, name: str) -> bytes:
+        raise OSError(name)
+
+    monkeypatch.setattr(on_demand, "get_data", no_source)
+    ctx = context_with(fresh())
+    assert ctx.get_op("spirv.IAdd") is IAddOp
+    assert {op.name for op in ctx.loaded_ops} == {op.name for op in OPERATIONS}
+
+
+def test_a_name_that_nothing_declares_is_refused():
+    ctx = context_with(fresh())
+    assert ctx.get_optional_op("spirv.Nothing") is None
+    assert ctx.get_optional_attr("spirv.nothing") is None
+    with pytest.raises(ParseError, match=r"spirv\.Nothing"):
+        Parser(ctx, '"spirv.Nothing"() : () -> ()').parse_module()

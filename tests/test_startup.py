@@ -1,0 +1,68 @@
+"""What `compile` imports: the input's families and passes, no interpreter, no driver, no numpy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MOST = 210
+"""Of our modules, packages included, that compiling one matmul may import."""
+
+MATMUL = """
+func.func @main(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<64x64xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<64x64xf16>, tensor<64x64xf16>)
+                     outs(%init : tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %c : tensor<64x64xf32>
+}
+"""
+
+COMPILE = """
+import sys
+from xdsl_spirv.tools.main import main
+assert main(["compile", "{source}", "--target", "{target}", "-o", "{output}"]) == 0
+print(*sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules of a process that compiled a matmul for cooperative matrices."""
+    folder = tmp_path_factory.mktemp("startup")
+    source: Path = folder / "matmul.mlir"
+    source.write_text(MATMUL)
+    code = COMPILE.format(source=source, target="nvidia-h200", output=folder / "program")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_compile_imports_few_modules(modules: set[str]):
+    ours = sorted(name for name in modules if name.partition(".")[0] == "xdsl_spirv")
+    assert len(ours) < MOST, "\n".join(ours)
+
+
+@pytest.mark.parametrize(
+    "unneeded",
+    [
+        "numpy",
+        "ml_dtypes",
+        "safetensors",
+        "importlib.metadata",
+        "xdsl_spirv.interpreter",
+        "xdsl_spirv.runtime.vulkan",
+        "xdsl_spirv.compare",
+        "xdsl_spirv.serialization.decode",
+        "xdsl_spirv.dialects.spirv.glsl",
+        "xdsl_spirv.dialects.spirv.group",
+        "xdsl_spirv.passes.kernel.attention_code",
+        "xdsl_spirv.passes.loops.code",
+        "xdsl_spirv.passes.graph.zero_points",
+    ],
+)
+def test_compile_imports_nothing_that_a_matmul_does_not_need(modules: set[str], unneeded: str):
+    assert unneeded not in modules

@@ -1,0 +1,43 @@
+"""
+`xdsl-spirv compile`: a model in, a program out.
+
+It imports the compiler only: no interpreter, no driver, and no pass that has nothing to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.frontends.model import is_onnx
+from xdsl_spirv.runtime.weights import load_weights
+from xdsl_spirv.tools.compile_options import jobs_of, limits_of
+from xdsl_spirv.tools.trace import tracing
+
+
+def compile(arguments: argparse.Namespace) -> int:
+    """Compile a model or a module, and say what kernels became of it."""
+    if is_onnx(arguments.input):
+        from xdsl_spirv.tools.models import compile as compile_onnx
+
+        return compile_onnx(arguments)
+    weights = load_weights(Path(arguments.weights)) if arguments.weights else None
+    with tracing(arguments.trace_passes, arguments.input) as trace:
+        program = compile_module(
+            arguments.input,
+            arguments.target,
+            arguments.function,
+            weights,
+            limits=limits_of(arguments),
+            observe=trace and trace.observe,
+            jobs=jobs_of(arguments),
+        )
+    program.save(arguments.output, arguments.text)
+    for dispatch in program.manifest.dispatches:
+        size = len(program.code[dispatch.kernel].binary)
+        grid = "x".join(map(str, dispatch.grid))
+        print(
+            f"{dispatch.kernel}.{dispatch.entry_point}: {grid} workgroups, {size} bytes of SPIR-V"
+        )
+    return 0

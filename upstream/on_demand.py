@@ -1,0 +1,166 @@
+"""
+A dialect makes or imports its operations and attributes when their names are first met.
+
+xDSL's `Context` loads a dialect whole: the `spirv` dialect has 440 operations in 33 modules, of
+which a kernel uses 30 in ten. The pull request: `Dialect` gets `declaring(name)`, and `Context`
+asks for it where it looks up a name.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from importlib import import_module
+from pkgutil import get_data
+from types import ModuleType
+from typing import Any, TypeAlias, TypeVar
+
+from xdsl.context import Context
+from xdsl.dialect_interfaces import DialectInterface
+from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
+
+from xdsl_spirv.upstream.declarations import attributes_of, operations_of
+
+InterfaceT = TypeVar("InterfaceT", bound=DialectInterface)
+
+Declaration: TypeAlias = type[Operation] | type[Attribute]
+
+
+class DialectOnDemand(Dialect, ABC):
+    """A dialect of which a context loads what declares the names that it meets."""
+
+    @abstractmethod
+    def declaring(self, name: str) -> Iterable[Declaration]:
+        """What to load when a name of the dialect is met; nothing has to declare it."""
+
+
+class DialectOfModules(DialectOnDemand):
+    """
+    A dialect whose modules are imported when a name of theirs is met.
+
+    Where each name is declared is read from the modules' sources, which takes a few milliseconds
+    and cannot be out of date. A name that no source states makes all modules load.
+    """
+
+    def __init__(
+        self, name: str, package: str, modules: Iterable[str], interfaces: Iterable[str] = ()
+    ):
+        """`interfaces` are written as `module:class`."""
+        super().__init__(name)
+        self.package = package
+        self.module_names = tuple(modules)
+        self.interface_names = tuple(interfaces)
+
+    @cached_property
+    def modules(self) -> Sequence[ModuleType]:
+        """All modules, imported."""
+        return [self._module(name) for name in self.module_names]
+
+    @property
+    def operations(self) -> Iterator[type[Operation]]:
+        """All operations, in the order of their declarations."""
+        return iter(self._all_operations)
+
+    @property
+    def attributes(self) -> Iterator[type[Attribute]]:
+        """All attributes and types, in the order of their declarations."""
+        return iter(self._all_attributes)
+
+    def declaring(self, name: str) -> Iterable[Declaration]:
+        """What stands in the module of a name."""
+        module = self._module_of_name.get(name)
+        modules = self.modules if module is None else [self._module(module)]
+        return [*operations_of(modules), *attributes_of(modules)]
+
+    def get_interface(self, interface: type[InterfaceT]) -> InterfaceT | None:
+        """As xDSL's; imports the modules of the dialect's interfaces."""
+        if not self._interfaces:
+            for name in self.interface_names:
+                module, _, cls = name.partition(":")
+                self._interfaces.append(getattr(self._module(module), cls)())
+        return super().get_interface(interface)
+
+    @cached_property
+    def _all_operations(self) -> list[type[Operation]]:
+        return operations_of(self.modules)
+
+    @cached_property
+    def _all_attributes(self) -> list[type[Attribute]]:
+        return attributes_of(self.modules)
+
+    @cached_property
+    def _module_of_name(self) -> dict[str, str]:
+        """The module of every name that a class states as `name = "..."`."""
+        declaration = re.compile(rf'^    name = "({re.escape(self.name)}\.[^"]+)"$', re.MULTILINE)
+        return {
+            name: module
+            for module in self.module_names
+            for name in declaration.findall(self._source(module))
+        }
+
+    def _module(self, name: str) -> ModuleType:
+        return import_module(f"{self.package}.{name}")
+
+    def _source(self, module: str) -> str:
+        """A module's source; empty where only its bytecode is installed."""
+        try:
+            return (get_data(self.package, f"{module}.py") or b"").decode()
+        except OSError:
+            return ""
+
+
+def _load_registered_dialect(self: Any, name: str) -> None:
+    """As xDSL's, but a dialect on demand is known without its operations and attributes."""
+    factory = self._registered_dialects.get(name)
+    dialect = factory and factory()
+    if isinstance(dialect, DialectOnDemand):
+        self._loaded_dialects[name] = dialect
+        return
+    if dialect is not None:
+        self._registered_dialects[name] = lambda: dialect
+    _load_whole(self, name)
+
+
+def _load_declaration(ctx: Any, name: str) -> None:
+    """Load what declares a name, if its dialect is on demand."""
+    dialect = ctx.get_optional_dialect(name.partition(".")[0])
+    if not isinstance(dialect, DialectOnDemand):
+        return
+    for declaration in dialect.declaring(name):
+        if Operation in declaration.__mro__:
+            loaded = ctx._loaded_ops
+        elif TypeAttribute in declaration.__mro__:
+            loaded = ctx._loaded_types
+        else:
+            loaded = ctx._loaded_attrs
+        loaded.setdefault(declaration.name, declaration)
+
+
+def _loading(lookup: Callable[..., Any], table: str) -> Callable[..., Any]:
+    """A method of `Context` that looks up a name in a table, after its declaration is loaded."""
+
+    def look_up(self: Any, name: str) -> Any:
+        if name not in getattr(self, table) and "." in name:
+            _load_declaration(self, name)
+        return lookup(self, name)
+
+    return look_up
+
+
+_load_whole = Context.load_registered_dialect
+
+
+def install() -> None:
+    """Let every context of this process load dialects on demand."""
+    context: Any = Context
+    if context.load_registered_dialect is _load_registered_dialect:
+        return
+    context.load_registered_dialect = _load_registered_dialect
+    for method, table in (
+        ("_get_known_op", "_loaded_ops"),
+        ("get_optional_type", "_loaded_types"),
+        ("get_optional_attr", "_loaded_attrs"),
+    ):
+        setattr(context, method, _loading(getattr(context, method), table))
