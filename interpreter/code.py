@@ -19,9 +19,9 @@ from typing import Any, TypeAlias
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
+from xdsl_spirv.interpreter.binary16 import WidenedValues
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Merge, lane_bytes, merger
-from xdsl_spirv.interpreter.half import HalfValues
 from xdsl_spirv.interpreter.semantics import Env, Function, semantics_of
 from xdsl_spirv.interpreter.suspension import CallFrame, RunningRegion, Suspended
 from xdsl_spirv.interpreter.unit import Unit
@@ -162,13 +162,13 @@ class Compiler:
         self.template: Env = [None, None]
         self.lane_bytes = 0.0
         self.largest = 8.0
-        self.half = HalfValues(unit, self._holds_half())
+        self.widened = WidenedValues(unit, self._widens_binary16())
         self.flows: dict[Region, RunningRegion] = {}
         self._slots: dict[SSAValue, int] = {}
         self._free: list[int] = []
         self._escaping: set[SSAValue] = set()
 
-    def _holds_half(self) -> bool:
+    def _widens_binary16(self) -> bool:
         """Whether binary16 may stay binary32 between instructions: not where values are shown."""
         return self.unit.debug is None
 
@@ -184,7 +184,7 @@ class Compiler:
         if lasting or not self._free:
             slot = self.new_slot()
             size = lane_bytes(self.unit.form(value.type), self.unit.geometry.lanes)
-            self.lane_bytes += size * (1 + self.half.held(value))
+            self.lane_bytes += size * (1 + self.widened.held(value))
             self.largest = max(self.largest, size)
         else:
             slot = self._free.pop()
@@ -240,7 +240,7 @@ class Compiler:
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> Callable[[Env], Any]:
         """How to read values that become others, for an assigner of this compiler."""
-        slots, converts = self.slots(sources), self.half.moves(sources, targets)
+        slots, converts = self.slots(sources), self.widened.moves(sources, targets)
         if not any(converts):
             return self.reader(slots)
         pairs = list(zip(slots, converts, strict=True))
@@ -340,7 +340,7 @@ class Compiler:
         results = tuple(self.define(result, self.escapes(result)) for result in op.results)
         if kind == "action":
             arguments = (WAVE, *arguments)
-        function = self.half.adapt(op, function, len(arguments) - len(op.operands))
+        function = self.widened.adapt(op, function, len(arguments) - len(op.operands))
         steps.add(link(function, arguments, results, self.merges(op.results)), op)
 
 

@@ -167,11 +167,11 @@ def multiply_extended(sign: bool) -> Function:
 def _high_64(a: Array, b: Array, sign: bool) -> Array:
     """The high 64 bits of a 128-bit product, from four 32-bit ones."""
     x, y = unsigned(a), unsigned(b)
-    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
-    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
-    middle = x1 * y0 + (x0 * y0 >> half)
+    bits, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x0, x1, y0, y1 = x & low, x >> bits, y & low, y >> bits
+    middle = x1 * y0 + (x0 * y0 >> bits)
     other = x0 * y1 + (middle & low)
-    high = x1 * y1 + (middle >> half) + (other >> half)
+    high = x1 * y1 + (middle >> bits) + (other >> bits)
     if sign:
         high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
     return signed(high)

@@ -21,10 +21,10 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.interpreter.budget import BLOCKS, Budget
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
-from xdsl_spirv.interpreter.steps import BLOCKS, Steps
 from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.wave import Wave
@@ -41,7 +41,7 @@ def run_scheduled(
     """Run a function for the first workgroups of the launch, or all, as the options' schedule."""
     schedule = unit.options.schedule
     assert schedule is not None
-    unit.steps = Steps(unit.options.max_steps or BLOCKS)
+    unit.steps = Budget(unit.options.max_steps or BLOCKS)
     code = compile_function(function, unit)
     random, total = np.random.default_rng(schedule.seed), unit.geometry.workgroups
     order = random.permutation(total if workgroups is None else min(workgroups, total))

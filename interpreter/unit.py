@@ -34,13 +34,13 @@ from xdsl_spirv.dialects.spirv.types_declared import (
     TensorViewType,
 )
 from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.budget import Budget
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
 from xdsl_spirv.interpreter.memories import Memories, null_pointer
 from xdsl_spirv.interpreter.numbers import scalar_dtype
 from xdsl_spirv.interpreter.options import Debugger, Options
 from xdsl_spirv.interpreter.pointers import written_variables
-from xdsl_spirv.interpreter.steps import Steps
 from xdsl_spirv.interpreter.wave import Geometry, Wave
 
 Value = Any
@@ -100,7 +100,7 @@ class Unit:
         self.checker: Observer | None = None
         self.compiler: Callable[[Operation], Any] | None = None
         """What compiles a function that is checked."""
-        self.steps = Steps.of(options.max_steps)
+        self.steps = Budget.of(options.max_steps)
         self.products = 0
         self.clock = 0
         self.waited = self.may_wait = False

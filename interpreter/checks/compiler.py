@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv import constants, control_flow
 from xdsl_spirv.dialects.spirv.hints import PoisonOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.interpreter.budget import BLOCKS, Budget
 from xdsl_spirv.interpreter.checks.checker import Checker
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.checks.shadow import filled, normal, shadow_form
@@ -34,8 +35,6 @@ from xdsl_spirv.interpreter.code import (
 from xdsl_spirv.interpreter.forms import Mask, Merge, merger
 from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.semantics import Function
-from xdsl_spirv.interpreter.steps import BLOCKS
-from xdsl_spirv.interpreter.steps import Steps as Budget
 from xdsl_spirv.interpreter.unit import Unit
 from xdsl_spirv.interpreter.variables import VariablePointer
 from xdsl_spirv.interpreter.wave import Wave
@@ -102,7 +101,7 @@ class CheckedCompiler(Compiler):
         self.template = [None, None, None]
         self.checker = checker
 
-    def _holds_half(self) -> bool:
+    def _widens_binary16(self) -> bool:
         """The checks look at values as their types say."""
         return False
 

@@ -136,7 +136,7 @@ def leave_function(op: Operation, flow: Flow) -> Callable[[Env], Leaving]:
 def return_value(op: ops.ReturnValueOp, flow: Flow) -> Callable[[Env], Leaving]:
     """The lanes leave the function with a value."""
     slot = flow.compiler.slot(op.value)
-    narrow = flow.compiler.half.narrowing(op.value)
+    narrow = flow.compiler.widened.narrowing(op.value)
     merge_values = merger(flow.compiler.unit.form(op.value.type))
 
     def call(env: Env) -> Leaving:

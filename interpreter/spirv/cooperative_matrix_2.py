@@ -89,8 +89,8 @@ def reduce(op: ops.CooperativeMatrixReduceOp, unit: Unit) -> Function:
 def combined(matrix: Array, axis: int, combine: Combine) -> Array:
     """The matrix with an axis reduced to 1."""
     while matrix.shape[axis] > 1:
-        half = matrix.shape[axis] // 2
-        low, high, rest = np.split(matrix, (half, 2 * half), axis)
+        count = matrix.shape[axis] // 2
+        low, high, rest = np.split(matrix, (count, 2 * count), axis)
         matrix = combine(np.ascontiguousarray(low), np.ascontiguousarray(high))
         if rest.size:
             matrix = np.concatenate([matrix, rest], axis)

@@ -3,7 +3,7 @@ Which binary16 values are held as binary32 while a kernel runs.
 
 Within a function of a `spirv.module` a binary16 value that only arithmetic reads, perhaps after
 some turns of a loop, is held as binary32, rounded to binary16's numbers after every instruction:
-between two such instructions nothing is narrowed and widened again. `HalfValues` decides it once
+between two such instructions nothing is narrowed and widened again. `WidenedValues` decides it once
 for each value, from the value's uses alone, and fits conversions where a held value meets others.
 """
 
@@ -47,7 +47,7 @@ def _to_float32(op: Operation) -> bool:
     return isinstance(op, conversion.FConvertOp) and op.result.type.name == "f32"
 
 
-class HalfValues:
+class WidenedValues:
     """
     The held values of one function; without `enabled` there are none.
 

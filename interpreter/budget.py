@@ -12,7 +12,7 @@ BLOCKS = 10_000_000
 """How many blocks a checked or scheduled launch executes unless its options say otherwise."""
 
 
-class Steps:
+class Budget:
     """How many blocks a launch may still execute; a block that many lanes share counts once."""
 
     def __init__(self, limit: int):
@@ -20,7 +20,7 @@ class Steps:
         self.left = limit
 
     @classmethod
-    def of(cls, limit: int | None) -> Steps | None:
+    def of(cls, limit: int | None) -> Budget | None:
         """Nothing is counted without a limit."""
         return None if limit is None else cls(limit)
 
