@@ -179,8 +179,6 @@ def place(value: Array, like: Array, map: AffineMap, space: Space) -> Array:
 Roles = tuple[bool, bool]
 """How integer operands of a contraction extend: with their sign?"""
 
-_FLOAT_CASTS = (arith.ExtFOp, arith.TruncFOp)
-
 
 def contraction_roles(block: Block) -> Roles | None:
     """`out + cast(a) * cast(b)`, in any order: how a and b extend. None for another body."""
