@@ -9,6 +9,9 @@ STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 CODE := src upstream grammar dialects serialization interpreter targets passes frontends compiler runtime compare tools testing tests scripts benchmarks examples
 
+# Tests start hundreds of processes: bytecode is compiled once for all of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-long lit pytest fuzz lint fmt bench wheel lavapipe glslang clean
 
 help:  ## this list
@@ -22,14 +25,14 @@ demo: $(STAMPS)/demo  ## layers and a whole model of real OCR, compiled, explain
 test: lit pytest  ## all tests (lit, then pytest)
 
 test-long: $(STAMPS)/dev lavapipe  ## the sweeps that `make test` leaves out
-	$(BIN)/python -m pytest -n $(JOBS) -m long -ra
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long -ra
 
 lit: $(STAMPS)/dev
 	@if [ -n "$$(find tests/filecheck -name '*.mlir' -print -quit)" ]; \
 		then $(BIN)/lit -j $(JOBS) -v tests/filecheck; else echo "no FileCheck tests"; fi
 
 pytest: $(STAMPS)/dev lavapipe glslang
-	$(BIN)/python -m pytest -n $(JOBS) -m "not long" -ra $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not long" -ra $(PYTEST_FLAGS)
 
 fuzz: $(STAMPS)/dev  ## read N damaged modules (make fuzz N=100000 JOBS=8)
 	$(BIN)/python scripts/fuzz.py $(or $(N),10000) --jobs $(JOBS)

@@ -53,12 +53,8 @@ from xdsl_spirv.passes.analysis.sizes import extent
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
-from xdsl_spirv.passes.loops.body import LoopsBody, loops_name
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.loops_schedule import units_of
-from xdsl_spirv.passes.schedule.packing import plan_packing
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
 from xdsl_spirv.targets import Target
@@ -86,6 +82,8 @@ class OutlineDispatchesPass(ModulePass):
         kernels = _Kernels()
         for dispatch in [each for each in op.walk() if isinstance(each, DispatchOp)]:
             if (pack := _pack(dispatch)) is not None:
+                from xdsl_spirv.passes.schedule.packing import plan_packing
+
                 packing = plan_packing(pack.source, pack.packing, target)
                 shape = _Shape(packing.grid, (packing.invocations, 1, 1))
                 _launch(dispatch, KernelBody(dispatch, None), _pack_name(pack), shape, kernels)
@@ -124,6 +122,8 @@ class OutlineDispatchesPass(ModulePass):
     def _outline_attention(
         self, dispatch: DispatchOp, op: AttentionOp, target: Target, kernels: _Kernels
     ) -> None:
+        from xdsl_spirv.passes.schedule.attention import AttentionPlan, check_attention
+
         schedule = op.attributes.get(SCHEDULE)
         if not isinstance(schedule, AttentionAttr):
             refuse(self.name, op, "it has no #schedule.attention: run assign-schedule")
@@ -142,6 +142,9 @@ class OutlineDispatchesPass(ModulePass):
     def _outline_loops(
         self, dispatch: DispatchOp, loops: LoopsAttr, target: Target, kernels: _Kernels
     ) -> None:
+        from xdsl_spirv.passes.loops.body import LoopsBody, loops_name
+        from xdsl_spirv.passes.schedule.loops_schedule import units_of
+
         try:
             body = LoopsBody(dispatch, loops)
         except Unplaced as error:

@@ -46,14 +46,8 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.refusal import refuse
-from xdsl_spirv.passes.schedule.attention import (
-    AttentionPlan,
-    check_attention,
-    choose_attention,
-)
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
-from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -128,9 +122,17 @@ class AssignSchedulePass(ModulePass):
         for each in op.walk():
             if isinstance(each, DispatchOp) and SCHEDULE not in each.attributes:
                 if not any(map(_needs_none, each.body.walk())):
+                    from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
+
                     each.attributes[SCHEDULE] = choose_loops(each, target, self.name)
 
     def _assign_attention(self, op: AttentionOp, target: Target, decisions: Decisions) -> None:
+        from xdsl_spirv.passes.schedule.attention import (
+            AttentionPlan,
+            check_attention,
+            choose_attention,
+        )
+
         given = op.attributes.get(SCHEDULE)
         try:
             if given is None:
