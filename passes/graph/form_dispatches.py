@@ -64,7 +64,6 @@ from xdsl_spirv.passes.analysis.pointwise import (
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.uses import operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
-from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results, form_loops
 from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
 
 MOST_RESULTS = 2
@@ -106,7 +105,9 @@ def _blocks(block: Block) -> list[Block]:
 def form(block: Block) -> None:
     """Group the operations of one block."""
     resolve_sizes(block)
-    for op in reversed(list(block.ops)):
+    for op in reversed([op for op in block.ops if len(op.results) > 1]):
+        from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
+
         drop_unused_results(op)
     for op in list(block.ops):
         if SCHEDULE not in op.attributes:
@@ -122,6 +123,8 @@ def form(block: Block) -> None:
         if op.parent_block() is not block or not _computes(op):
             continue
         if any(result.first_use for result in op.results):
+            from xdsl_spirv.passes.graph.loops_fusion import form_loops
+
             form_loops(op, _computes)
         else:
             erase_unused(op)
