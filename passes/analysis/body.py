@@ -122,15 +122,15 @@ def clone_into(block: Block, value: SSAValue, known: dict[SSAValue, SSAValue]) -
     if not isinstance(value, OpResult) or not _is_inside(value.op, known):
         return value
     operands = [clone_into(block, operand, known) for operand in value.op.operands]
-    made = value.op.clone(dict(zip(value.op.operands, operands, strict=True)))
-    block.add_op(made)
-    known.update(zip(value.op.results, made.results, strict=True))
+    clone = value.op.clone(dict(zip(value.op.operands, operands, strict=True)))
+    block.add_op(clone)
+    known.update(zip(value.op.results, clone.results, strict=True))
     return known[value]
 
 
 def _is_inside(op: Operation, known: dict[SSAValue, SSAValue]) -> bool:
     """Whether the operation is in the body whose arguments are among the known values."""
-    return any(isinstance(each, BlockArgument) and each.owner is op.parent for each in known)
+    return any(isinstance(value, BlockArgument) and value.owner is op.parent for value in known)
 
 
 def arguments_for(block: Block, new: Block, inputs: Sequence[int]) -> dict[SSAValue, SSAValue]:

@@ -79,7 +79,7 @@ def combinations_of(loops: Loops) -> list[Combination] | None:
     last = loops.body.last_op
     assert last is not None
     carried = loops.body.args[len(loops.inputs) :]
-    found: list[Combination] = []
+    combinations: list[Combination] = []
     for argument, value in zip(carried, last.operands, strict=True):
         op = value.owner
         if type(op) not in NEUTRAL or argument not in op.operands:  # pyright: ignore
@@ -88,8 +88,8 @@ def combinations_of(loops: Loops) -> list[Combination] | None:
         new = op.operands[1] if op.operands[0] is argument else op.operands[0]
         if _depends(new, carried, loops) or new is argument:
             return None
-        found.append(Combination(op, new, value.type))
-    return found
+        combinations.append(Combination(op, new, value.type))
+    return combinations
 
 
 def _depends(value: SSAValue, carried: Sequence[SSAValue], loops: Loops) -> bool:

@@ -66,40 +66,40 @@ class Home:
 def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
     """Where each value of a body lives, None if components of two types would have to meet."""
     block = op.body.block
-    found: dict[SSAValue, Home] = {
+    homes_by_value: dict[SSAValue, Home] = {
         argument: Home(argument.type) for argument in block.args[: len(op.inputs)]
     }
-    for each in body_ops(block):
-        if isinstance(each, arith.ConstantOp):
+    for body_op in body_ops(block):
+        if isinstance(body_op, arith.ConstantOp):
             continue
-        if each.name.partition(".")[0] not in ("arith", "math") or len(each.results) != 1:
+        if body_op.name.partition(".")[0] not in ("arith", "math") or len(body_op.results) != 1:
             return None
-        operands = [found.get(value, Home(None)) for value in each.operands]
-        (result,) = each.results
+        operands = [homes_by_value.get(value, Home(None)) for value in body_op.operands]
+        (result,) = body_op.results
         whole = [home for home in operands if home.matrix is not None]
-        if isinstance(each, CONVERSIONS) and len(whole) == 1:
-            if each.operands[0].type != whole[0].matrix:
+        if isinstance(body_op, CONVERSIONS) and len(whole) == 1:
+            if body_op.operands[0].type != whole[0].matrix:
                 return None
-            found[result] = Home(result.type)
-        elif isinstance(each, ON_MATRICES) and not any(home.spread for home in whole):
-            found[result] = Home(result.type if whole else None)
+            homes_by_value[result] = Home(result.type)
+        elif isinstance(body_op, ON_MATRICES) and not any(home.spread for home in whole):
+            homes_by_value[result] = Home(result.type if whole else None)
         elif len({home.matrix for home in whole}) > 1:
             return None
         else:
-            found[result] = Home(whole[0].matrix if whole else None, True)
+            homes_by_value[result] = Home(whole[0].matrix if whole else None, True)
     last = block.last_op
     assert last is not None
     (value,) = last.operands
-    home = found.get(value, Home(None))
-    return found if home.matrix in (None, value.type) else None
+    home = homes_by_value.get(value, Home(None))
+    return homes_by_value if home.matrix in (None, value.type) else None
 
 
 def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
     """Instructions on one component."""
     return sum(
-        OF_A_FUNCTION if each.name.startswith("math.") else 1
-        for each in body_ops(op.body.block)
-        if each.results and spread.get(each.results[0], Home(None)).spread
+        OF_A_FUNCTION if body_op.name.startswith("math.") else 1
+        for body_op in body_ops(op.body.block)
+        if body_op.results and spread.get(body_op.results[0], Home(None)).spread
     )
 
 
@@ -148,9 +148,9 @@ def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], targ
     values = _values(epilogue.results, epilogue.root, components)
     return (
         values is not None
-        and all(has_matrices(each.element_type) for each in values)
-        and all(aligned(each, True) for each in epilogue.results)
-        and all(aligned(each, False) for each in epilogue.operands)
+        and all(has_matrices(placed_value.element_type) for placed_value in values)
+        and all(aligned(placed_value, True) for placed_value in epilogue.results)
+        and all(aligned(placed_value, False) for placed_value in epilogue.operands)
     )
 
 
@@ -160,11 +160,11 @@ def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Pl
 
     `components` is how many an invocation has of a fragment, 0 if that is not known.
     """
-    found: list[Placed] = []
+    values: list[Placed] = []
     waiting = list(results)
     while waiting:
         placed = waiting.pop()
-        found.append(placed)
+        values.append(placed)
         op = definition(placed.value)
         if placed.value is root.value or op is None:
             continue
@@ -179,4 +179,4 @@ def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Pl
         if instructions and not 0 < instructions * components <= MOST_INSTRUCTIONS:
             return None
         waiting += [operand_of(placed, op, number) for number in range(len(op.inputs))]
-    return found
+    return values

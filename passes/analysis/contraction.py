@@ -293,14 +293,14 @@ def padding_of(op: tensor.PadOp) -> int | None:
 
 def _loops(map: AffineMap) -> list[int]:
     """The loops that an index map uses, in the order of the dimensions that they walk."""
-    found: dict[int, None] = {}
+    loops: dict[int, None] = {}
     for expression in map.results:
         try:
             factors = linear(expression, map.num_dims).factors
         except NotLinear as error:
             raise NotAContraction(f"index map {map}: {error}") from error
-        found |= dict.fromkeys(loop for loop, factor in enumerate(factors) if factor)
-    return list(found)
+        loops |= dict.fromkeys(loop for loop, factor in enumerate(factors) if factor)
+    return list(loops)
 
 
 def _signs(block: Block) -> tuple[bool, bool]:

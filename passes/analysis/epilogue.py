@@ -74,14 +74,14 @@ def definition(value: SSAValue) -> Operation | None:
         return value.owner if isinstance(value.owner, Operation) else None
     if isinstance(value.owner, PaddedViewOp):
         return value.owner
-    found: Operation | None = None
+    writer: Operation | None = None
     for use in value.uses:
         op = use.operation
         if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):
             continue
-        if found is None or isinstance(found, linalg.ops.FillOp | linalg.ops.CopyOp):
-            found = op
-    return found
+        if writer is None or isinstance(writer, linalg.ops.FillOp | linalg.ops.CopyOp):
+            writer = op
+    return writer
 
 
 def results_of(op: LinalgStructuredOperation) -> Sequence[SSAValue]:
@@ -91,7 +91,7 @@ def results_of(op: LinalgStructuredOperation) -> Sequence[SSAValue]:
 
 def operand_of(placed: Placed, op: linalg.ops.GenericOp, number: int) -> Placed:
     """An input of the operation that makes a value; raises `NotFused` if its place is unknown."""
-    *reads, write = (each.data for each in op.get_indexing_maps())
+    *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     dims = placed.map.num_dims
     map = composed(reads[number], loops_of(write, placed.map.results), dims)
     if map is None:
@@ -105,7 +105,7 @@ def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
 
     Nothing outside of a dispatch or collective.
     """
-    found: list[linalg.ops.GenericOp] = []
+    prologue: list[linalg.ops.GenericOp] = []
     op = definition(value)
     while op is not None and isinstance(op.parent_op(), DispatchOp | CollectiveOp):
         if isinstance(op, PaddedViewOp):
@@ -113,17 +113,17 @@ def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
         elif isinstance(op, tensor.PadOp):
             value = op.source
         elif isinstance(op, linalg.ops.GenericOp) and _is_in_place(op):
-            found.append(op)
+            prologue.append(op)
             value = op.inputs[0]
         else:
             break
         op = definition(value)
-    return found
+    return prologue
 
 
 def _is_in_place(op: linalg.ops.GenericOp) -> bool:
     """Whether each element is computed from the one in the same place of one other value."""
-    maps = [each.data for each in op.get_indexing_maps()]
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
     return is_pointwise(op) and len(maps) == 2 and maps[0] == maps[1]
 
 
@@ -140,13 +140,13 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     if block is None or not isinstance(root.parent_op(), DispatchOp | CollectiveOp):
         return Epilogue(placed, (placed,))
     chain = _chain(block, root, placed)
-    stored = [each for each in chain.values() if _is_stored(each.value, block)]
+    stored = [link for link in chain.values() if _is_stored(link.value, block)]
     if not stored:
         raise NotFused("nothing of what the contraction computes leaves the kernel")
     operands: dict[Placed, None] = {}
-    for each in stored:
-        _collect(each, placed, operands)
-    ordered = sorted(stored, key=lambda each: _position(each.value, block))
+    for link in stored:
+        _collect(link, placed, operands)
+    ordered = sorted(stored, key=lambda link: _position(link.value, block))
     return Epilogue(placed, tuple(ordered), tuple(operands))
 
 
@@ -158,14 +158,14 @@ def _chain(block: Block, root: LinalgStructuredOperation, placed: Placed) -> dic
         if isinstance(op, linalg.ops.GenericOp) and any(v in chain for v in op.inputs):
             if not is_pointwise(op):
                 raise NotFused(f"{op.name} on the contraction's result is not element by element")
-            made = _follow(op, chain)
-            chain[made.value] = made
+            follower = _follow(op, chain)
+            chain[follower.value] = follower
         op = op.next_op
     return chain
 
 
 def _follow(op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed]) -> Placed:
-    *reads, write = (each.data for each in op.get_indexing_maps())
+    *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     for value, read in zip(op.inputs, reads, strict=True):
         if value not in chain:
             continue

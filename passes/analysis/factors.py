@@ -51,17 +51,18 @@ def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperatio
     _check(op, (x, y))
     other = {id(x): y, id(y): x}
     prepared = [_Prepared(op, factor, other[id(factor)]) for factor in (x, y)]
-    operands = [each.build() for each in prepared]
+    operands = [factor.build() for factor in prepared]
     body = Block(arg_types=[*(_element(value) for value in operands), op.body.block.args[-1].type])
     values = [
-        each.extended(body, argument) for each, argument in zip(prepared, body.args, strict=False)
+        factor.extended(body, argument)
+        for factor, argument in zip(prepared, body.args, strict=False)
     ]
     floating = not isinstance(body.args[2].type, IntegerType)
     product = (arith.MulfOp if floating else arith.MuliOp)(values[0], values[1])
     total = (arith.AddfOp if floating else arith.AddiOp)(body.args[2], product)
     body.add_ops([product, total, linalg.ops.YieldOp(total)])
-    maps = [each.map for each in prepared] + [op.get_indexing_maps().data[-1].data]
-    made = linalg.ops.GenericOp(
+    maps = [factor.map for factor in prepared] + [op.get_indexing_maps().data[-1].data]
+    generic = linalg.ops.GenericOp(
         operands,
         op.outputs,
         Region(body),
@@ -69,10 +70,10 @@ def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperatio
         op.get_iterator_types(),
         [result.type for result in op.results],
     )
-    made.location = op.location
-    made.attributes = dict(op.attributes)
-    Rewriter.replace_op(op, made)
-    return made
+    generic.location = op.location
+    generic.attributes = dict(op.attributes)
+    Rewriter.replace_op(op, generic)
+    return generic
 
 
 def _check(op: LinalgStructuredOperation, factors: tuple[Factor, Factor]) -> None:
@@ -125,9 +126,9 @@ class _Prepared:
         else:
             cast = self.factor.source.owner
             assert isinstance(cast, Operation)
-            made = type(cast).create(operands=[block.args[0]], result_types=[self.narrow])
-            block.add_op(made)
-            value = made.results[0]
+            narrow_cast = type(cast).create(operands=[block.args[0]], result_types=[self.narrow])
+            block.add_op(narrow_cast)
+            value = narrow_cast.results[0]
         block.add_op(linalg.ops.YieldOp(value))
         result = elementwise(inputs, self.maps, Region(block), self.type, self.op)
         result.name_hint = main.name_hint
@@ -178,8 +179,8 @@ def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
     def dimension(expression: AffineExpr) -> AffineExpr:
         if isinstance(expression, AffineConstantExpr):
             return expression
-        for position, each in enumerate(main.results):
-            if each == expression:
+        for position, result in enumerate(main.results):
+            if result == expression:
                 return AffineDimExpr(position)
         raise NotAContraction(f"a factor's input is indexed by {expression}, another's is not")
 

@@ -120,7 +120,7 @@ class Layout:
         *outer, last = self.walks[walk]
         if any(last.steps):
             return 1
-        others = [axis for n, each in enumerate(self.walks) if n != walk for axis in each]
+        others = [axis for n, axes in enumerate(self.walks) if n != walk for axis in axes]
         strides = (axis.stride for axis in (*outer, *others))
         return common_divisor(last.size, self.start, *strides)
 
@@ -133,8 +133,8 @@ class Layout:
         if vector == 1:
             return self
         walks = tuple(
-            tuple(replace(axis, stride=axis.stride // vector) for axis in each)
-            for each in self.walks
+            tuple(replace(axis, stride=axis.stride // vector) for axis in axes)
+            for axes in self.walks
         )
         *outer, last = self.walks[walk]
         shrunk = tuple(replace(axis, stride=axis.stride // vector) for axis in outer)

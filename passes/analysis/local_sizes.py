@@ -171,7 +171,7 @@ def resolve_sizes(block: Block) -> None:
         if not isinstance(op, tensor.DimOp) or isinstance(op.source, BlockArgument):
             continue
         size = number(op.result)
-        if is_dynamic(size) and all(each.value is op.source for each in size.extents):
+        if is_dynamic(size) and all(dimension.value is op.source for dimension in size.extents):
             continue
         op.result.replace_all_uses_with(
             SizeCode(Builder(InsertPoint.before(op)).insert).value(size)
@@ -199,16 +199,16 @@ def _localize(op: tensor.EmptyOp, code: SizeCode) -> None:
     shape = op.tensor.type.get_shape()
     dynamic = [dimension for dimension, size in enumerate(shape) if size == DYNAMIC_INDEX]
     for at, dimension in enumerate(dynamic):
-        found = _walked(op.tensor, dimension)
-        if found is None:
-            found = extent(op.tensor, dimension)
-        if is_dynamic(found) and all(_is_given(each) for each in found.extents):
-            op.operands[at] = code.value(found)
+        size_of_output = _walked(op.tensor, dimension)
+        if size_of_output is None:
+            size_of_output = extent(op.tensor, dimension)
+        if is_dynamic(size_of_output) and all(_is_given(part) for part in size_of_output.extents):
+            op.operands[at] = code.value(size_of_output)
 
 
-def _is_given(each: Extent) -> bool:
+def _is_given(dimension: Extent) -> bool:
     """Whether it is a size of what comes into a dispatch."""
-    return isinstance(each.value, BlockArgument)
+    return isinstance(dimension.value, BlockArgument)
 
 
 def _walked(value: SSAValue, dimension: int) -> Size | None:
@@ -218,23 +218,23 @@ def _walked(value: SSAValue, dimension: int) -> Size | None:
         if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):
             continue
         if isinstance(op, linalg.ops.FillOp):
-            found = _walked(op.results[0], dimension) if op.results else None
+            size = _walked(op.results[0], dimension) if op.results else None
         else:
-            found = _input_size(op, use.index, dimension)
-        if found is not None:
-            return found
+            size = _input_size(op, use.index, dimension)
+        if size is not None:
+            return size
     return None
 
 
 def _input_size(op: LinalgStructuredOperation, index: int, dimension: int) -> Size | None:
-    maps = [each.data for each in op.get_indexing_maps()]
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
     walked = maps[index].results[dimension]
     if not isinstance(walked, AffineDimExpr):
         return None
-    for each, map in zip(op.inputs, maps, strict=False):
+    for operand, map in zip(op.inputs, maps, strict=False):
         for at, expression in enumerate(map.results):
-            if expression == walked and isinstance(each.type, TensorType):
-                return extent(each, at)
+            if expression == walked and isinstance(operand.type, TensorType):
+                return extent(operand, at)
     return None
 
 
@@ -248,15 +248,17 @@ def _without_unread(dispatch: DispatchOp) -> DispatchOp:
         if argument.first_use is None:
             block.erase_arg(argument)
     inputs = [dispatch.inputs[n] for n in kept]
-    made = DispatchOp(inputs, [value.type for value in dispatch.outputs], dispatch.detach_region(0))
-    made.attributes = dispatch.attributes
-    made.location = dispatch.location
+    smaller = DispatchOp(
+        inputs, [value.type for value in dispatch.outputs], dispatch.detach_region(0)
+    )
+    smaller.attributes = dispatch.attributes
+    smaller.location = dispatch.location
     outer = dispatch.parent_block()
     assert outer is not None
-    outer.insert_op_before(made, dispatch)
-    for old, new in zip(dispatch.outputs, made.outputs, strict=True):
+    outer.insert_op_before(smaller, dispatch)
+    for old, new in zip(dispatch.outputs, smaller.outputs, strict=True):
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
     dispatch.detach()
     dispatch.erase()
-    return made
+    return smaller

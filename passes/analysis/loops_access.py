@@ -35,7 +35,7 @@ Axis: TypeAlias = int | None
 def fast_loops(loops: Loops, size: Size) -> set[Axis]:
     """For each array of `size` elements or more that loops read, the loop along its neighbours."""
     point = tuple(range(len(loops.sizes)))
-    return {axis for each in _inputs(loops, point) for axis in _fast(*each, size)}
+    return {axis for access in _inputs(loops, point) for axis in _fast(*access, size)}
 
 
 def fast_axes(array: Array, size: Size) -> set[Axis]:
@@ -86,12 +86,12 @@ def _reshaped(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
     """The indices of the source, as far as only dimensions of size 1 come or go."""
     outer = [(axis, size) for axis, size in zip(at, array.shape, strict=True) if size != 1]
     inner = [size for size in array.source.shape if size != 1]
-    found: list[Axis] = [None] * len(inner)
+    axes: list[Axis] = [None] * len(inner)
     for place in range(1, min(len(outer), len(inner)) + 1):
         if outer[-place][1] != inner[-place]:
             break
-        found[-place] = outer[-place][0]
-    left = iter(found)
+        axes[-place] = outer[-place][0]
+    left = iter(axes)
     return tuple(None if size == 1 else next(left) for size in array.source.shape)
 
 
@@ -106,8 +106,8 @@ def crossing(nest: Nest) -> tuple[int, int] | None:
     if any(bit_width(array.element) < 8 for array, _ in nest.results):
         return None
     size = prod(nest.shape)
-    found = {axis for array, _ in nest.results for axis in fast_axes(array, size)}
-    first = next(iter(found)) if len(found) == 1 else None
+    fast = {axis for array, _ in nest.results for axis in fast_axes(array, size)}
+    first = next(iter(fast)) if len(fast) == 1 else None
     return None if first is None or first == wide[-1] else (first, wide[-1])
 
 

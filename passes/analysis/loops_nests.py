@@ -66,7 +66,7 @@ def nests_of(results: Sequence[Result]) -> list[Nest]:
                 parts.append(Nest(part.shape, [(part, at)]))
             else:
                 whole.setdefault(part.shape, []).append((part, at))
-    return [*(Nest(shape, each) for shape, each in whole.items()), *parts]
+    return [*(Nest(shape, stores) for shape, stores in whole.items()), *parts]
 
 
 def _parts(array: Array, place: Place) -> Iterator[tuple[Array, Place]]:
@@ -111,7 +111,7 @@ def sources_of(array: Array) -> list[Array]:
     """The arrays that an array is made of."""
     match array:
         case Computed(loops=loops):
-            inputs = [each for each in loops.inputs if isinstance(each, Array)]
+            inputs = [source for source in loops.inputs if isinstance(source, Array)]
             return [*inputs, *_initials(array), *loops.captured.values()]
         case Reshaped() | Transposed() | Sliced() | Padded():
             return [array.source]
@@ -139,10 +139,10 @@ def columns_of(nest: Nest) -> frozenset[int]:
     """
     The dimensions of a nest that no reduction's outcome depends on; none without a reduction.
     """
-    found = reductions_of(nest)
-    if not found:
+    reductions = reductions_of(nest)
+    if not reductions:
         return frozenset()
-    rows = frozenset[int]().union(*(rows for _, rows in found))
+    rows = frozenset[int]().union(*(rows for _, rows in reductions))
     return frozenset(a for a, size in enumerate(nest.shape) if a not in rows and size != 1)
 
 
@@ -157,7 +157,7 @@ def all_reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
     """
     start = tuple(frozenset((axis,)) for axis in range(len(nest.shape)))
     seen: set[tuple[Array, tuple[frozenset[int], ...]]] = set()
-    return [found for array, _ in nest.results for found in _reductions(array, start, seen)]
+    return [reduction for array, _ in nest.results for reduction in _reductions(array, start, seen)]
 
 
 INNER = -1
@@ -210,10 +210,10 @@ def _reductions(
         case Sliced() | Padded():
             yield from _reductions(array.source, at, seen)
         case Patched():
-            for each in (array.base, array.part):
-                if isinstance(each, Unwritten):
+            for piece in (array.base, array.part):
+                if isinstance(piece, Unwritten):
                     continue
-                for loops, rows in _reductions(each, at, seen):
+                for loops, rows in _reductions(piece, at, seen):
                     yield loops, rows | all_of_it
         case _:
             return

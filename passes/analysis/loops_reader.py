@@ -237,32 +237,32 @@ def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) ->
 
 def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
     """The loop of each dimension of an output; None where its index is 0."""
-    found: list[int | None] = []
+    positions: list[int | None] = []
     for expr in map.results:
-        if isinstance(expr, AffineDimExpr) and expr.position not in found:
-            found.append(expr.position)
+        if isinstance(expr, AffineDimExpr) and expr.position not in positions:
+            positions.append(expr.position)
         elif expr == AffineExpr.constant(0):
-            found.append(None)
+            positions.append(None)
         else:
             raise NotLoops(
                 loops.op, f"an output is indexed by {expr}: only loops, each once, can index one"
             )
     for loop, size in enumerate(loops.sizes):
-        if loop not in found and not loops.reduction[loop] and size != 1:
+        if loop not in positions and not loops.reduction[loop] and size != 1:
             raise NotLoops(loops.op, f"the parallel loop d{loop} does not index every output")
-    if any(loop is not None and loops.reduction[loop] for loop in found):
+    if any(loop is not None and loops.reduction[loop] for loop in positions):
         raise NotLoops(loops.op, "a reduction loop indexes an output")
-    return tuple(found)
+    return tuple(positions)
 
 
 def _captured(reader: Reader, op: Operation, body: Block) -> dict[SSAValue, Array]:
     """The arrays that a body reads element by element."""
-    found: dict[SSAValue, Array] = {}
+    arrays: dict[SSAValue, Array] = {}
     for inner in body.walk():
         if isinstance(inner, tensor.ExtractOp | memref.LoadOp):
             source = inner.operands[0]
-            found[source] = reader.array(source, op)
-    return found
+            arrays[source] = reader.array(source, op)
+    return arrays
 
 
 def _reduce(reader: Reader, op: Operation) -> None:
@@ -384,15 +384,15 @@ def _places(reader: Reader, op: Any) -> tuple[Shape, Shape, Shape]:
 
 def _numbers(reader: Reader, op: Any, name: str) -> Shape:
     dynamic = iter(getattr(op, name))
-    found: list[Size] = []
+    sizes: list[Size] = []
     for value in getattr(op, f"static_{name}").get_values():
         given = value == DYNAMIC_INDEX
-        found.append(reader.size(number(next(dynamic)) if given else int(value)))
-    for size in found:
-        for each in size.extents if is_dynamic(size) else ():
-            if isinstance(each.value.type, IndexType):
+        sizes.append(reader.size(number(next(dynamic)) if given else int(value)))
+    for size in sizes:
+        for dimension in size.extents if is_dynamic(size) else ():
+            if isinstance(dimension.value.type, IndexType):
                 raise NotLoops(op, f"its {name} are known only when it runs: make them static")
-    return tuple(found)
+    return tuple(sizes)
 
 
 def _slice(reader: Reader, op: Operation) -> None:

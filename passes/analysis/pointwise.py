@@ -45,16 +45,16 @@ def generalized(op: Operation) -> linalg.ops.GenericOp | None:
             Rewriter.replace_op(op, fill)
             return None
         case linalg.ops.GenericOp():
-            made = op
+            generic = op
         case ElementwiseOperation() | linalg.ops.TransposeOp():
-            made = _generic(op, op.inputs, op.outputs, op.body, _maps(op), _kinds(op))
+            generic = _generic(op, op.inputs, op.outputs, op.body, _maps(op), _kinds(op))
         case linalg.ops.BroadcastOp():
-            made = _broadcast(op)
+            generic = _broadcast(op)
         case linalg.ops.ReduceOp():
-            made = _reduction(op)
+            generic = _reduction(op)
         case _:
             return None
-    return _without_output(made)
+    return _without_output(generic)
 
 
 def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
@@ -70,11 +70,11 @@ def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
 
 
 def _maps(op: LinalgStructuredOperation) -> list[AffineMap]:
-    return [each.data for each in op.get_indexing_maps()]
+    return [attribute.data for attribute in op.get_indexing_maps()]
 
 
 def _kinds(op: LinalgStructuredOperation) -> list[bool]:
-    return [each == IteratorTypeAttr.parallel() for each in op.get_iterator_types()]
+    return [kind == IteratorTypeAttr.parallel() for kind in op.get_iterator_types()]
 
 
 def _generic(
@@ -86,9 +86,10 @@ def _generic(
     parallel: Sequence[bool],
 ) -> linalg.ops.GenericOp:
     iterators = [
-        IteratorTypeAttr.parallel() if each else IteratorTypeAttr.reduction() for each in parallel
+        IteratorTypeAttr.parallel() if is_parallel else IteratorTypeAttr.reduction()
+        for is_parallel in parallel
     ]
-    made = linalg.ops.GenericOp(
+    generic = linalg.ops.GenericOp(
         inputs,
         outputs,
         body.clone(),
@@ -96,11 +97,11 @@ def _generic(
         ArrayAttr(iterators),
         [value.type for value in outputs if isinstance(value.type, TensorType)],
     )
-    made.location = op.location
-    for result, old in zip(made.results, op.results, strict=True):
+    generic.location = op.location
+    for result, old in zip(generic.results, op.results, strict=True):
         result.name_hint = old.name_hint
-    Rewriter.replace_op(op, made)
-    return made
+    Rewriter.replace_op(op, generic)
+    return generic
 
 
 def _dims(numbers: Sequence[int]) -> tuple[AffineExpr, ...]:
@@ -156,8 +157,8 @@ def _is_parallel(op: LinalgStructuredOperation) -> bool:
 
 def is_permutation(map: AffineMap) -> bool:
     """Whether the map's results are its dimensions, each once."""
-    found = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
-    return len(found) == len(map.results) and sorted(found) == list(range(map.num_dims))
+    positions = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
+    return len(positions) == len(map.results) and sorted(positions) == list(range(map.num_dims))
 
 
 def is_pointwise(op: Operation) -> bool:
@@ -178,7 +179,7 @@ def is_pointwise(op: Operation) -> bool:
         return False
     if not all(is_plain(value.type) for value in op.operands):
         return False
-    return all(_is_scalar(each) for each in op.body.block.ops)
+    return all(_is_scalar(body_op) for body_op in op.body.block.ops)
 
 
 def is_plain(type: Attribute) -> bool:
@@ -219,10 +220,15 @@ def sizes(type: Attribute) -> tuple[int, ...]:
 
 def composed(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
     """The map, over what the loops are in terms of `dims` others; None where that is unknown."""
-    used = {e.position for each in map.results for e in each.dfs() if isinstance(e, AffineDimExpr)}
+    used = {
+        e.position
+        for expression in map.results
+        for e in expression.dfs()
+        if isinstance(e, AffineDimExpr)
+    }
     if any(loops[position] is None for position in used):
         return None
-    known = [AffineConstantExpr(0) if each is None else each for each in loops]
+    known = [AffineConstantExpr(0) if expression is None else expression for expression in loops]
     return map.replace_dims_and_symbols(known, [], dims, 0)
 
 

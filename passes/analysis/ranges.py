@@ -112,7 +112,7 @@ def _integer(function: Callable[[int, int], int]) -> Function:
 
 
 def _ends(operands: Sequence[Range]) -> list[tuple[Any, Any]]:
-    return [(each.low, each.high) for each in operands]
+    return [(operand.low, operand.high) for operand in operands]
 
 
 def _divided(quotient: Callable[[int, int], int]) -> Function:
@@ -135,7 +135,7 @@ def _only_positive(function: Function) -> Function:
     """An unsigned operation that is the signed one where no operand is negative."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
-        if any(each.low < 0 for each in operands):
+        if any(operand.low < 0 for operand in operands):
             return everything(op.results[0].type)
         return function(op, operands)
 
@@ -155,7 +155,7 @@ def _remainder(op: Operation, operands: Sequence[Range]) -> Range:
 
 def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
     """No larger than an operand that is not negative."""
-    highs = [each.high for each in operands if each.low >= 0]
+    highs = [operand.high for operand in operands if operand.low >= 0]
     if not highs:
         return _bits(op, operands)
     return Range(0, min(highs))
@@ -165,14 +165,14 @@ def _bits(op: Operation, operands: Sequence[Range]) -> Range:
     """No more bits than the operands have."""
     if isinstance(op.results[0].type, IntegerType) and op.results[0].type.width.data == 1:
         return Range(0, 1)
-    width = max(_width(each) for each in operands)
-    low = 0 if all(each.low >= 0 for each in operands) else -(1 << width)
+    width = max(_width(operand) for operand in operands)
+    low = 0 if all(operand.low >= 0 for operand in operands) else -(1 << width)
     return limited(low, (1 << width) - 1, op.results[0].type)
 
 
-def _width(each: Range) -> int:
+def _width(interval: Range) -> int:
     """Bits of a magnitude."""
-    ends = (each.low if each.low >= 0 else -each.low - 1, max(each.high, 0))
+    ends = (interval.low if interval.low >= 0 else -interval.low - 1, max(interval.high, 0))
     return max(int(end).bit_length() for end in ends)
 
 
@@ -368,9 +368,9 @@ def constant(op: arith.ConstantOp) -> Range:
             return Range(value.data, value.data)
         case DenseIntOrFPElementsAttr() as dense:
             values = dense.get_values()
-            found = [n for n in values if not isinstance(n, tuple) and n == n]
-            if found and isinstance(element(dense.get_type()), AnyFloat | IntegerType):
-                return Range(min(found), max(found)).meet(everything(dense.get_type()))
+            known = [n for n in values if not isinstance(n, tuple) and n == n]
+            if known and isinstance(element(dense.get_type()), AnyFloat | IntegerType):
+                return Range(min(known), max(known)).meet(everything(dense.get_type()))
         case _:
             pass
     return everything(op.result.type)

@@ -67,10 +67,10 @@ class ValueRanges:
 
     def of(self, value: SSAValue) -> Range:
         """What a value can be; all numbers of its type if nothing is known."""
-        found = self._known.get(value) or everything(value.type)
+        interval = self._known.get(value) or everything(value.type)
         assumed = self._assumed.get(value)
-        found = found if assumed is None else found.meet(assumed)
-        return everything(value.type) if found == NOTHING else found
+        interval = interval if assumed is None else interval.meet(assumed)
+        return everything(value.type) if interval == NOTHING else interval
 
     def _declared(self, function: FuncOp) -> None:
         attributes = function.arg_attrs.data if function.arg_attrs else ()
@@ -82,9 +82,9 @@ class ValueRanges:
 
     # Forwards
 
-    def _set(self, value: SSAValue, found: Range) -> None:
+    def _set(self, value: SSAValue, interval: Range) -> None:
         assumed = self._assumed.get(value)
-        self._known[value] = found if assumed is None else found.meet(assumed)
+        self._known[value] = interval if assumed is None else interval.meet(assumed)
 
     def written(self, value: SSAValue) -> Range:
         """A tensor's elements; `NOTHING` where nobody has written one."""
@@ -107,11 +107,11 @@ class ValueRanges:
             case _ if isinstance(op, MOVES):
                 self._set(op.results[0], self.written(op.operands[0]))
             case _ if isinstance(op, JOINS):
-                found = NOTHING
+                hull = NOTHING
                 for value in op.operands:
                     if isinstance(value.type, TensorType):
-                        found = found.hull(self.written(value))
-                self._set(op.results[0], found)
+                        hull = hull.hull(self.written(value))
+                self._set(op.results[0], hull)
             case _ if len(op.results) == 1 and not op.regions:
                 self._set(op.results[0], self._scalar(op))
             case _:
@@ -125,10 +125,10 @@ class ValueRanges:
         if isinstance(op, tensor.DimOp):
             static = (size for size in extents(op.source) if not is_dynamic(size))
             return Range(0, MOST_ELEMENTS // max(1, prod(static)))
-        found = computed(op, [self.of(operand) for operand in op.operands])
-        if isinstance(op, arith.MuliOp) and found.high > MOST_ELEMENTS:
-            return found.meet(self._product(op))
-        return found
+        interval = computed(op, [self.of(operand) for operand in op.operands])
+        if isinstance(op, arith.MuliOp) and interval.high > MOST_ELEMENTS:
+            return interval.meet(self._product(op))
+        return interval
 
     def _product(self, op: arith.MuliOp) -> Range:
         """A product of dimensions of one tensor: no more than the elements that it can have."""
@@ -158,7 +158,7 @@ class ValueRanges:
                 for value in values
                 if isinstance(value.type, TensorType)
             ]
-            self._dynamic = [each for each in shapes if any(map(is_dynamic, each))], equal
+            self._dynamic = [shape for shape in shapes if any(map(is_dynamic, shape))], equal
         return self._dynamic
 
     def _index(self, op: linalg.ops.IndexOp) -> Range:
@@ -177,11 +177,11 @@ class ValueRanges:
         if all(kind == IteratorTypeAttr.parallel() for kind in op.get_iterator_types()):
             for argument, value in zip(outputs, op.outputs, strict=True):
                 self._set(argument, self.of(value))
-            found = self._body(block)
+            intervals = self._body(block)
         else:
-            found = self._reduced(op, outputs, starts)
-        for result, each in zip(op.results, found, strict=True):
-            self._set(result, each)
+            intervals = self._reduced(op, outputs, starts)
+        for result, interval in zip(op.results, intervals, strict=True):
+            self._set(result, interval)
 
     def _body(self, block: Block) -> list[Range]:
         """What a body yields."""
@@ -199,21 +199,23 @@ class ValueRanges:
         block = op.body.block
         held = list(starts)
         for _ in range(ROUNDS):
-            for argument, each in zip(outputs, held, strict=True):
-                self._known[argument] = everything(argument.type) if each == NOTHING else each
-            found = [a.hull(b) for a, b in zip(held, self._body(block), strict=True)]
-            if found == held:
-                return found
-            held = found
+            for argument, interval in zip(outputs, held, strict=True):
+                self._known[argument] = (
+                    everything(argument.type) if interval == NOTHING else interval
+                )
+            grown = [a.hull(b) for a, b in zip(held, self._body(block), strict=True)]
+            if grown == held:
+                return grown
+            held = grown
         sums = [self._sum(op, number, start) for number, start in enumerate(starts)]
-        for argument, each in zip(outputs, sums, strict=True):
-            self._known[argument] = each or everything(argument.type)
-        made = self._body(block)
+        for argument, interval in zip(outputs, sums, strict=True):
+            self._known[argument] = interval or everything(argument.type)
+        yielded = self._body(block)
         assert block.last_op is not None
-        for value, each in zip(block.last_op.operands, sums, strict=True):
-            if each is not None:
-                self._known[value] = each
-        return [each or whole for each, whole in zip(sums, made, strict=True)]
+        for value, interval in zip(block.last_op.operands, sums, strict=True):
+            if interval is not None:
+                self._known[value] = interval
+        return [interval or whole for interval, whole in zip(sums, yielded, strict=True)]
 
     def _sum(self, op: linalg.ops.GenericOp, number: int, start: Range) -> Range | None:
         """start + the sum of all iterations, if that is what a body computes and it fits."""
@@ -223,7 +225,7 @@ class ValueRanges:
         value = block.last_op.operands[number]
         if not isinstance(value.owner, arith.AddiOp):
             return None
-        terms = [each for each in value.owner.operands if each is not accumulator]
+        terms = [operand for operand in value.owner.operands if operand is not accumulator]
         sizes = loop_extents(op)
         if len(terms) != 1 or len(list(accumulator.uses)) != 1 or start == NOTHING:
             return None
@@ -286,8 +288,8 @@ class ValueRanges:
         if not isinstance(parent, linalg.ops.GenericOp) or value.index >= len(parent.inputs):
             return
         map = parent.get_indexing_maps().data[value.index].data
-        dims = [each for each in map.results if isinstance(each, AffineDimExpr)]
-        if len({each.position for each in dims}) == len(map.results):
+        dims = [result for result in map.results if isinstance(result, AffineDimExpr)]
+        if len({result.position for result in dims}) == len(map.results):
             self._assume(parent.inputs[value.index], bounds)
 
 
@@ -303,9 +305,9 @@ def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
     count = op.get_num_loops()
     outputs = op.get_indexing_maps().data[len(op.inputs) :]
     return all(k == IteratorTypeAttr.parallel() for k in op.get_iterator_types()) and all(
-        tuple(e.position for e in each.data.results if isinstance(e, AffineDimExpr))
+        tuple(e.position for e in output.data.results if isinstance(e, AffineDimExpr))
         == tuple(range(count))
-        for each in outputs
+        for output in outputs
     )
 
 
@@ -356,8 +358,8 @@ def _replaced(size: Size, known: Mapping[Extent, Size]) -> Size:
 
 def factors_of(value: Operation) -> list[SSAValue]:
     """What a product of products multiplies."""
-    found: list[SSAValue] = []
+    factors: list[SSAValue] = []
     for operand in value.operands:
         owner = operand.owner
-        found += factors_of(owner) if isinstance(owner, arith.MuliOp) else [operand]
-    return found
+        factors += factors_of(owner) if isinstance(owner, arith.MuliOp) else [operand]
+    return factors

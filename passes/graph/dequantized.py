@@ -215,7 +215,7 @@ def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
     source = AffineMap(rank, 0, tuple(AffineDimExpr(order.index(d)) for d in range(rank)))
     block = Block(arg_types=[value.type.element_type] * 2)
     block.add_op(linalg.ops.YieldOp(block.args[0]))
-    made = linalg.ops.GenericOp(
+    generic = linalg.ops.GenericOp(
         [value],
         [empty.tensor],
         Region(block),
@@ -223,7 +223,7 @@ def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
         ArrayAttr([IteratorTypeAttr.parallel()] * rank),
         [empty.tensor.type],
     )
-    return [empty, made]
+    return [empty, generic]
 
 
 def _padded(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
@@ -248,14 +248,14 @@ def _padded(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
         assert isinstance(element, IntegerType)
         half = 1 << element.width.data - 1
         stored = (number + half) % (2 * half) - half
-        made = op.clone()
-        made.operands = [value, *op.operands[1:]]
+        pad_of_integers = op.clone()
+        pad_of_integers.operands = [value, *op.operands[1:]]
         zero = arith.ConstantOp(IntegerAttr(stored, element))
-        block = made.region.block
-        for each in reversed(list(block.ops)):
-            Rewriter.erase_op(each)
+        block = pad_of_integers.region.block
+        for body_op in reversed(list(block.ops)):
+            Rewriter.erase_op(body_op)
         block.add_op(tensor.YieldOp(zero.result))
-        return [zero, _retyped(made, element)]
+        return [zero, _retyped(pad_of_integers, element)]
 
     return replace(inner, moves=(*inner.moves, pad))
 
@@ -287,7 +287,7 @@ def _reshaped(
         moved: list[int] = []
         for d in place:
             at = next(n for n, g in enumerate(groups) if d in g) if collapses else d
-            wide = [each for each in groups[at] if sizes[each] != 1]
+            wide = [dimension for dimension in groups[at] if sizes[dimension] != 1]
             if len(wide) > 1 or (collapses and wide not in ([], [d])):
                 return None
             moved.append(at if collapses else (wide or groups[at])[0])
@@ -295,9 +295,9 @@ def _reshaped(
 
     def reshape(value: SSAValue) -> list[Operation]:
         assert isinstance(value.type, TensorType)
-        made = op.clone()
-        made.operands = [value, *op.operands[1:]]
-        return [_retyped(made, value.type.element_type)]
+        reshape_of_integers = op.clone()
+        reshape_of_integers.operands = [value, *op.operands[1:]]
+        return [_retyped(reshape_of_integers, value.type.element_type)]
 
     return replace(inner, places=tuple(places), moves=(*inner.moves, reshape))
 
@@ -325,14 +325,14 @@ class _Rewrite:
         if any(not isinstance(x, AffineDimExpr) for x in self.out.results):
             return False
         try:
-            for number, each in enumerate(self.operands):
-                for aux in each.aux:
+            for number, operand in enumerate(self.operands):
+                for aux in operand.aux:
                     own_map(self._map(number, aux), self.out)
         except NotAContraction:
             return False
         largest = 1
-        for each in self.operands:
-            low, high = shift_range(each.shift, each.op.body.block)
+        for operand in self.operands:
+            low, high = shift_range(operand.shift, operand.op.body.block)
             largest *= max(-low, high)
         terms = self._terms()
         return terms is not None and terms * largest < LARGEST_SUM
@@ -353,7 +353,7 @@ class _Rewrite:
         return terms
 
     def apply(self) -> LinalgStructuredOperation:
-        values = [self._moved(each) for each in self.operands]
+        values = [self._moved(operand) for operand in self.operands]
         product = self._product(values)
         scaled = self._scaled(product.results[0])
         old = [*self.op.inputs, *self.op.outputs]
@@ -362,13 +362,13 @@ class _Rewrite:
             erase_dead(value)
         return product
 
-    def _moved(self, each: Dequantized) -> SSAValue:
+    def _moved(self, operand: Dequantized) -> SSAValue:
         """The integers, where the floats were."""
-        value = each.op.inputs[each.shift.input]
-        for move in each.moves:
-            made = move(value)
-            Rewriter.insert_op(made, InsertPoint.before(self.op))
-            value = made[-1].results[0]
+        value = operand.op.inputs[operand.shift.input]
+        for move in operand.moves:
+            ops = move(value)
+            Rewriter.insert_op(ops, InsertPoint.before(self.op))
+            value = ops[-1].results[0]
         return value
 
     def _product(self, values: list[SSAValue]) -> linalg.ops.GenericOp:
@@ -379,7 +379,7 @@ class _Rewrite:
         empty = tensor.EmptyOp((), TensorType(i32, result.get_shape()))
         fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
         inputs, maps = list(values), self.maps[:2]
-        block = Block(arg_types=[each.type.element_type for each in values])  # pyright: ignore
+        block = Block(arg_types=[value.type.element_type for value in values])  # pyright: ignore
         factors = [
             self._difference(number, block, inputs, maps) for number in range(len(self.operands))
         ]
@@ -387,7 +387,7 @@ class _Rewrite:
         product = arith.MuliOp(factors[0], factors[1])
         total = arith.AddiOp(output, product.result)
         block.add_ops([product, total, linalg.ops.YieldOp(total)])
-        made = linalg.ops.GenericOp(
+        generic = linalg.ops.GenericOp(
             inputs,
             [fill.results[0]],
             Region(block),
@@ -395,16 +395,16 @@ class _Rewrite:
             self.op.get_iterator_types(),
             [fill.results[0].type],
         )
-        made.location = self.op.location
-        made.attributes = dict(self.op.attributes)
-        Rewriter.insert_op([zero, empty, fill, made], InsertPoint.before(self.op))
-        return made
+        generic.location = self.op.location
+        generic.attributes = dict(self.op.attributes)
+        Rewriter.insert_op([zero, empty, fill, generic], InsertPoint.before(self.op))
+        return generic
 
     def _difference(
         self, number: int, block: Block, inputs: list[SSAValue], maps: list[AffineMap]
     ) -> SSAValue:
-        each = self.operands[number]
-        shift = each.shift
+        operand = self.operands[number]
+        shift = operand.shift
         value = _extended(block, block.args[number], shift.signed)
         if shift.is_plain:
             return value
@@ -416,7 +416,7 @@ class _Rewrite:
             assert shift.zero is not None
             source, signed = without_extensions(shift.zero)
             assert isinstance(source, BlockArgument)
-            inputs.append(each.op.inputs[source.index])
+            inputs.append(operand.op.inputs[source.index])
             maps.append(self._map(number, source.index))
             argument = block.insert_arg(source.type, len(block.args))
             zero = _extended(block, argument, signed)
@@ -435,17 +435,17 @@ class _Rewrite:
         block = Block(arg_types=[i32])
         inputs, maps = [sums], [identity]
         factor: SSAValue | None = None
-        for number, each in enumerate(self.operands):
-            if each.scale is None:
+        for number, operand in enumerate(self.operands):
+            if operand.scale is None:
                 continue
             known: dict[SSAValue, SSAValue] = {}
-            old = each.op.body.block
-            for aux in sorted(inputs_of(each.scale, old)):
-                inputs.append(each.op.inputs[aux])
+            old = operand.op.body.block
+            for aux in sorted(inputs_of(operand.scale, old)):
+                inputs.append(operand.op.inputs[aux])
                 maps.append(own_map(self._map(number, aux), self.out))
                 known[old.args[aux]] = block.insert_arg(old.args[aux].type, len(block.args))
-            known.setdefault(old.args[each.shift.input], old.args[each.shift.input])
-            scale = clone_into(block, each.scale, known)
+            known.setdefault(old.args[operand.shift.input], old.args[operand.shift.input])
+            scale = clone_into(block, operand.scale, known)
             if factor is not None:
                 both = arith.MulfOp(factor, scale)
                 block.add_op(both)
@@ -468,7 +468,7 @@ class _Rewrite:
         block.insert_arg(element, len(block.args))
         block.add_op(linalg.ops.YieldOp(value))
         empty = tensor.EmptyOp((), result)
-        made = linalg.ops.GenericOp(
+        generic = linalg.ops.GenericOp(
             inputs,
             [empty.tensor],
             Region(block),
@@ -476,8 +476,8 @@ class _Rewrite:
             ArrayAttr([IteratorTypeAttr.parallel()] * rank),
             [result],
         )
-        made.location = self.op.location
-        return [empty, made]
+        generic.location = self.op.location
+        return [empty, generic]
 
 
 def _extended(block: Block, value: SSAValue, signed: bool) -> SSAValue:

@@ -66,23 +66,23 @@ def whole(loop: str, size: int) -> Index:
 
 def joined(pieces: Sequence[Piece]) -> Index:
     """Pieces without those of one place, and with neighbours that were one piece made one."""
-    found: list[Piece] = []
+    merged: list[Piece] = []
     for piece in pieces:
         if piece.size == 1:
             continue
-        if found and found[-1].loop == piece.loop:
-            last = found[-1]
+        if merged and merged[-1].loop == piece.loop:
+            last = merged[-1]
             if last.divisor == piece.divisor * piece.size:
-                found[-1] = Piece(piece.loop, piece.divisor, piece.size * last.size)
+                merged[-1] = Piece(piece.loop, piece.divisor, piece.size * last.size)
                 continue
-        found.append(piece)
-    return tuple(found)
+        merged.append(piece)
+    return tuple(merged)
 
 
 def cut(index: Index, shape: Sequence[int]) -> list[Index]:
     """An index of as many places as `shape` has, taken apart into one for each of its sizes."""
     rest = list(index)
-    found: list[Index] = []
+    indices: list[Index] = []
     for size in reversed(shape):
         taken: list[Piece] = []
         while size > 1:
@@ -98,8 +98,8 @@ def cut(index: Index, shape: Sequence[int]) -> list[Index]:
                 raise NotTraced("a reshape cuts a loop unevenly")
             taken.insert(0, last)
             size //= last.size
-        found.insert(0, joined(taken))
-    return found
+        indices.insert(0, joined(taken))
+    return indices
 
 
 @dataclass(frozen=True)
@@ -144,24 +144,24 @@ def _regrouped(place: Place, groups: list[list[int]], shape: Sequence[int] | Non
     """Each index cut into its group's sizes of `shape`, or, without one, the groups' joined."""
     if shape is None:
         return tuple(joined([p for axis in group for p in place[axis]]) for group in groups)
-    found: list[Index] = []
+    indices: list[Index] = []
     for index, group in zip(place, groups, strict=True):
-        found += cut(index, [shape[axis] for axis in group])
-    return tuple(found)
+        indices += cut(index, [shape[axis] for axis in group])
+    return tuple(indices)
 
 
 def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
     """The place that a map leads to."""
-    found: list[Index] = []
+    indices: list[Index] = []
     for expression in map.results:
         match expression:
             case AffineDimExpr(position=position) if loops[position] is not None:
-                found.append(loops[position] or ())
+                indices.append(loops[position] or ())
             case AffineConstantExpr(value=0):
-                found.append(())
+                indices.append(())
             case _:
                 raise NotTraced(f"an operand is read at {expression}")
-    return tuple(found)
+    return tuple(indices)
 
 
 def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
@@ -179,7 +179,7 @@ def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
         if isinstance(owner, RESHAPES):
             value, place = owner.operands[0], before_reshape(owner, place)
         elif isinstance(owner, linalg.ops.GenericOp) and _moves(owner):
-            read, write = (each.data for each in owner.get_indexing_maps())
+            read, write = (attribute.data for attribute in owner.get_indexing_maps())
             value, place = owner.inputs[0], through(read, loops_at(write, place))
         else:
             break
@@ -213,8 +213,8 @@ class Trees:
         """The element of a tensor at a place."""
         key = value, place
         if key not in self._known:
-            found = self._element(value, place)
-            self._known[key] = replace(found, value=value, place=place)
+            node = self._element(value, place)
+            self._known[key] = replace(node, value=value, place=place)
         return self._known[key]
 
     def _node(self, kind: str, detail: Any, children: Sequence[Node] = ()) -> Node:
@@ -235,7 +235,7 @@ class Trees:
             self.visited.add(owner)
             *_, write = owner.get_indexing_maps()
             loops = loops_at(write.data, place)
-            if all(str(each.data) == "parallel" for each in owner.get_iterator_types()):
+            if all(str(kind.data) == "parallel" for kind in owner.get_iterator_types()):
                 return self._body(owner, loops)
             return self._reduction(owner, loops, place)
         return self._node("element", (value, place))
@@ -258,8 +258,8 @@ class Trees:
     def _body(self, op: linalg.ops.GenericOp, loops: Sequence[Index | None]) -> Node:
         block = op.body.block
         known: dict[SSAValue, Node] = dict(zip(block.args, self._inputs(op, loops), strict=False))
-        for each in body_ops(block):
-            known[each.results[0]] = self._operation(each, known, loops)
+        for body_op in body_ops(block):
+            known[body_op.results[0]] = self._operation(body_op, known, loops)
         last = block.last_op
         assert last is not None
         value = last.operands[0]
@@ -280,14 +280,14 @@ class Trees:
 
     def _reduction(self, op: linalg.ops.GenericOp, loops: list[Index | None], place: Place) -> Node:
         """`out = out . f(inputs)` along one loop: a reduction of f, wherever in it out stands."""
-        kinds = [str(each.data) for each in op.get_iterator_types()]
+        kinds = [str(kind.data) for kind in op.get_iterator_types()]
         block = op.body.block
         last = block.last_op
         assert last is not None
         combined = last.operands[0].owner
         if kinds.count("reduction") != 1 or not isinstance(combined, Operation):
             raise NotTraced("not a reduction along one loop")
-        if any(piece.loop == each.loop for i in place for piece in i for each in self.reduced):
+        if any(piece.loop == other.loop for i in place for piece in i for other in self.reduced):
             raise NotTraced("a reduction inside a reduction")
         if _steps(op, kinds.index("reduction")) != _size(self.reduced):
             raise NotTraced("a reduction along another loop")
@@ -298,9 +298,9 @@ class Trees:
         if len(combined.operands) != 2 or len(others) != 1 or start is None:
             raise NotTraced("not a reduction from a known number")
         known: dict[SSAValue, Node] = dict(zip(block.args, self._inputs(op, loops), strict=False))
-        for each in body_ops(block):
-            if each is not combined:
-                known[each.results[0]] = self._operation(each, known, loops)
+        for body_op in body_ops(block):
+            if body_op is not combined:
+                known[body_op.results[0]] = self._operation(body_op, known, loops)
         return self._node("reduction", (combined.name, start), [known[others[0]]])
 
 
@@ -326,7 +326,7 @@ def _is_formula(op: linalg.ops.GenericOp) -> bool:
         return False
     if not all(_is_static(value.type) for value in op.operands):
         return False
-    parallel = all(str(each.data) == "parallel" for each in op.get_iterator_types())
+    parallel = all(str(kind.data) == "parallel" for kind in op.get_iterator_types())
     *_, write = op.get_indexing_maps()
     read = op.body.block.args[-1].first_use is not None
     if parallel and (not is_permutation(write.data) or read):
@@ -334,9 +334,9 @@ def _is_formula(op: linalg.ops.GenericOp) -> bool:
     if not parallel and len(op.inputs) != 1:
         return False
     return all(
-        isinstance(each, linalg.ops.YieldOp | linalg.ops.IndexOp)
-        or (each.name.split(".")[0] in SCALAR_DIALECTS and not each.regions)
-        for each in op.body.block.ops
+        isinstance(body_op, linalg.ops.YieldOp | linalg.ops.IndexOp)
+        or (body_op.name.split(".")[0] in SCALAR_DIALECTS and not body_op.regions)
+        for body_op in op.body.block.ops
     )
 
 

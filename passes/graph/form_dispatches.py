@@ -93,13 +93,13 @@ class FormDispatchesPass(ModulePass):
 
 def _blocks(block: Block) -> list[Block]:
     """A host function's block and those of its loops and branches."""
-    found = [block]
+    blocks = [block]
     for op in block.ops:
         if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
             for region in op.regions:
                 for inner in region.blocks:
-                    found += _blocks(inner)
-    return found
+                    blocks += _blocks(inner)
+    return blocks
 
 
 def form(block: Block) -> None:
@@ -136,13 +136,13 @@ def _contraction(op: Operation) -> Contraction | None:
     if not isinstance(op, LinalgStructuredOperation) or not op.res:
         return None
     try:
-        found = contraction_of(op)
+        contraction = contraction_of(op)
     except NotAContraction:
         return None
-    if found.channels_lie_side_by_side and SCHEDULE not in op.attributes:
+    if contraction.channels_lie_side_by_side and SCHEDULE not in op.attributes:
         return None
     plain = all(isinstance(value.type, TensorType) for value in op.operands)
-    return found if plain else None
+    return contraction if plain else None
 
 
 def _computes(op: Operation) -> bool:
@@ -162,14 +162,14 @@ def _computes(op: Operation) -> bool:
 # Contractions
 
 
-def form_contraction(found: Contraction, alone: bool = False) -> None:
+def form_contraction(contraction: Contraction, alone: bool = False) -> None:
     """Make a contraction the root of a dispatch, with all that is fused to it unless `alone`."""
     if not alone:
-        found = _init_as_epilogue(found)
-    group = Group(found.op, lambda value: _is_read_through(value, found))
+        contraction = _init_as_epilogue(contraction)
+    group = Group(contraction.op, lambda value: _is_read_through(value, contraction))
     if not alone:
-        for operand in (found.a, found.b):
-            _add_prologue(group, operand, found)
+        for operand in (contraction.a, contraction.b):
+            _add_prologue(group, operand, contraction)
         fused = list(group.members)
         group.grow(_Chain(group).accept)
         if len(group.results()) > MOST_RESULTS:
@@ -179,7 +179,7 @@ def form_contraction(found: Contraction, alone: bool = False) -> None:
     group.contract()
 
 
-def _is_read_through(value: SSAValue, found: Contraction) -> bool:
+def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
     """
     What a contraction's kernel makes by itself: also a constant around an operand.
 
@@ -189,24 +189,24 @@ def _is_read_through(value: SSAValue, found: Contraction) -> bool:
     """
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
-        return padding_of(owner) is not None and value in (found.a, found.b)
-    return value not in (storage(found.a)[0], storage(found.b)[0]) and is_cheap(value)
+        return padding_of(owner) is not None and value in (contraction.a, contraction.b)
+    return value not in (storage(contraction.a)[0], storage(contraction.b)[0]) and is_cheap(value)
 
 
-def _init_as_epilogue(found: Contraction) -> Contraction:
+def _init_as_epilogue(contraction: Contraction) -> Contraction:
     """
     A row, a column or a constant that the accumulators start from is added at the end instead.
 
         outs(broadcast %bias)  ->  outs(zeros), then + broadcast %bias
     """
-    root, init = found.op, found.init
+    root, init = contraction.op, contraction.init
     owner = init.owner
-    element = found.element_types[2]
+    element = contraction.element_types[2]
     spread = isinstance(owner, Operation) and is_pointwise(owner) and _is_spread(owner)
     if is_zero(init) or not (is_cheap(init) or spread) or bit_width(element) < 16:
-        return found
+        return contraction
     if isinstance(owner, tensor.EmptyOp):
-        return found
+        return contraction
     type = cast(TensorType, init.type)
     integer = isinstance(element, IntegerType)
     zero = arith.ConstantOp(
@@ -244,10 +244,10 @@ def _is_spread(op: Operation) -> bool:
     assert isinstance(op, linalg.ops.GenericOp)
     *reads, _ = op.get_indexing_maps()
     rank = len(op.get_iterator_types())
-    return all(len(each.data.results) < rank for each in reads)
+    return all(len(read.data.results) < rank for read in reads)
 
 
-def _add_prologue(group: Group, operand: SSAValue, found: Contraction) -> None:
+def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:
     """What computes an operand from one tensor, element by element, for this root only."""
     owner = operand.owner
     padded: tensor.PadOp | None = None
@@ -256,7 +256,7 @@ def _add_prologue(group: Group, operand: SSAValue, found: Contraction) -> None:
         operand, owner = padded.source, padded.source.owner
         if len(users_of(padded.result, group.block)) > 1:
             return
-    map = found.maps[0 if operand in (found.a, storage(found.a)[0]) else 1]
+    map = contraction.maps[0 if operand in (contraction.a, storage(contraction.a)[0]) else 1]
     windows = any(not isinstance(e, AffineDimExpr) for e in map.results)
     budget = PROLOGUE_OPS[windows]
     while isinstance(owner, linalg.ops.GenericOp) and _is_unary(owner):
@@ -274,7 +274,7 @@ def _is_unary(op: linalg.ops.GenericOp) -> bool:
     """Whether each element is computed from the one in the same place of one other tensor."""
     if not is_pointwise(op) or len(op.inputs) != 1 or moves_only(op):
         return False
-    read, write = (each.data for each in op.get_indexing_maps())
+    read, write = (attribute.data for attribute in op.get_indexing_maps())
     narrow = all(bit_width(element_type(value)) <= 32 for value in (op.inputs[0], op.outputs[0]))
     return read == write and narrow
 
@@ -282,7 +282,9 @@ def _is_unary(op: linalg.ops.GenericOp) -> bool:
 def _cost(op: linalg.ops.GenericOp) -> int:
     """Instructions for an element; more than any budget for a division or a function."""
     ops = body_ops(op.body.block)
-    dear = any(isinstance(each, EXPENSIVE) or each.name.startswith("math.") for each in ops)
+    dear = any(
+        isinstance(body_op, EXPENSIVE) or body_op.name.startswith("math.") for body_op in ops
+    )
     return len(ops) + (max(PROLOGUE_OPS.values()) + 1) * dear
 
 
@@ -307,10 +309,10 @@ class _Chain:
         if SCHEDULE in op.attributes or not is_pointwise(op):
             return False
         assert isinstance(op, linalg.ops.GenericOp)
-        *reads, write = (each.data for each in op.get_indexing_maps())
+        *reads, write = (attribute.data for attribute in op.get_indexing_maps())
         if not all(isinstance(v.type, TensorType) or is_cheap(v) for v in self.group.outside(op)):
             return False
-        found: set[tuple[AffineExpr | None, ...]] = set()
+        loops_read: set[tuple[AffineExpr | None, ...]] = set()
         for value, map in zip(op.inputs, reads, strict=True):
             if value not in self.places:
                 continue
@@ -318,10 +320,10 @@ class _Chain:
                 return False
             if self.one_user and len(users_of(value, self.group.block)) > 1:
                 return False
-            found.add(tuple(loops_of(map, self.places[value])))
-        if len(found) != 1:
+            loops_read.add(tuple(loops_of(map, self.places[value])))
+        if len(loops_read) != 1:
             return False
-        place = composed(write, next(iter(found)), self.rank)
+        place = composed(write, next(iter(loops_read)), self.rank)
         if place is None:
             return False
         self.places[op.results[0]] = place.results

@@ -24,12 +24,12 @@ from xdsl_spirv.passes.analysis.uses import operands_of
 
 def users_of(value: SSAValue, block: Block) -> set[Operation]:
     """The operations of a block that use a value, themselves or inside."""
-    found: set[Operation] = set()
+    users: set[Operation] = set()
     for use in value.uses:
         op = block.find_ancestor_op_in_block(use.operation)
         if op is not None:
-            found.add(op)
-    return found
+            users.add(op)
+    return users
 
 
 def is_cheap(value: SSAValue) -> bool:
@@ -106,8 +106,8 @@ class Group:
         return {user for op in self.members for user in self._users_of(op)}
 
     def _users_of(self, op: Operation) -> set[Operation]:
-        found = {user for value in op.results for user in users_of(value, self.block)}
-        return {user for user in found if user not in self.members}
+        users = {user for value in op.results for user in users_of(value, self.block)}
+        return {user for user in users if user not in self.members}
 
     def results(self) -> list[SSAValue]:
         """What the group makes and others use."""
@@ -142,10 +142,10 @@ class Group:
             op.detach()
             block.add_op(op)
         for op in ordered:
-            for each in op.walk():
-                for index, value in enumerate(each.operands):
+            for inner in op.walk():
+                for index, value in enumerate(inner.operands):
                     if value in inside:
-                        each.operands[index] = inside[value]
+                        inner.operands[index] = inside[value]
         block.add_op(YieldOp(*outputs))
         for op in later:
             op.detach()
@@ -159,13 +159,13 @@ class Group:
 
     def ordered(self) -> list[Operation]:
         """The members in the block's order."""
-        found: list[Operation] = []
+        members: list[Operation] = []
         op = self.block.first_op
-        while op is not None and len(found) < len(self.members):
+        while op is not None and len(members) < len(self.members):
             if op in self.members:
-                found.append(op)
+                members.append(op)
             op = op.next_op
-        return found
+        return members
 
     def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
         """What comes in, the root's operands first, and what is copied, in order."""
@@ -194,12 +194,12 @@ class Group:
     def _later(self, ordered: Sequence[Operation]) -> list[Operation]:
         """What stands between the members and needs what they make."""
         tainted = {value for op in ordered for value in op.results}
-        found: list[Operation] = []
+        dependents: list[Operation] = []
         for op in _between(ordered[0], ordered[-1]):
             if op not in self.members and not tainted.isdisjoint(operands_of(op)):
-                found.append(op)
+                dependents.append(op)
                 tainted.update(op.results)
-        return found
+        return dependents
 
 
 def _between(first: Operation, last: Operation) -> Iterator[Operation]:

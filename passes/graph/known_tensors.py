@@ -60,9 +60,9 @@ def sums_of(value: SSAValue, op: LinalgStructuredOperation) -> Array | None:
     if before is None:
         return None
     others = [_slice(operand) for operand in op.operands if operand is not value]
-    if any(each is None for each in others):
+    if any(ops is None for ops in others):
         return None
-    slice = dict.fromkeys([*before, *(x for each in others for x in each or ()), op])
+    slice = dict.fromkeys([*before, *(x for ops in others for x in ops or ()), op])
     return _evaluated(list(slice), op.results[0])
 
 
@@ -77,13 +77,13 @@ def _slice(value: SSAValue) -> list[Operation] | None:
         return None
     if isinstance(value.type, TensorType) and _count(value.type) > LARGEST:
         return None
-    found: dict[Operation, None] = {}
+    ops: dict[Operation, None] = {}
     for operand in operands_of(op):
         before = _slice(operand)
         if before is None:
             return None
-        found |= dict.fromkeys(before)
-    return [*found, op]
+        ops |= dict.fromkeys(before)
+    return [*ops, op]
 
 
 def _count(type: TensorType) -> int:

@@ -105,7 +105,7 @@ def drop_unused_results(op: Operation) -> None:
     needed = {last.operands[number] for number in kept}
     for inner in reversed(list(block.ops)):
         if inner is not last and any(result in needed for result in inner.results):
-            needed.update(v for each in inner.walk() for v in each.operands)
+            needed.update(v for nested in inner.walk() for v in nested.operands)
     if not kept or not unused or any(block.args[first + number] in needed for number in unused):
         return
     body = op.body.clone()
@@ -120,7 +120,7 @@ def drop_unused_results(op: Operation) -> None:
         copy.erase_arg(copy.args[first + number])
     numbers = [*range(first), *(first + number for number in kept)]
     maps = op.get_indexing_maps().data
-    made = linalg.ops.GenericOp(
+    generic = linalg.ops.GenericOp(
         op.inputs,
         [op.outputs[number] for number in kept],
         body,
@@ -128,10 +128,10 @@ def drop_unused_results(op: Operation) -> None:
         op.get_iterator_types(),
         [op.res[number].type for number in kept],
     )
-    made.location = op.location
-    results = iter(made.results)
+    generic.location = op.location
+    results = iter(generic.results)
     replaced = [next(results) if number in kept else None for number in range(len(op.res))]
-    Rewriter.replace_op(op, made, replaced)
+    Rewriter.replace_op(op, generic, replaced)
 
 
 def _is_candidate(op: Operation, group: Group) -> bool:
@@ -226,10 +226,12 @@ def _fits(group: Group) -> bool:
 
 
 def _agrees(nest: Nest) -> bool:
-    found = all_reductions_of(nest)
-    if len(found) < 2:
-        return not any(INNER in rows for _, rows in found)
-    kinds = {frozenset(a for a in rows if a == INNER or nest.shape[a] != 1) for _, rows in found}
+    reductions = all_reductions_of(nest)
+    if len(reductions) < 2:
+        return not any(INNER in rows for _, rows in reductions)
+    kinds = {
+        frozenset(a for a in rows if a == INNER or nest.shape[a] != 1) for _, rows in reductions
+    }
     if len(kinds) > 1 or any(INNER in rows for rows in kinds):
         return False
     (rows,) = kinds

@@ -75,8 +75,8 @@ def takes_narrow(op: tensor.ExtractOp) -> bool:
     return element(op.tensor.type) != op.result.type
 
 
-def fits(found: Range) -> bool:
-    return found.within(FITS.low, FITS.high)
+def fits(interval: Range) -> bool:
+    return interval.within(FITS.low, FITS.high)
 
 
 CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, arith.TruncIOp, arith.TruncFOp)
@@ -103,8 +103,8 @@ class Integers:
             return True
         if isinstance(op, (*MODULAR, arith.SelectOp)) and self.reads_low_bits(op.results[0]):
             return True
-        found = [self.ranges.of(value) for value in values]
-        if not all(map(fits, found)):
+        intervals = [self.ranges.of(value) for value in values]
+        if not all(map(fits, intervals)):
             return False
         match op:
             case arith.ConstantOp() | arith.SelectOp():
@@ -112,7 +112,7 @@ class Integers:
             case _ if isinstance(op, MODULAR) or isinstance(op, ORDERED + FROM_OTHERS):
                 return True
             case _ if isinstance(op, POSITIVE):
-                return all(each.low >= 0 for each in found)
+                return all(interval.low >= 0 for interval in intervals)
             case arith.ShLIOp() | arith.ShRSIOp():
                 return self.ranges.of(op.operands[1]).within(0, 31)
             case arith.ShRUIOp():
@@ -199,12 +199,12 @@ class BodyNarrower:
         if value not in self._narrow:
             return value
         narrow = self._narrow[value]
-        made: Operation
+        extension: Operation
         if value.type == f64:
-            made = arith.ExtFOp(narrow, f64)
+            extension = arith.ExtFOp(narrow, f64)
         else:
-            made = arith.ExtSIOp(narrow, i64)
-        self._same[value] = self._add(made, value)
+            extension = arith.ExtSIOp(narrow, i64)
+        self._same[value] = self._add(extension, value)
         return self._same[value]
 
     def _is_constant(self, value: SSAValue) -> bool:
@@ -240,10 +240,10 @@ class BodyNarrower:
         if isinstance(op, arith.ConstantOp):
             return
         read = dict.fromkeys(v for inner in op.walk() for v in inner.operands)
-        made = op.clone({value: self.value(value) for value in read})
-        made.location = op.location
-        self.new.add_op(made)
-        self._same |= zip(op.results, made.results, strict=True)
+        clone = op.clone({value: self.value(value) for value in read})
+        clone.location = op.location
+        self.new.add_op(clone)
+        self._same |= zip(op.results, clone.results, strict=True)
 
     def _write_narrow(self, op: Operation, kinds: frozenset[Attribute]) -> None:
         if isinstance(op, arith.ConstantOp):
@@ -251,18 +251,18 @@ class BodyNarrower:
         operands = [self._operand(value, kinds) for value in op.operands]
         types = [NARROW[r.type] if r.type in kinds else r.type for r in op.results]
         if isinstance(op, CONVERSIONS) and operands[0].type == types[0]:
-            made_results: Sequence[SSAValue] = operands
+            narrow_results: Sequence[SSAValue] = operands
         else:
-            made = type(op).create(
+            narrow_op = type(op).create(
                 operands=operands,
                 result_types=types,
                 properties=dict(op.properties),
                 attributes=dict(op.attributes),
             )
-            made.location = op.location
-            self.new.add_op(made)
-            made_results = made.results
-        for old, new in zip(op.results, made_results, strict=True):
+            narrow_op.location = op.location
+            self.new.add_op(narrow_op)
+            narrow_results = narrow_op.results
+        for old, new in zip(op.results, narrow_results, strict=True):
             new.name_hint = new.name_hint or old.name_hint
             table = self._narrow if old.type in kinds else self._same
             table[old] = new

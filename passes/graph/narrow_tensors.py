@@ -100,9 +100,9 @@ class _Narrower:
             assert isinstance(dense, DenseIntOrFPElementsAttr)
             op.properties["value"] = _narrow_elements(dense, type)
         if isinstance(op, linalg.ops.FillOp):
-            made = linalg.ops.FillOp([self.constant(op.inputs[0])], op.outputs, [type])
-            made.location = op.location
-            Rewriter.replace_op(op, made)
+            fill = linalg.ops.FillOp([self.constant(op.inputs[0])], op.outputs, [type])
+            fill.location = op.location
+            Rewriter.replace_op(op, fill)
             return
         if isinstance(op, tensor.PadOp):
             last = op.region.block.last_op
@@ -115,10 +115,10 @@ class _Narrower:
         if value not in self._constants:
             owner = value.owner
             assert isinstance(owner, arith.ConstantOp)
-            made = narrow_constant(owner)
-            made.result.name_hint = value.name_hint
-            Rewriter.insert_op(made, InsertPoint.after(owner))
-            self._constants[value] = made.result
+            narrow = narrow_constant(owner)
+            narrow.result.name_hint = value.name_hint
+            Rewriter.insert_op(narrow, InsertPoint.after(owner))
+            self._constants[value] = narrow.result
         return self._constants[value]
 
     # Loops
@@ -132,7 +132,7 @@ class _Narrower:
             new.name_hint = old.name_hint
         results = types[len(inputs) :]
         BodyNarrower(op.body.block, block, self.decide, self.constant).write(results)
-        made = linalg.ops.GenericOp(
+        generic = linalg.ops.GenericOp(
             inputs,
             op.outputs,
             Region(block),
@@ -140,11 +140,11 @@ class _Narrower:
             op.get_iterator_types(),
             [value.type for value in op.outputs] if op.results else [],
         )
-        made.attributes |= op.attributes
-        made.location = op.location
-        for old, new in zip(op.results, made.results, strict=True):
+        generic.attributes |= op.attributes
+        generic.location = op.location
+        for old, new in zip(op.results, generic.results, strict=True):
             new.name_hint = old.name_hint
-        Rewriter.replace_op(op, made)
+        Rewriter.replace_op(op, generic)
 
     def _scalar(self, value: SSAValue) -> SSAValue:
         """An operand of a loop: a constant in 32 bits where it fits."""
@@ -194,7 +194,7 @@ class _Classes:
         members: dict[SSAValue, list[SSAValue]] = {}
         for value in self._parents:
             members.setdefault(self._root(value), []).append(value)
-        return [found for root, found in members.items() if root not in kept]
+        return [values for root, values in members.items() if root not in kept]
 
 
 def _link(op: Operation, classes: _Classes) -> None:
@@ -247,7 +247,7 @@ def refuse_wide(function: FuncOp, target: Target, trusted: bool) -> None:
             if NEEDS.get(element(value.type)) in missing
         ]
         if wide:
-            first = next((each for each in wide if not _may_fit(each[1], ranges)), wide[0])
+            first = next((use for use in wide if not _may_fit(use[1], ranges)), wide[0])
             _refuse(op, *first, ranges, target)
 
 

@@ -67,7 +67,7 @@ def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
     body.add_op(linalg.ops.YieldOp(body.args[0]))
     empty = empty_like(value, last)
     identity = AffineMapAttr(AffineMap.identity(rank))
-    made = linalg.ops.GenericOp(
+    generic = linalg.ops.GenericOp(
         [value],
         [empty.tensor],
         Region(body),
@@ -75,5 +75,5 @@ def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
         [linalg.attrs.IteratorTypeAttr.parallel()] * rank,
         [type],
     )
-    Rewriter.insert_op(made, InsertPoint.before(last))
-    return made.results[0]
+    Rewriter.insert_op(generic, InsertPoint.before(last))
+    return generic.results[0]

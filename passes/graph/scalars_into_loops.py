@@ -107,7 +107,7 @@ def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | No
     body.add_op(linalg.ops.YieldOp(body.args[0]))
     rank = type.get_num_dims()
     empty = tensor.EmptyOp([], type)
-    made = linalg.ops.GenericOp(
+    generic = linalg.ops.GenericOp(
         [value],
         [empty.tensor],
         Region(body),
@@ -115,10 +115,10 @@ def _filled(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | No
         [IteratorTypeAttr.parallel()] * rank,
         [type],
     )
-    made.location = op.location
+    generic.location = op.location
     Rewriter.insert_op(empty, InsertPoint.before(op))
-    Rewriter.replace_op(op, made)
-    return made
+    Rewriter.replace_op(op, generic)
+    return generic
 
 
 def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
@@ -162,7 +162,7 @@ def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     rank = type.get_num_dims()
     identity = AffineMapAttr(AffineMap.identity(rank))
     empty = tensor.EmptyOp([], type)
-    made = linalg.ops.GenericOp(
+    generic = linalg.ops.GenericOp(
         [padded.result, value],
         [empty.tensor],
         Region(body),
@@ -170,10 +170,10 @@ def _padded(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
         [IteratorTypeAttr.parallel()] * rank,
         [type],
     )
-    padded.location = made.location = op.location
+    padded.location = generic.location = op.location
     Rewriter.insert_op([zero, padded, empty], InsertPoint.before(op))
-    Rewriter.replace_op(op, made)
-    return made
+    Rewriter.replace_op(op, generic)
+    return generic
 
 
 @dataclass
@@ -217,13 +217,13 @@ class _Body:
             return None
         if not type.get_num_dims():
             return source
-        made = tensor.CollapseShapeOp.create(
+        collapse = tensor.CollapseShapeOp.create(
             operands=[source],
             result_types=[TensorType(type.element_type, [])],
             properties={"reassociation": ArrayAttr(())},
         )
-        Rewriter.insert_op(made, InsertPoint.before(self.op))
-        return made.results[0]
+        Rewriter.insert_op(collapse, InsertPoint.before(self.op))
+        return collapse.results[0]
 
 
 def _is_zero(value: SSAValue) -> bool:
@@ -243,16 +243,16 @@ def _move(op: linalg.ops.GenericOp, scalars: Sequence[SSAValue]) -> None:
     first = block.first_op
     assert first is not None
     body = _Body(op, block, first)
-    made = {scalar: body.value(scalar) for scalar in scalars}
+    moved = {scalar: body.value(scalar) for scalar in scalars}
     for inner in block.walk():
         for index, value in enumerate(inner.operands):
-            if value in made:
-                inner.operands[index] = made[value]
+            if value in moved:
+                inner.operands[index] = moved[value]
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     kept: list[int] = []
     for number, value in enumerate(op.inputs):
-        if value in made:
-            block.args[number].replace_all_uses_with(made[value])
+        if value in moved:
+            block.args[number].replace_all_uses_with(moved[value])
         else:
             kept.append(number)
     for number in reversed(range(len(op.inputs))):

@@ -45,17 +45,17 @@ class OtherSigns:
             owner = value.owner
             padded = _constant_padding(owner) if isinstance(owner, tensor.PadOp) else None
             if padded is None:
-                made = _shifted(value)
+                ops = _shifted(value)
             else:
                 assert isinstance(owner, tensor.PadOp)
-                made = _padded(owner, self.of(owner.source), padded)
+                ops = _padded(owner, self.of(owner.source), padded)
             point = (
                 InsertPoint.at_start(owner)
                 if isinstance(owner, Block)
                 else InsertPoint.after(owner)
             )
-            Rewriter.insert_op(made, point)
-            self._known[value] = made[-1].results[0]
+            Rewriter.insert_op(ops, point)
+            self._known[value] = ops[-1].results[0]
         return self._known[value]
 
 
@@ -86,11 +86,11 @@ def _shifted(value: SSAValue) -> list[Operation]:
 
 
 def _padded(op: tensor.PadOp, source: SSAValue, padding: int) -> list[Operation]:
-    made = op.clone()
-    made.operands = [source, *op.operands[1:]]
-    block = made.region.block
-    for each in reversed(list(block.ops)):
-        Rewriter.erase_op(each)
+    pad = op.clone()
+    pad.operands = [source, *op.operands[1:]]
+    block = pad.region.block
+    for body_op in reversed(list(block.ops)):
+        Rewriter.erase_op(body_op)
     constant = arith.ConstantOp(IntegerAttr((padding & 255 ^ 128) - (padding & 128 ^ 128) * 2, i8))
     block.add_op(tensor.YieldOp(constant.result))
-    return [constant, made]
+    return [constant, pad]

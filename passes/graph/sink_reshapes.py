@@ -92,7 +92,7 @@ def _sunk(reshape: Reshape) -> Reshape | None:
     use = reshape.result.get_user_of_unique_use()
     if not isinstance(use, linalg.ops.GenericOp) or not is_pointwise(use):
         return None
-    *maps, written = (each.data for each in use.get_indexing_maps())
+    *maps, written = (attribute.data for attribute in use.get_indexing_maps())
     result = use.results[0].type
     if SCHEDULE in use.attributes or not isinstance(result, TensorType):
         return None
@@ -132,7 +132,7 @@ def _replaced(
     rank = len(source.get_shape())
     type = TensorType(target.element_type, source.get_shape())
     empty = tensor.EmptyOp((), type)
-    made = linalg.ops.GenericOp(
+    generic = linalg.ops.GenericOp(
         inputs,
         [empty.tensor],
         use.body.clone(),
@@ -140,13 +140,13 @@ def _replaced(
         ArrayAttr([IteratorTypeAttr.parallel()] * rank),
         [type],
     )
-    made.location = use.location
-    made.results[0].name_hint = use.results[0].name_hint
+    generic.location = use.location
+    generic.results[0].name_hint = use.results[0].name_hint
     if isinstance(reshape, tensor.ExpandShapeOp):
-        moved: Reshape = _expanded(made.results[0], _groups(reshape), target.get_shape())
+        moved: Reshape = _expanded(generic.results[0], _groups(reshape), target.get_shape())
     else:
-        moved = _collapsed(made.results[0], _groups(reshape), target.get_shape())
-    Rewriter.replace_op(use, [empty, made, moved], [moved.result])
+        moved = _collapsed(generic.results[0], _groups(reshape), target.get_shape())
+    Rewriter.replace_op(use, [empty, generic, moved], [moved.result])
     Rewriter.erase_op(reshape)
     return moved
 
@@ -166,9 +166,9 @@ def _composed(
     """The dimensions that an operand's new map names, and a reshape of it if it needs one."""
     if value is reshape.result:
         return list(range(len(cast(TensorType, reshape.src.type).get_shape()))), None
-    if not all(isinstance(each, AffineDimExpr) for each in map.results):
+    if not all(isinstance(result, AffineDimExpr) for result in map.results):
         return None
-    named = [cast(AffineDimExpr, each).position for each in map.results]
+    named = [cast(AffineDimExpr, result).position for result in map.results]
     if not isinstance(value.type, TensorType):
         return (named, None) if not named else None
     if not _is_static(value.type) or len(set(named)) != len(named):

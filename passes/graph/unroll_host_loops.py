@@ -102,7 +102,9 @@ def hoist(loop: scf.ForOp) -> None:
         pure = op.name.startswith(("arith.", "tensor.", "math.")) or (
             isinstance(op, LinalgStructuredOperation) and bool(op.results)
         )
-        if pure and not any(_inside(value, loop) for each in op.walk() for value in each.operands):
+        if pure and not any(
+            _inside(value, loop) for inner in op.walk() for value in inner.operands
+        ):
             op.detach()
             Rewriter.insert_op(op, InsertPoint.before(loop))
 
@@ -172,13 +174,13 @@ def _choose_results(branch: scf.IfOp) -> None:
         return
     then, other = (_copy(side.block, {}, branch) for side in sides)
     for result, a, b in zip(branch.results, then, other, strict=True):
-        made = _choice(branch, a, b) if isinstance(a.type, TensorType) else None
-        if made is None:
-            made = arith.SelectOp(branch.cond, a, b)
-        made.location = branch.location
-        made.results[0].name_hint = result.name_hint
-        Rewriter.insert_op(made, InsertPoint.before(branch))
-        result.replace_all_uses_with(made.results[0])
+        choice = _choice(branch, a, b) if isinstance(a.type, TensorType) else None
+        if choice is None:
+            choice = arith.SelectOp(branch.cond, a, b)
+        choice.location = branch.location
+        choice.results[0].name_hint = result.name_hint
+        Rewriter.insert_op(choice, InsertPoint.before(branch))
+        result.replace_all_uses_with(choice.results[0])
     Rewriter.erase_op(branch)
 
 

@@ -46,7 +46,7 @@ def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
 
 
 def _multiplies_one_sign(target: Target) -> bool:
-    pairs = {(each.a, each.b) for each in target.cooperative_matrix}
+    pairs = {(properties.a, properties.b) for properties in target.cooperative_matrix}
     return ("s8", "s8") in pairs and not {("s8", "u8"), ("u8", "s8")} & pairs
 
 
@@ -80,8 +80,8 @@ def _quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quan
         factors = factors_of(block)
     except NotAContraction:
         return None
-    found = [shifted(factor.value, block, op) for factor in factors]
-    a, b = found
+    shifted_factors = [shifted(factor.value, block, op) for factor in factors]
+    a, b = shifted_factors
     if a is None or b is None or a.input == b.input:
         return None
     quantized = _Quantized(op, a, b)
@@ -94,7 +94,7 @@ def _quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quan
 
 
 def _are_bytes(op: LinalgStructuredOperation, a: Shifted, b: Shifted) -> bool:
-    return all(op.body.block.args[each.input].type == i8 for each in (a, b))
+    return all(op.body.block.args[operand.input].type == i8 for operand in (a, b))
 
 
 class _Quantized:
@@ -102,14 +102,14 @@ class _Quantized:
 
     def __init__(self, op: LinalgStructuredOperation, a: Shifted, b: Shifted):
         self.op = op
-        self.a, self.b = sorted((a, b), key=lambda each: each.input)
+        self.a, self.b = sorted((a, b), key=lambda operand: operand.input)
         self.block = op.body.block
         type = self.block.args[-1].type
         assert isinstance(type, IntegerType)
         self.type = type
         self.maps = [attr.data for attr in op.get_indexing_maps()]
         self.out = self.maps[-1]
-        self.values = {each.input: op.inputs[each.input] for each in (a, b)}
+        self.values = {operand.input: op.inputs[operand.input] for operand in (a, b)}
 
     @property
     def is_plain(self) -> bool:
@@ -139,22 +139,22 @@ class _Quantized:
         else:
             self.b = changed.with_other_sign()
 
-    def _is_known(self, each: Shifted) -> bool:
-        value = self.values[each.input]
+    def _is_known(self, operand: Shifted) -> bool:
+        value = self.values[operand.input]
         return is_weight(value) or known_tensor(value) is not None
 
     def is_possible(self) -> bool:
         """Whether zero points are the same for all terms of a sum, whose number is known."""
         if any(not isinstance(self.op.inputs[x.input].type, TensorType) for x in (self.a, self.b)):
             return False
-        if any(not isinstance(each, AffineDimExpr) for each in self.out.results):
+        if any(not isinstance(result, AffineDimExpr) for result in self.out.results):
             return False
         sizes = self._sizes()
         if sizes is None or any(is_dynamic(sizes[loop]) for loop in self._reduced(sizes)):
             return False
         try:
-            for each in (self.a, self.b):
-                for number in each.zero_inputs:
+            for operand in (self.a, self.b):
+                for number in operand.zero_inputs:
                     own_map(self.maps[number], self.out)
         except NotAContraction:
             return False
@@ -186,11 +186,11 @@ class _Quantized:
 
     def _product(self) -> linalg.ops.GenericOp:
         """The sum of a * b onto the output."""
-        values = [self.values[each.input] for each in (self.a, self.b)]
-        types = [self.block.args[each.input].type for each in (self.a, self.b)]
+        values = [self.values[operand.input] for operand in (self.a, self.b)]
+        types = [self.block.args[operand.input].type for operand in (self.a, self.b)]
         body = multiply_add([*types, self.type])
-        for each, extension in zip((self.a, self.b), _extensions(body.block), strict=False):
-            if extension is not None and not each.signed:
+        for operand, extension in zip((self.a, self.b), _extensions(body.block), strict=False):
+            if extension is not None and not operand.signed:
                 unsigned = arith.ExtUIOp.create(
                     operands=extension.operands, result_types=[self.type]
                 )
@@ -219,7 +219,7 @@ class _Quantized:
     def _parallel(self) -> list[int]:
         return [x.position for x in self.out.results if isinstance(x, AffineDimExpr)]
 
-    def sums(self, each: Shifted) -> tuple[list[Operation], linalg.ops.GenericOp, AffineMap]:
+    def sums(self, operand: Shifted) -> tuple[list[Operation], linalg.ops.GenericOp, AffineMap]:
         """
         The sums of an operand over K, the operations before it, and its index map over the result.
 
@@ -227,7 +227,7 @@ class _Quantized:
         """
         sizes = self._sizes()
         assert sizes is not None
-        own = self.maps[each.input]
+        own = self.maps[operand.input]
         used = sorted({d for x in own.results for d in x.used_dims()})
         kept = [d for d in self._parallel() if d in used]
         reduced = [d for d in used if d not in kept]
@@ -245,7 +245,7 @@ class _Quantized:
         # A window's size is no dimension of the operand; that of a tensor without contents says it.
         named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
         windows = [at for at in range(len(kept), count) if at not in named]
-        inputs, maps = [self.values[each.input]], [renamed]
+        inputs, maps = [self.values[operand.input]], [renamed]
         if windows:
             window = tensor.EmptyOp(
                 (), TensorType(self.type, static(sizes[order[at]] for at in windows))
@@ -255,10 +255,10 @@ class _Quantized:
             maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in windows)))
         maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in range(len(kept)))))
         repeated = prod(static(sizes[d] for d in self._reduced(sizes) if d not in used))
-        made = linalg.ops.GenericOp(
+        generic = linalg.ops.GenericOp(
             inputs,
             [fill.results[0]],
-            self._summing(each, len(inputs), repeated),
+            self._summing(operand, len(inputs), repeated),
             ArrayAttr(map(AffineMapAttr, maps)),
             ArrayAttr(
                 [IteratorTypeAttr.parallel()] * len(kept)
@@ -266,19 +266,19 @@ class _Quantized:
             ),
             [fill.results[0].type],
         )
-        made.location = self.op.location
+        generic.location = self.op.location
         positions = {d: at for at, d in enumerate(self._parallel())}
         rank = len(self.out.results)
         place = AffineMap(rank, 0, tuple(AffineDimExpr(positions[d]) for d in kept))
-        return ops, made, place
+        return ops, generic, place
 
-    def _summing(self, each: Shifted, inputs: int, repeated: int) -> Region:
+    def _summing(self, operand: Shifted, inputs: int, repeated: int) -> Region:
         """The body `c + ext(x)`, `repeated` times."""
-        types = [self.block.args[each.input].type, *[self.type] * inputs]
+        types = [self.block.args[operand.input].type, *[self.type] * inputs]
         block = Block(arg_types=types)
         value: SSAValue = block.args[0]
         if value.type != self.type:
-            extension = (arith.ExtSIOp if each.signed else arith.ExtUIOp)(value, self.type)
+            extension = (arith.ExtSIOp if operand.signed else arith.ExtUIOp)(value, self.type)
             block.add_op(extension)
             value = extension.result
         if repeated != 1:
@@ -293,11 +293,11 @@ class _Quantized:
 
 def _extensions(block: Block) -> list[Operation | None]:
     """For each of the first two arguments the operation that extends it."""
-    found: list[Operation | None] = []
+    extensions: list[Operation | None] = []
     for arg in block.args[:2]:
         users = [use.operation for use in arg.uses]
-        found.append(users[0] if isinstance(users[0], arith.ExtSIOp) else None)
-    return found
+        extensions.append(users[0] if isinstance(users[0], arith.ExtSIOp) else None)
+    return extensions
 
 
 class _Correction:
@@ -330,32 +330,32 @@ class _Correction:
         self.block.add_op(op)
         return op.result
 
-    def zero(self, each: Shifted) -> SSAValue:
+    def zero(self, operand: Shifted) -> SSAValue:
         """The number that is subtracted from an operand."""
-        if each.input not in self.zeros:
-            self.zeros[each.input] = self._zero(each)
-        return self.zeros[each.input]
+        if operand.input not in self.zeros:
+            self.zeros[operand.input] = self._zero(operand)
+        return self.zeros[operand.input]
 
-    def _zero(self, each: Shifted) -> SSAValue:
-        if each.number is not None:
-            return self._constant(each.number)
-        assert each.zero is not None
+    def _zero(self, operand: Shifted) -> SSAValue:
+        if operand.number is not None:
+            return self._constant(operand.number)
+        assert operand.zero is not None
         q = self.quantized
         old = q.block.args
         known = dict(self.arguments)
-        for number in each.zero_inputs:
+        for number in operand.zero_inputs:
             if old[number] not in known:
                 map = own_map(q.maps[number], q.out)
                 known[old[number]] = self._argument(q.op.inputs[number], map)
         self.arguments.update(known)
-        known.setdefault(old[each.input], old[each.input])
-        value = clone_into(self.block, each.zero, known)
+        known.setdefault(old[operand.input], old[operand.input])
+        value = clone_into(self.block, operand.zero, known)
         if value.type != q.type:
             value = self._extended(value)
-        if each.negated:
+        if operand.negated:
             value = self._add(arith.SubiOp(self._constant(0), value))
-        if each.offset:
-            value = self._add(arith.AddiOp(value, self._constant(each.offset)))
+        if operand.offset:
+            value = self._add(arith.AddiOp(value, self._constant(operand.offset)))
         return value
 
     def _extended(self, value: SSAValue) -> SSAValue:

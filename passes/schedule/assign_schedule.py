@@ -100,31 +100,31 @@ class AssignSchedulePass(ModulePass):
 
     def _assign_all(self, op: ModuleOp, target: Target, decisions: Decisions) -> None:
         choices = _Choices(target, decisions)
-        for each in op.walk():
-            if not isinstance(each, LinalgStructuredOperation):
+        for inner in op.walk():
+            if not isinstance(inner, LinalgStructuredOperation):
                 continue
             try:
-                contraction = contraction_of(each)
+                contraction = contraction_of(inner)
             except NotAContraction as error:
-                decisions.note(each, LOOPS, str(error), taken=True)
+                decisions.note(inner, LOOPS, str(error), taken=True)
                 continue
-            own = SCHEDULE in each.attributes or not isinstance(each.parent_op(), DispatchOp)
+            own = SCHEDULE in inner.attributes or not isinstance(inner.parent_op(), DispatchOp)
             if contraction.channels_lie_side_by_side and not own:
                 reason = "channels lie side by side: loops along them move vectors"
-                decisions.note(each, LOOPS, reason, taken=True)
+                decisions.note(inner, LOOPS, reason, taken=True)
                 continue
             self._assign(contraction, choices)
-        for each, schedule in choices.made.items():
-            each.attributes[SCHEDULE] = schedule
-        for each in op.walk():
-            if isinstance(each, AttentionOp):
-                self._assign_attention(each, target, decisions)
-        for each in op.walk():
-            if isinstance(each, DispatchOp) and SCHEDULE not in each.attributes:
-                if not any(map(_needs_none, each.body.walk())):
+        for inner, schedule in choices.schedules.items():
+            inner.attributes[SCHEDULE] = schedule
+        for inner in op.walk():
+            if isinstance(inner, AttentionOp):
+                self._assign_attention(inner, target, decisions)
+        for inner in op.walk():
+            if isinstance(inner, DispatchOp) and SCHEDULE not in inner.attributes:
+                if not any(map(_needs_none, inner.body.walk())):
                     from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 
-                    each.attributes[SCHEDULE] = choose_loops(each, target, self.name)
+                    inner.attributes[SCHEDULE] = choose_loops(inner, target, self.name)
 
     def _assign_attention(self, op: AttentionOp, target: Target, decisions: Decisions) -> None:
         from xdsl_spirv.passes.schedule.attention import (
@@ -178,7 +178,7 @@ class _Choices:
 
     def __init__(self, target: Target, decisions: Decisions):
         self.target, self.decisions = target, decisions
-        self.made: dict[Operation, Schedule] = {}
+        self.schedules: dict[Operation, Schedule] = {}
         self._known: dict[tuple[object, ...], list[Contraction]] = {}
 
     def choose(self, contraction: Contraction) -> None:
@@ -188,18 +188,18 @@ class _Choices:
         # With limits, dispatches that are alike but for their names may take other paths.
         single = contraction.is_dynamic or bool(self.decisions.limits)
         if not isinstance(dispatch, DispatchOp) or single:
-            self.made[op] = decide(contraction, self.target, self.decisions)
+            self.schedules[op] = decide(contraction, self.target, self.decisions)
             return
         inside = list(dispatch.body.walk())
         weights = is_weight(contraction.a), is_weight(contraction.b)
-        key = inside.index(op), weights, *(each.name for each in inside)
+        key = inside.index(op), weights, *(inner.name for inner in inside)
         for other in self._known.get(key, ()):
             like = other.op.parent_op()
             if isinstance(like, DispatchOp) and is_same(like.body, dispatch.body):
                 self.decisions.repeat(op, other.op)
-                self.made[op] = self.made[other.op]
+                self.schedules[op] = self.schedules[other.op]
                 return
-        self.made[op] = decide(contraction, self.target, self.decisions)
+        self.schedules[op] = decide(contraction, self.target, self.decisions)
         self._known.setdefault(key, []).append(contraction)
 
 
@@ -296,14 +296,14 @@ def cheapest(
         problems: Counter[str] = Counter()
         fitting = 0
         for candidate in candidates:
-            made = plan(contraction, candidate.schedule, target)
-            seconds = cost(made, candidate.rate, candidate.alone)
+            candidate_plan = plan(contraction, candidate.schedule, target)
+            seconds = cost(candidate_plan, candidate.rate, candidate.alone)
             if best is not None and seconds >= best[0]:
                 fitting += 1
                 continue
-            problem = next(problems_of(made), None)
+            problem = next(problems_of(candidate_plan), None)
             if problem is not None:
-                rejected.append(made)
+                rejected.append(candidate_plan)
                 problems[problem] += 1
             else:
                 best = seconds, candidate.schedule
@@ -370,7 +370,7 @@ def _candidates(
             buffers = candidate.buffers if stages > 1 else 1
             direct: list[StagedAttr | DirectAttr] = [DirectAttr(candidate.ahead)]
             choices = [
-                direct if name in candidate.direct else [_buffered(each, buffers) for each in ways]
+                direct if name in candidate.direct else [_buffered(way, buffers) for way in ways]
                 for name, ways in staged.items()
             ]
             for path_a, path_b in product(*choices):

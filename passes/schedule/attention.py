@@ -193,8 +193,8 @@ class AttentionPlan:
         """Probabilities, a fragment of f32, two numbers for each row; and indices once."""
         m, n, _ = self.schedule.instruction.sizes
         rows = self.schedule.rows
-        each = rows * self.probability_row * 2 + m * n * 4 + 2 * rows * 4
-        return self.schedule.subgroups.data * each + (max(m, n) * 4 if self.counts else 0)
+        subgroup_bytes = rows * self.probability_row * 2 + m * n * 4 + 2 * rows * 4
+        return self.schedule.subgroups.data * subgroup_bytes + (max(m, n) * 4 if self.counts else 0)
 
     @property
     def counts(self) -> bool:
@@ -384,12 +384,12 @@ def choose_attention(op: AttentionOp, target: Target) -> AttentionAttr:
     reasons: list[str] = []
     for shape in list(shapes_of(_element(op.query), target)) or [(16, 16, 16)]:
         best: tuple[float, AttentionAttr] | None = None
-        for made in _candidates(op, target, shape):
-            found = list(problems(made))
-            reasons += found
-            seconds = _cost(made)
-            if not found and (best is None or seconds < best[0]):
-                best = seconds, made.schedule
+        for candidate in _candidates(op, target, shape):
+            misfits = list(problems(candidate))
+            reasons += misfits
+            seconds = _cost(candidate)
+            if not misfits and (best is None or seconds < best[0]):
+                best = seconds, candidate.schedule
         if best is not None:
             return best[1]
     raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
@@ -418,12 +418,12 @@ def _candidates(
             yield AttentionPlan(op, schedule, target)
 
 
-def _cost(made: AttentionPlan) -> float:
-    rounds = ceil_div(made.grid[0] * made.op.batch, made.target.compute_units)
-    waits = max(1.0, made.schedule.subgroups.data / _parallel(made.target))
-    spilled = made.registers > REGISTERS and _parallel(made.target) > 1
-    spills = SPILLS * made.registers / REGISTERS if spilled else 1.0
-    return rounds * waits * spills * (TWO_STRIPS if made.schedule.strips > 1 else 1.0)
+def _cost(plan: AttentionPlan) -> float:
+    rounds = ceil_div(plan.grid[0] * plan.op.batch, plan.target.compute_units)
+    waits = max(1.0, plan.schedule.subgroups.data / _parallel(plan.target))
+    spilled = plan.registers > REGISTERS and _parallel(plan.target) > 1
+    spills = SPILLS * plan.registers / REGISTERS if spilled else 1.0
+    return rounds * waits * spills * (TWO_STRIPS if plan.schedule.strips > 1 else 1.0)
 
 
 def _with_paths(
@@ -436,11 +436,11 @@ def _with_paths(
 ) -> AttentionAttr:
     """Fragments from where operands lie if that is possible and packing would not pay."""
     instruction = InstructionAttr("coopmat", shape)
-    made = AttentionPlan(op, AttentionAttr(tile, keys, subgroups, instruction), target)
+    plan = AttentionPlan(op, AttentionAttr(tile, keys, subgroups, instruction), target)
     paths = ["direct", "direct", "direct"]
-    few = made.grid[0] <= FEW_TILES
+    few = plan.grid[0] <= FEW_TILES
     for position, name in enumerate("qkv"):
-        if (name == "q" or few) and not any(made.rows_fit(name)):
+        if (name == "q" or few) and not any(plan.rows_fit(name)):
             paths[position] = "rows"
     q, k, v = paths
     return AttentionAttr(tile, keys, subgroups, instruction, (q, k, v))

@@ -67,11 +67,11 @@ def form(block: Block, target: Target | None) -> None:
     for op in list(block.ops):
         if op.parent_block() is not block:
             continue
-        found = _contraction(op)
-        if found is None:
+        contraction = _contraction(op)
+        if contraction is None:
             continue
         try:
-            attention = _Match(found).attention()
+            attention = _Match(contraction).attention()
         except (NotTraced, NotAContraction):
             continue
         _replace(attention, block, target)
@@ -189,12 +189,12 @@ class _Match:
         value, place = (mask.value, mask.place) if mask.value else (y.value, y.place)
         if value is None:
             raise NotTraced("a mask that is no tensor")
-        found = stored(value, place)
+        operand = stored(value, place)
         if not isinstance(
-            element_type(found[0]), Float16Type | BFloat16Type | Float32Type
-        ) or _loops_of(found[1]) & {"d", "e"}:
+            element_type(operand[0]), Float16Type | BFloat16Type | Float32Type
+        ) or _loops_of(operand[1]) & {"d", "e"}:
             raise NotTraced("a mask of another kind")
-        self.mask = found
+        self.mask = operand
         return x
 
     def _select(self, condition: Node, x: Node, y: Node) -> Node:
@@ -276,7 +276,7 @@ class _Match:
             if casts is None or (casts and narrow):
                 break
             assert isinstance(user, linalg.ops.GenericOp)
-            read, write = (each.data for each in user.get_indexing_maps())
+            read, write = (attribute.data for attribute in user.get_indexing_maps())
             narrow |= casts
             value, place = user.results[0], through(write, loops_at(read, place))
         return value, place
@@ -284,15 +284,15 @@ class _Match:
 
 def _is_narrow(ops: set[Operation]) -> bool:
     """Whether anything up to the division by the sum, the last there is, is f16 or bf16."""
-    divide = [op for op in ops if any(isinstance(each, arith.DivfOp) for each in op.walk())]
+    divide = [op for op in ops if any(isinstance(inner, arith.DivfOp) for inner in op.walk())]
     after = {op: _followers(op, ops) for op in divide}
     last = next(op for op in divide if not after[op].intersection(divide))
     return any(
         isinstance(_element_of(value), Float16Type | BFloat16Type)
         for op in ops - after[last]
-        for each in op.walk()
-        for value in each.results
-        if op is not last or isinstance(each, arith.DivfOp)
+        for inner in op.walk()
+        for value in inner.results
+        if op is not last or isinstance(inner, arith.DivfOp)
     )
 
 
@@ -302,14 +302,14 @@ def _element_of(value: SSAValue) -> Attribute:
 
 def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
     """Those of the operations that need one."""
-    found: set[Operation] = set()
+    followers: set[Operation] = set()
     waiting = [op]
     while waiting:
         for value in waiting.pop().results:
-            new = {use.operation for use in value.uses} & ops - found
-            found |= new
+            new = {use.operation for use in value.uses} & ops - followers
+            followers |= new
             waiting += new
-    return found
+    return followers
 
 
 def _casts(op: Operation) -> bool | None:
@@ -345,14 +345,14 @@ def _loops_of(place: Place) -> set[str]:
 # The operation
 
 
-def _divisions(found: Attention) -> list[tuple[str, list[int]]]:
+def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
     """For each loop of the batch where pieces of it begin and end: 1 first, its size last."""
     divided: list[tuple[str, list[int]]] = []
-    for loop, size in found.loops.items():
+    for loop, size in attention.loops.items():
         if not loop.startswith("b"):
             continue
         points = {1, size}
-        for piece in _pieces(found):
+        for piece in _pieces(attention):
             if piece.loop == loop:
                 points |= {piece.divisor, piece.divisor * piece.size}
         ordered = sorted(points)
@@ -362,8 +362,8 @@ def _divisions(found: Attention) -> list[tuple[str, list[int]]]:
     return divided
 
 
-def _pieces(found: Attention) -> Iterable[Piece]:
-    for _, place in found.operands:
+def _pieces(attention: Attention) -> Iterable[Piece]:
+    for _, place in attention.operands:
         for index in place:
             yield from index
 
@@ -371,21 +371,21 @@ def _pieces(found: Attention) -> Iterable[Piece]:
 class _Loops:
     """The loops of the operation: the batch's in the pieces that operands need, then the others."""
 
-    def __init__(self, found: Attention):
+    def __init__(self, attention: Attention):
         self.numbers: dict[tuple[str, int], int] = {}
         self.sizes: list[int] = []
-        self.divisions = dict(_divisions(found))
+        self.divisions = dict(_divisions(attention))
         for loop, points in self.divisions.items():
             for low, high in reversed(list(pairwise(points))):
                 self.numbers[loop, low] = len(self.sizes)
                 self.sizes.append(high // low)
         for loop in "mnde":
             self.numbers[loop, 1] = len(self.sizes)
-            self.sizes.append(found.loops[loop])
-            self.divisions[loop] = [1, found.loops[loop]]
+            self.sizes.append(attention.loops[loop])
+            self.divisions[loop] = [1, attention.loops[loop]]
         if any(
-            piece.size != found.loops[piece.loop]
-            for piece in _pieces(found)
+            piece.size != attention.loops[piece.loop]
+            for piece in _pieces(attention)
             if piece.loop in "mnde"
         ):
             raise NotTraced("a reshape cuts queries or keys")
@@ -395,7 +395,7 @@ class _Loops:
         return AffineMap(len(self.sizes), 0, tuple(map(self._expression, place)))
 
     def _expression(self, index: Index) -> AffineExpr:
-        found: AffineExpr | None = None
+        total: AffineExpr | None = None
         step = 1
         for piece in reversed(index):
             for point in self.divisions[piece.loop]:
@@ -405,24 +405,24 @@ class _Loops:
                 term: AffineExpr = AffineDimExpr(number)
                 if step != 1:
                     term = term * step
-                found = term if found is None else term + found
+                total = term if total is None else term + total
                 step *= self.sizes[number]
-        return AffineConstantExpr(0) if found is None else found
+        return AffineConstantExpr(0) if total is None else total
 
 
-def _replace(found: Attention, block: Block, target: Target | None) -> None:
+def _replace(traced: Attention, block: Block, target: Target | None) -> None:
     """
     Put the dispatch in the place of the result, and erase what nobody reads any more.
 
     Nothing changes where the target has no schedule for it.
     """
     try:
-        loops = _Loops(found)
+        loops = _Loops(traced)
     except NotTraced:
         return
-    read = [operand for operand in found.operands if operand is not found.result]
+    read = [operand for operand in traced.operands if operand is not traced.result]
     inputs = list(dict.fromkeys(value for value, _ in read))
-    result, _ = found.result
+    result, _ = traced.result
     type = result.type
     assert isinstance(type, TensorType)
     body = Block(arg_types=[value.type for value in inputs])
@@ -432,18 +432,18 @@ def _replace(found: Attention, block: Block, target: Target | None) -> None:
     empty = tensor.EmptyOp((), type)
     attention = AttentionOp(
         (
-            inside[found.q[0]],
-            inside[found.k[0]],
-            inside[found.v[0]],
-            inside[found.mask[0]] if found.mask else None,
+            inside[traced.q[0]],
+            inside[traced.k[0]],
+            inside[traced.v[0]],
+            inside[traced.mask[0]] if traced.mask else None,
         ),
         empty.tensor,
         loops.sizes,
-        [loops.map(place) for _, place in found.operands],
-        found.scale,
-        found.causal,
-        found.nan_to_zero,
-        found.narrow,
+        [loops.map(place) for _, place in traced.operands],
+        traced.scale,
+        traced.causal,
+        traced.nan_to_zero,
+        traced.narrow,
     )
     assert attention.result is not None
     if target is not None:

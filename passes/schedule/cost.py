@@ -48,25 +48,25 @@ class Candidate:
     alone: float | None = None
 
 
-def cost(made: Plan, rate: float | None, alone: float | None = None) -> float:
+def cost(plan: Plan, rate: float | None, alone: float | None = None) -> float:
     """Seconds that the contraction is likely to take; rates as a `Candidate` has them."""
-    tile_m, tile_n, tile_k = made.schedule.tile
-    rows, columns = made.tiles
-    units = made.target.compute_units
-    rounds = ceil_div(typical(rows * columns * made.contraction.batch), units)
-    depth = ceil_div(typical(made.contraction.k), tile_k) * tile_k
+    tile_m, tile_n, tile_k = plan.schedule.tile
+    rows, columns = plan.tiles
+    units = plan.target.compute_units
+    rounds = ceil_div(typical(rows * columns * plan.contraction.batch), units)
+    depth = ceil_div(typical(plan.contraction.k), tile_k) * tile_k
     tile = 2.0 * tile_m * tile_n * depth
-    share = prod(map(_share, made.staged))
-    rate = rate or _guess(made)
+    share = prod(map(_share, plan.staged))
+    rate = rate or _guess(plan)
     work = units * tile / (share * 1e12)
     shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
-    return max(shared, work / (alone or rate)) + _packing(made)
+    return max(shared, work / (alone or rate)) + _packing(plan)
 
 
-def _guess(made: Plan) -> float:
-    tile_m, tile_n, _ = made.schedule.tile
-    resident = made.target.residency.bytes_for(made.schedule.subgroup_count)
-    crowded = 2 if made.workgroup_bytes > resident else 1
+def _guess(plan: Plan) -> float:
+    tile_m, tile_n, _ = plan.schedule.tile
+    resident = plan.target.residency.bytes_for(plan.schedule.subgroup_count)
+    crowded = 2 if plan.workgroup_bytes > resident else 1
     products = tile_m * tile_n
     return UNRATED * products / (products + LOAD_WEIGHT * (tile_m + tile_n)) / crowded
 
@@ -77,14 +77,14 @@ def _share(tile: StagedTile) -> float:
     return share * NARROW.get(tile.vector * tile.element_bytes, 1.0)
 
 
-def _packing(made: Plan) -> float:
+def _packing(plan: Plan) -> float:
     seconds = 0.0
-    for value, tile in ((made.contraction.a, made.a), (made.contraction.b, made.b)):
+    for value, tile in ((plan.contraction.a, plan.a), (plan.contraction.b, plan.b)):
         if tile.packing is None or packing_of(value) or is_weight(value):
             continue
         elements = 1
         for size in shape_of(value):
             elements *= typical(size)
         traffic = 2 * elements * tile.element_bytes
-        seconds += PACKING_SECONDS + traffic / made.target.copy_bytes_per_second
+        seconds += PACKING_SECONDS + traffic / plan.target.copy_bytes_per_second
     return seconds

@@ -105,7 +105,7 @@ def _invocations(plan: Plan) -> Iterator[str]:
     kind = plan.schedule.instruction.kind.data
     needed = {FEATURES.get(name) for name in types}
     needed |= {STORED.get(bit_width(element)) for element in plan.contraction.element_types}
-    for feature in sorted(each for each in needed if each and each not in target.features):
+    for feature in sorted(name for name in needed if name and name not in target.features):
         named = f"{types[0]} x {types[1]} -> {types[2]}"
         yield f"{kind} of {named} needs {feature}, which {target.name} does not list"
     if types[2] not in ACCUMULATED:
@@ -201,7 +201,7 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
         )
 
 
-def _packing(name: str, found: PackingAttr, plan: Plan) -> Iterator[str]:
+def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
     """Why an operand cannot be packed as the schedule needs it, or is packed in another way."""
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
@@ -209,16 +209,16 @@ def _packing(name: str, found: PackingAttr, plan: Plan) -> Iterator[str]:
     kind = "panels" if needed.is_panels else "direct"
     if packing_of(value) is None and storage(value)[0] is not value:
         yield f"{name}: {kind}, but the operand is computed or padded in the kernel: use staged"
-    if any(not isinstance(e, AffineDimExpr) for e in found.map.data.results):
+    if any(not isinstance(e, AffineDimExpr) for e in packing.map.data.results):
         yield f"{name}: {kind}, but the operand is read through windows: use staged"
-    _, inner_count, outer_count, _ = found.shape
+    _, inner_count, outer_count, _ = packing.shape
     _, inner_needed, outer_needed, _ = needed.shape
     if (
-        _meaning(found) != _meaning(needed)
+        _meaning(packing) != _meaning(needed)
         or inner_count < inner_needed
         or outer_count < outer_needed
     ):
-        yield f"{name}: the operand is packed as {found}, the schedule needs {needed}"
+        yield f"{name}: the operand is packed as {packing}, the schedule needs {needed}"
 
 
 def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:
@@ -235,7 +235,7 @@ def _stages(plan: Plan) -> Iterator[str]:
             yield f"{name}: buffers = {tile.buffers}: at most {MOST_BUFFERS}"
         elif tile.buffers > 1 and stages == 1:
             yield f"{name}: buffers = {tile.buffers} take turns with stages = {MOST_STAGES}"
-        elif tile.buffers != max(each.buffers for each in plan.staged):
+        elif tile.buffers != max(staged.buffers for staged in plan.staged):
             yield f"{name}: buffers = {tile.buffers}, the other operand has more: give both as many"
     if stages > MOST_STAGES:
         yield f"stages = {stages}: at most {MOST_STAGES}"

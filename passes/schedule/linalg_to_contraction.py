@@ -40,20 +40,21 @@ class LinalgToContractionPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         candidates = [
-            each
-            for each in op.walk()
-            if isinstance(each, LinalgStructuredOperation) and not isinstance(each, FillOp)
+            linalg_op
+            for linalg_op in op.walk()
+            if isinstance(linalg_op, LinalgStructuredOperation)
+            and not isinstance(linalg_op, FillOp)
         ]
         for candidate in candidates:
             try:
-                found = contraction_of(with_pure_factors(candidate))
+                contraction = contraction_of(with_pure_factors(candidate))
             except NotAContraction:
                 continue
-            form = canonical_form(found, found.a, found.b, found.init)
+            form = canonical_form(contraction, contraction.a, contraction.b, contraction.init)
             form.attributes = {
                 key: value
-                for key, value in found.op.attributes.items()
+                for key, value in contraction.op.attributes.items()
                 if key not in HIDDEN_ATTRIBUTES
             }
-            form.location = found.op.location
-            Rewriter.replace_op(found.op, form)
+            form.location = contraction.op.location
+            Rewriter.replace_op(contraction.op, form)

@@ -105,7 +105,7 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
     except NotLoops as error:
         refuse(pass_name, error.op, str(error))
     elements = [array.element for nest in nests for array, _ in nest.results]
-    if not nests or not all(isinstance(each, FixedBitwidthType) for each in elements):
+    if not nests or not all(isinstance(element, FixedBitwidthType) for element in elements):
         # Elements without a size are in no buffer: they are refused when the kernel is made.
         return LoopsAttr(1, 1)
     tiled = _tiled(nests[0], target) if len(nests) == 1 else None
@@ -114,33 +114,34 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
 
 def _tiled(nest: Nest, target: Target) -> LoopsAttr | None:
     """For elements that lie along one loop where they are read, along another where stored."""
-    found, total = crossing(nest), typical(prod(nest.shape))
-    if found is None or total < MANY * BUSY * target.compute_units:
+    axes, total = crossing(nest), typical(prod(nest.shape))
+    if axes is None or total < MANY * BUSY * target.compute_units:
         return None
     if target.residency.subgroups == 1 or target.max_invocations < LARGE_WORKGROUP:
         return None
     elements = [array.element for array, _ in nest.results]
     if any(
-        each not in IN_WORKGROUP or not IN_WORKGROUP[each] <= target.features for each in elements
+        element not in IN_WORKGROUP or not IN_WORKGROUP[element] <= target.features
+        for element in elements
     ):
         return None
     # A subgroup's row of small elements would be less than what memory moves at a time.
     tile = 32 if max(map(bit_width, elements)) >= 32 else 64
-    if any(typical(nest.shape[axis]) < tile // 2 for axis in found):
+    if any(typical(nest.shape[axis]) < tile // 2 for axis in axes):
         return None
-    tiles = typical(prod(tile_grid(nest, found, tile)))
+    tiles = typical(prod(tile_grid(nest, axes, tile)))
     return LoopsAttr(LARGE_WORKGROUP, _groups(tiles, 1, target), tile=tile)
 
 
 def _widest(schedules: list[LoopsAttr]) -> LoopsAttr:
     """One schedule for all nests of a kernel: who reduces in one of them, and the most groups."""
     order = ("invocation", "subgroup", "workgroup")
-    chosen = max(schedules, key=lambda each: order.index(each.reduce.data))
+    chosen = max(schedules, key=lambda schedule: order.index(schedule.reduce.data))
     workgroups = max(
-        -(-each.workgroups.data * each.workgroup.data // chosen.workgroup.data)
-        for each in schedules
+        -(-schedule.workgroups.data * schedule.workgroup.data // chosen.workgroup.data)
+        for schedule in schedules
     )
-    elements = min(each.elements.data for each in schedules)
+    elements = min(schedule.elements.data for schedule in schedules)
     rows = chosen.rows.data if len(schedules) == 1 else 1
     return LoopsAttr(chosen.workgroup.data, workgroups, elements, chosen.reduce.data, rows)
 
@@ -159,9 +160,9 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     if longest < SHORT or not splits or rows >= 4 * busy:
         return _alone(nest, rows, longest, target)
     if _is_strided(reductions, rows):
-        made = _side_by_side(nest, rows, longest, target)
-        if made is not None:
-            return made
+        side_by_side = _side_by_side(nest, rows, longest, target)
+        if side_by_side is not None:
+            return side_by_side
     size = target.subgroup_size
     totals += [prod(nest.shape[axis] for axis in columns)] if columns else []
     bits = _bits(nest, rows * longest)
@@ -190,12 +191,12 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
 
 def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bool:
     """Whether rows, not what is reduced of each, lie side by side in memory."""
-    found = [
+    reduced = [
         loops.reduction[axis] if axis is not None else True
         for loops, _ in reductions
         for axis in fast_loops(loops, rows * SHORT)
     ]
-    return bool(found) and not any(found)
+    return bool(reduced) and not any(reduced)
 
 
 def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr | None:
@@ -277,9 +278,9 @@ def _bits(nest: Nest, size: int) -> int:
         seen.update(arrays)
     moved = [array for array in arrays if isinstance(array, Stored)]
     moved += [array for array, _ in nest.results]
-    found = [bit_width(each.element) for each in moved if typical(prod(each.shape)) >= size]
+    widths = [bit_width(stored.element) for stored in moved if typical(prod(stored.shape)) >= size]
     # A truth value is stored as a word.
-    return max((bits if bits >= 8 else 32 for bits in found), default=32)
+    return max((bits if bits >= 8 else 32 for bits in widths), default=32)
 
 
 def _groups(units: int, size: int, target: Target) -> int:
@@ -299,18 +300,18 @@ def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> Size:
         rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
         if not is_dynamic(rows):
             return schedule.workgroups.data
-        found = crossing(nest) if schedule.tile.data > 1 else None
-        if found is not None:
-            total += prod(tile_grid(nest, found, schedule.tile.data))
+        axes = crossing(nest) if schedule.tile.data > 1 else None
+        if axes is not None:
+            total += prod(tile_grid(nest, axes, schedule.tile.data))
             continue
         wide = [s for axis, s in enumerate(nest.shape) if axis not in columns and s != 1]
         beside = schedule.elements.data if schedule.rows.data > 1 else 1
         if wide and not is_multiple(wide[-1], beside):
             beside = 1
-        each = {
+        rows_at_once = {
             "invocation": schedule.workgroup.data,
             "subgroup": schedule.workgroup.data // target.subgroup_size,
             "workgroup": schedule.rows.data * beside,
         }[schedule.reduce.data]
-        total += ceil_div(rows, each)
+        total += ceil_div(rows, rows_at_once)
     return total if is_dynamic(total) else schedule.workgroups.data

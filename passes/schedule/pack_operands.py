@@ -58,7 +58,7 @@ class PackOperandsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         packed: Packed = {}
-        for root in [each for each in op.walk() if SCHEDULE in each.attributes]:
+        for root in [scheduled for scheduled in op.walk() if SCHEDULE in scheduled.attributes]:
             schedule = root.attributes[SCHEDULE]
             if isinstance(root, AttentionOp) and isinstance(schedule, AttentionAttr):
                 self._pack_attention(
@@ -108,7 +108,7 @@ class PackOperandsPass(ModulePass):
             return
         packing = packing_for(contraction, schedule, number)
         view = self._view(root, value, packing, packed)
-        root.operands = [view if each is value else each for each in root.operands]
+        root.operands = [view if operand is value else operand for operand in root.operands]
         _drop_argument(root, value)
 
     def _view(
@@ -165,23 +165,23 @@ def _packed(
     if for_attention:
         pack.attributes[FOR_ATTENTION] = UnitAttr()
     block.add_ops([empty, pack, YieldOp(pack.result)])
-    made = DispatchOp([source], [type], Region(block))
-    made.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
-    made.location = dispatch.location
-    _insert_early(made, source)
-    packed[source, packing, for_attention] = made.outputs[0]
-    return made.outputs[0]
+    packer = DispatchOp([source], [type], Region(block))
+    packer.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
+    packer.location = dispatch.location
+    _insert_early(packer, source)
+    packed[source, packing, for_attention] = packer.outputs[0]
+    return packer.outputs[0]
 
 
-def _insert_early(made: DispatchOp, source: SSAValue) -> None:
+def _insert_early(packer: DispatchOp, source: SSAValue) -> None:
     """Right after what makes `source`, so that every reader follows."""
     if isinstance(source, BlockArgument):
         block = source.block
         assert block.first_op is not None
-        block.insert_op_before(made, block.first_op)
+        block.insert_op_before(packer, block.first_op)
         return
     owner = source.owner
     assert isinstance(owner, Operation)
     block = owner.parent_block()
     assert block is not None
-    block.insert_op_after(made, owner)
+    block.insert_op_after(packer, owner)

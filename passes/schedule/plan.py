@@ -268,8 +268,8 @@ class Plan:
         k, (_, _, tile_k) = self.contraction.k, self.schedule.tile
         if is_dynamic(k) or k % tile_k == 0 or k < LONG_LOOP * tile_k:
             return False
-        ahead = any(isinstance(each, PackedTile) and each.reads_ahead for each in (self.a, self.b))
-        guarded = any(each.guarded[1 - each.k_axis] for each in self.staged)
+        ahead = any(isinstance(tile, PackedTile) and tile.reads_ahead for tile in (self.a, self.b))
+        guarded = any(tile.guarded[1 - tile.k_axis] for tile in self.staged)
         return self.is_cooperative and guarded and not (self.prefetches or ahead)
 
     @property

@@ -49,47 +49,47 @@ RASTER_GROUPS = (1, 4, 8, 16)
 
 def candidates(contraction: Contraction, target: Target, most: int) -> list[ContractionAttr]:
     """Up to `most` schedules that fit, the one that `assign-schedule` takes first."""
-    found = {choose(contraction, target): None}
-    for made in chain(_rated(contraction, target), _unrated(contraction, target)):
-        if len(found) >= most:
+    schedules = {choose(contraction, target): None}
+    for candidate in chain(_rated(contraction, target), _unrated(contraction, target)):
+        if len(schedules) >= most:
             break
-        if made.schedule not in found and not any(problems_of(made)):
-            found[made.schedule] = None
-    return list(found)[:most]
+        if candidate.schedule not in schedules and not any(problems_of(candidate)):
+            schedules[candidate.schedule] = None
+    return list(schedules)[:most]
 
 
 def _rated(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """What the target's file lists with rates, by the first instruction, which they are of."""
     for _, kind in islice(candidates_of(contraction, target), 1):
         yield from _in_order(
-            (cost(made, candidate.rate), number, made)
+            (cost(planned, candidate.rate), number, planned)
             for number, candidate in enumerate(kind)
             if candidate.rate
-            and _is_resident(made := plan(contraction, candidate.schedule, target))
+            and _is_resident(planned := plan(contraction, candidate.schedule, target))
         )
 
 
 def _unrated(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """Every form, one of each tile and grid after the other."""
     priced = (
-        (cost(made, None), number, made)
+        (cost(planned, None), number, planned)
         for number, schedule in enumerate(_all(contraction, target))
-        if _is_resident(made := plan(contraction, schedule, target))
+        if _is_resident(planned := plan(contraction, schedule, target))
     )
     yield from _in_turn(_in_order(priced))
 
 
 def _in_order(priced: Iterable[tuple[float, int, Plan]]) -> list[Plan]:
-    return [made for _, _, made in sorted(priced, key=lambda row: row[:2])]
+    return [planned for _, _, planned in sorted(priced, key=lambda row: row[:2])]
 
 
 def _in_turn(plans: Iterable[Plan]) -> Iterator[Plan]:
     """The first of each tile and grid, then the second of each, and so on."""
     groups: dict[object, list[Plan]] = {}
-    for made in plans:
-        groups.setdefault((made.schedule.tile[:2], made.schedule.grid), []).append(made)
+    for planned in plans:
+        groups.setdefault((planned.schedule.tile[:2], planned.schedule.grid), []).append(planned)
     for row in zip_longest(*groups.values()):
-        yield from (made for made in row if made is not None)
+        yield from (planned for planned in row if planned is not None)
 
 
 def neighbours(
@@ -98,11 +98,15 @@ def neighbours(
     """The schedules that fit and differ from this one in a single decision."""
     for changed in _changes(contraction, target, schedule):
         try:
-            made = plan(contraction, changed(), target)
+            neighbour = plan(contraction, changed(), target)
         except VerifyException:
             continue  # Its tile is no multiple of its instruction.
-        if made.schedule != schedule and _is_resident(made) and not any(problems_of(made)):
-            yield made.schedule
+        if (
+            neighbour.schedule != schedule
+            and _is_resident(neighbour)
+            and not any(problems_of(neighbour))
+        ):
+            yield neighbour.schedule
 
 
 def _changes(
@@ -156,10 +160,10 @@ def _with(one: ContractionAttr, **changes: Any) -> ContractionAttr:
     return ContractionAttr(**{**given, **changes})
 
 
-def _is_resident(made: Plan) -> bool:
+def _is_resident(planned: Plan) -> bool:
     """Whether workgroups keep a compute unit full."""
-    room = made.target.residency.bytes_for(made.schedule.subgroup_count)
-    return made.workgroup_bytes <= room
+    room = planned.target.residency.bytes_for(planned.schedule.subgroup_count)
+    return planned.workgroup_bytes <= room
 
 
 def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:

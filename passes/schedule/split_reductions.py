@@ -93,9 +93,9 @@ class SplitReductionsPass(ModulePass):
         target = load_target(name, op, self.name) if name else None
         for function in op.ops:
             if isinstance(function, FuncOp) and not function.is_declaration:
-                for each in list(function.body.block.ops):
-                    if isinstance(each, linalg.ops.GenericOp):
-                        self._split(each, target)
+                for generic in list(function.body.block.ops):
+                    if isinstance(generic, linalg.ops.GenericOp):
+                        self._split(generic, target)
 
     def _split(self, op: linalg.ops.GenericOp, target: Target | None) -> None:
         cut = _cut_of(op)
@@ -198,16 +198,16 @@ def _uses(expression: object, loop: int) -> bool:
 
 def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     """The number of parts with the least estimated time; 1 where cutting is not worthwhile."""
-    made = cut.contraction
-    batch, m, n, k = static((made.batch, made.m, made.n, made.k))
+    contraction = cut.contraction
+    batch, m, n, k = static((contraction.batch, contraction.m, contraction.n, contraction.k))
     tiles = ceil_div(m, USUAL_TILE) * ceil_div(n, USUAL_TILE) * batch
     least = k // LEAST_DEPTH
     if target.copy_bytes_per_second == DEFAULT_COPY or tiles >= target.compute_units or least < 2:
         return 1
-    if lookup(made, target) is not None:
+    if lookup(contraction, target) is not None:
         return 1
     try:
-        whole, _ = cheapest(made, target, Decisions(limits))
+        whole, _ = cheapest(contraction, target, Decisions(limits))
     except (ScheduleDoesNotFit, NotAContraction):
         return 1
     best = whole * WORTHWHILE, 1
@@ -225,7 +225,7 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
         finally:
             for op in reversed(trial):
                 op.drop_all_references()
-        size = bit_width(made.element_types[2]) // 8
+        size = bit_width(contraction.element_types[2]) // 8
         traffic = (parts + 1) * results * size / target.copy_bytes_per_second
         best = min(best, (seconds + PACKING_SECONDS + traffic, parts))
     return best[1]

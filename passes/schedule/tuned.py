@@ -72,12 +72,12 @@ def parse_schedule(text: str) -> ContractionAttr:
     context = Context()
     context.load_dialect(Schedule)
     try:
-        found = Parser(context, text).parse_attribute()
+        schedule = Parser(context, text).parse_attribute()
     except (ParseError, VerifyException) as error:
         raise TargetError(f"{text!r} is no schedule: {error}") from error
-    if not isinstance(found, ContractionAttr):
+    if not isinstance(schedule, ContractionAttr):
         raise TargetError(f"{text!r} is no #schedule.contraction")
-    return found
+    return schedule
 
 
 def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:

@@ -109,8 +109,8 @@ class WindowPlan:
     def window(self) -> int | None:
         """The loop of K that walks the window; None if none does by itself."""
         factors = self.operands[1].indices[-1].factors
-        found = [loop for loop in self.reduced if factors[loop]]
-        return found[0] if len(found) == 1 else None
+        loops = [loop for loop in self.reduced if factors[loop]]
+        return loops[0] if len(loops) == 1 else None
 
     @property
     def dilation(self) -> int:
@@ -147,13 +147,13 @@ class WindowPlan:
     def outer(self) -> list[tuple[int, int]]:
         """The loops that tasks are made of, outermost first, each with its number of steps."""
         _, _, _, k = self.contraction.groups
-        found: list[tuple[int, int]] = []
+        tasks: list[tuple[int, int]] = []
         for loop in range(k.start):
             if loop == self.sliding:
                 continue
             steps = self.sizes[loop]
-            found.append((loop, steps // self.outputs if loop == self.filters else steps))
-        return found
+            tasks.append((loop, steps // self.outputs if loop == self.filters else steps))
+        return tasks
 
     @property
     def outputs(self) -> int:
@@ -243,9 +243,9 @@ class WindowPlan:
         yield self.window is None or count % self.outputs != 0
 
 
-def check_window(made: WindowPlan) -> None:
+def check_window(plan: WindowPlan) -> None:
     """Raises `ScheduleDoesNotFit` with the first problem."""
-    for problem in made.problems():
+    for problem in plan.problems():
         raise ScheduleDoesNotFit(problem)
 
 
@@ -258,8 +258,8 @@ SUBGROUPS = 4
 
 def choose_window(contraction: Contraction, target: Target) -> WindowAttr | None:
     """A window schedule where it pays (see `window_or_reason`)."""
-    found = window_or_reason(contraction, target)
-    return found if isinstance(found, WindowAttr) else None
+    schedule = window_or_reason(contraction, target)
+    return schedule if isinstance(schedule, WindowAttr) else None
 
 
 def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | str:
@@ -276,11 +276,11 @@ def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | s
         return f"{contraction.m} rows for each batch fill tiles: windows pay up to {MOST_FILTERS}"
     problem = ""
     for outputs in OUTPUTS:
-        made = WindowPlan(contraction, WindowAttr(outputs, SUBGROUPS), target)
+        plan = WindowPlan(contraction, WindowAttr(outputs, SUBGROUPS), target)
         try:
-            problem = next(made.problems(), "")
+            problem = next(plan.problems(), "")
         except NotAContraction as error:
             return str(error)
         if not problem:
-            return made.schedule
+            return plan.schedule
     return problem
