@@ -198,9 +198,9 @@ class Intervals:
 
 def _depth(op: LinalgStructuredOperation, operands: Sequence[Interval]) -> int:
     """How many elements each element of the result is summed up from."""
-    maps = [each.data for each in op.get_indexing_maps()]
-    sizes = loop_sizes(maps, [each.low.shape for each in operands])
-    kinds = [str(each.data) for each in op.get_iterator_types()]
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    sizes = loop_sizes(maps, [interval.low.shape for interval in operands])
+    kinds = [str(iterator.data) for iterator in op.get_iterator_types()]
     return prod(size for size, kind in zip(sizes, kinds, strict=True) if kind != "parallel")
 
 

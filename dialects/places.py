@@ -39,9 +39,9 @@ def node_of(op: Operation) -> str | None:
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
     """The nodes that an operation comes from, or those in its regions, in their order."""
-    inside = [each for region in op.regions for block in region.blocks for each in block.ops]
-    found = [node_of(each) for each in inside if not isinstance(each, SHARED)]
-    names = tuple(dict.fromkeys(name for name in found if name is not None))
+    inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
+    nodes = [node_of(inner) for inner in inside if not isinstance(inner, SHARED)]
+    names = tuple(dict.fromkeys(name for name in nodes if name is not None))
     own = node_of(op)
     return names if names or own is None else (own,)
 

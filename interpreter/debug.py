@@ -123,7 +123,7 @@ class Debug:
             self.steps += 1
             if self.trace is not None:
                 self.trace.write(json.dumps(stop.record(self.steps)) + "\n")
-            self.following = [each for each in self.following if each[0] >= self.steps]
+            self.following = [waiting for waiting in self.following if waiting[0] >= self.steps]
             for b in dict.fromkeys([*breaks, *(b for _, b in self.following)]):
                 if b not in breaks or b.condition is None or b.condition(stop):
                     stop.hit = self, b

@@ -187,16 +187,16 @@ class Pointers:
     @classmethod
     def chosen(cls, mask: Array, new: Pointer | Pointers, old: Pointer | Pointers) -> Pointers:
         """`new` where the mask is set, `old` elsewhere."""
-        found: dict[int, tuple[Pointer, Array]] = {}
+        by_memory: dict[int, tuple[Pointer, Array]] = {}
         for side, pointer in ((mask, new), (~mask, old)):
             for one, lanes in cases(pointer, side):
-                before = found.get(id(one.memory))
+                before = by_memory.get(id(one.memory))
                 if before is None:
-                    found[id(one.memory)] = one, lanes
+                    by_memory[id(one.memory)] = one, lanes
                 else:
                     total = np.where(lanes, one.address(), before[0].address())
-                    found[id(one.memory)] = Pointer(one.memory, total, 1), lanes | before[1]
-        return cls(list(found.values()))
+                    by_memory[id(one.memory)] = Pointer(one.memory, total, 1), lanes | before[1]
+        return cls(list(by_memory.values()))
 
     def plus(self, index: Array, scale: int, base: int) -> Pointers:
         """The pointer `index * scale + base` bytes further."""
@@ -237,14 +237,14 @@ def by_case(
 
 def chosen(pointers: Iterable[tuple[Pointer, Array]], rest: Array, other: Pointer) -> Any:
     """The pointer that is each of some in its lanes, and another one in the lanes that are left."""
-    found: list[tuple[Pointer, Array]] = []
+    parts: list[tuple[Pointer, Array]] = []
     for pointer, lanes in pointers:
         if (lanes & rest).any():
-            found.append((pointer, lanes & rest))
+            parts.append((pointer, lanes & rest))
             rest = rest & ~lanes
     if rest.any():
-        found.append((other, rest))
-    return found[0][0] if len(found) == 1 else Pointers(found)
+        parts.append((other, rest))
+    return parts[0][0] if len(parts) == 1 else Pointers(parts)
 
 
 def start_of(memory: Memory) -> Pointer:
@@ -328,14 +328,14 @@ class Access:
         starts = self.memory.row_starts(self.memory.view(self.dtype).shape[1])
         return self.items + (starts if self.count == 1 else starts[..., None])
 
-    def give(self, found: Array) -> Array:
+    def give(self, gathered: Array) -> Array:
         """What was gathered, in the value's form."""
         form = self.form
         if not form.shape:
-            return found.view(form.dtype)
+            return gathered.view(form.dtype)
         if self.count == 1:
-            found = found[..., None]
-        return found.view(form.dtype).reshape(*found.shape[:3], *form.shape)
+            gathered = gathered[..., None]
+        return gathered.view(form.dtype).reshape(*gathered.shape[:3], *form.shape)
 
     def take(self, value: Array) -> Array:
         """A value as what is scattered."""

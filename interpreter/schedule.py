@@ -66,9 +66,9 @@ def _parts(unit: Unit, wave: Wave, together: Scope, random: np.random.Generator)
         waves = [wave.lanes_only(lanes) for lanes in _lanes(random, wave)]
     else:
         return [wave]
-    for each in waves:
-        each.globals = _globals(unit, wave, each)
-        each.apart = True
+    for part in waves:
+        part.globals = _globals(unit, wave, part)
+        part.apart = True
     return waves
 
 
@@ -91,7 +91,7 @@ def _lanes(random: np.random.Generator, wave: Wave) -> list[Array]:
 def _globals(unit: Unit, whole: Wave, part: Wave) -> list[Any]:
     """A part's variables: Workgroup memory is that of the whole workgroup."""
     variables: list[Any] = []
-    for create, made in zip(unit.creators, whole.globals, strict=True):
-        shared = isinstance(made, Pointer) and made.memory.rows == "workgroup"
-        variables.append(made if shared else create(part))
+    for create, value in zip(unit.creators, whole.globals, strict=True):
+        shared = isinstance(value, Pointer) and value.memory.rows == "workgroup"
+        variables.append(value if shared else create(part))
     return variables

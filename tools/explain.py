@@ -82,10 +82,10 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
     except FrontendError as error:
         if error.operator is None and error.kind not in ("crash", "refused"):
             raise
-        found = _refused_nodes(path, arguments, error)
-        if not found:
+        refused_nodes = _refused_nodes(path, arguments, error)
+        if not refused_nodes:
             raise
-        reasons, tried = found
+        reasons, tried = refused_nodes
         return refused(path, target, original, reasons, [str(error)], tried)
     from xdsl_spirv.tools.compile_options import jobs_of, limits_of
 

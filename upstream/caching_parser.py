@@ -61,10 +61,10 @@ class CachingParser(Parser):
         if key in self._known:
             self._resume_from(match.end())
             return self._known[key]
-        found = parse()
+        parsed = parse()
         if self._ends_at(match.end()):
-            self._known[key] = found
-        return found
+            self._known[key] = parsed
+        return parsed
 
     def _ends_at(self, position: int) -> bool:
         """Whether what was parsed last is what ends at a position: only space is behind it."""

@@ -58,7 +58,7 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
         return self.data.array
 
     def print_builtin(self, printer: Printer) -> None:
-        key = re.sub(r"[^A-Za-z0-9_.]", lambda found: f"${ord(found[0]):x}", self.data.key)
+        key = re.sub(r"[^A-Za-z0-9_.]", lambda character: f"${ord(character[0]):x}", self.data.key)
         _RESOURCES.arrays[key] = self.array
         printer.print_string("dense_resource<")
         printer.print_resource_handle("builtin", key)

@@ -114,7 +114,7 @@ def _mapped(name: str, line: Sequence[str] | None) -> type[Operation]:
     """The operation `linalg.NAME` whose default maps are those of a line as in `linalg_named`."""
     default = None
     if line is not None:
-        loops, *indices = (each.split() for each in line)
+        loops, *indices = (dims.split() for dims in line)
         default = ArrayAttr(AffineMapAttr(map) for map in index_maps(loops, indices))
     title = "".join(part.capitalize() for part in name.split("_"))
     members = {
@@ -169,7 +169,9 @@ class GenericOp(ops.GenericOp):
             result_types=[results],
             properties={
                 "indexing_maps": maps,
-                "iterator_types": ArrayAttr(_iterator(parser, each) for each in iterators.data),
+                "iterator_types": ArrayAttr(
+                    _iterator(parser, iterator) for iterator in iterators.data
+                ),
                 **{key: given.pop(key, None) for key in ("doc", "library_call")},
             },
             attributes={**given, **attributes},

@@ -153,7 +153,7 @@ def multiply_add_quantized(types: Sequence[Attribute]) -> Region:
 
     factors = without(a, za), without(b, zb)
     product = (arith.MuliOp if integer else arith.MulfOp).create(
-        operands=[each.results[0] for each in factors], result_types=[result]
+        operands=[factor.results[0] for factor in factors], result_types=[result]
     )
     total = (arith.AddiOp if integer else arith.AddfOp)(c, product)
     block.add_ops([product, total, ops.YieldOp(total)])
@@ -177,8 +177,8 @@ def pooled(types: Sequence[Attribute], kind: str) -> Region:
     if kind.endswith("unsigned") and not isinstance(types[-1], IntegerType):
         raise VerifyException(f"an unsigned maximum or minimum of {types[-1]}: floats are signed")
     operation = _POOLED[kind][0 if isinstance(types[-1], IntegerType) else 1]
-    made = operation.create(operands=[block.args[2], value], result_types=[types[-1]])
-    block.add_ops([made, ops.YieldOp(made)])
+    combined = operation.create(operands=[block.args[2], value], result_types=[types[-1]])
+    block.add_ops([combined, ops.YieldOp(combined)])
     return Region(block)
 
 
@@ -218,7 +218,10 @@ def index_maps(
         stride, dilation = (steps or {}).get(index, (1, 1))
         return numbered[outer] * stride + numbered[inner] * dilation
 
-    return [AffineMap(len(loops), 0, tuple(map(expression, each))) for each in indices]
+    return [
+        AffineMap(len(loops), 0, tuple(map(expression, operand_indices)))
+        for operand_indices in indices
+    ]
 
 
 class NamedReduction(NamedOperation):
@@ -283,11 +286,11 @@ def _numbers(given: DenseIntElementsAttr | None, count: int) -> Sequence[int]:
 def _named(name: str, line: Sequence[str], body: Body) -> type[Operation]:
     """The operation of a line of a table."""
     title = "".join(part.capitalize() for part in name.split("_"))
-    loops, *indices = (tuple(each.split()) for each in line)
+    loops, *indices = (tuple(dims.split()) for dims in line)
     if name in QUANTIZED:
         indices = [*indices[:2], (), (), *indices[2:]]
     members = {
-        "__doc__": f"`linalg.{name}`: {' , '.join(' '.join(each) for each in indices)}",
+        "__doc__": f"`linalg.{name}`: {' , '.join(' '.join(dims) for dims in indices)}",
         "__module__": __name__,
         "__annotations__": {key: ClassVar[Any] for key in ("LOOPS", "INDICES", "BODY")},
         "name": f"linalg.{name}",

@@ -89,9 +89,9 @@ def highest_bit(a: Array) -> Array:
     result = np.full(a.shape, -1, np.int64)
     for shift in (32, 16, 8, 4, 2, 1):
         above = bits >> np.uint64(shift)
-        found = above != 0
-        result += np.where(found, shift, 0)
-        bits = np.where(found, above, bits)
+        is_above = above != 0
+        result += np.where(is_above, shift, 0)
+        bits = np.where(is_above, above, bits)
     return (result + (bits != 0)).astype(a.dtype)
 
 

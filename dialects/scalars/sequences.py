@@ -157,8 +157,8 @@ def cosh(v: Values, x: SSAValue) -> SSAValue:
 def _half_powers(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     """exp(x) / 2 and exp(-x) / 2, neither of which overflows before its own limit."""
     halves: list[SSAValue] = []
-    for each in (x, v.negated(x)):
-        root = exp(v, v.mul(each, v.number(0.5)))
+    for exponent in (x, v.negated(x)):
+        root = exp(v, v.mul(exponent, v.number(0.5)))
         halves.append(v.mul(v.mul(root, v.number(0.5)), root))
     return halves[0], halves[1]
 

@@ -119,8 +119,8 @@ class AttentionAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         names = ("query_tile", "key_tile", "subgroups", "instruction", "q", "k", "v", "rescale")
-        found: dict[str, Attribute] = dict.fromkeys(("q", "k", "v"), StringAttr("direct"))
-        found["rescale"] = StringAttr("seldom")
+        values: dict[str, Attribute] = dict.fromkeys(("q", "k", "v"), StringAttr("direct"))
+        values["rescale"] = StringAttr("seldom")
         start = parser.pos
 
         def parse_field() -> None:
@@ -128,19 +128,19 @@ class AttentionAttr(ParametrizedAttribute):
             key = parser.parse_identifier()
             parser.parse_punctuation("=")
             if key in names[:3]:
-                found[key] = IntAttr(parser.parse_integer(allow_boolean=False))
+                values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
             elif key == "instruction":
-                found[key] = InstructionAttr.parse_bare(parser)
+                values[key] = InstructionAttr.parse_bare(parser)
             elif key in names:
-                found[key] = StringAttr(parser.parse_identifier())
+                values[key] = StringAttr(parser.parse_identifier())
             else:
                 parser.raise_error(f"{key!r} is not one of {', '.join(names)}", at, parser.pos)
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in names if name not in found]
+        missing = [name for name in names if name not in values]
         if missing:
             parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [found[name] for name in names]
+        return [values[name] for name in names]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -270,7 +270,7 @@ class AttentionOp(IRDLOperation):
     def inputs(self) -> list[tuple[SSAValue, AffineMap]]:
         """Queries, keys, values and perhaps the mask, each with its map."""
         values = [self.query, self.key, self.value, *([self.mask] if self.mask else [])]
-        maps = [each.data for each in self.maps]
+        maps = [attribute.data for attribute in self.maps]
         return list(zip(values, [*maps[:3], *maps[4:]], strict=True))
 
     @property

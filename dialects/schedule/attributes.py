@@ -408,7 +408,7 @@ class ContractionAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         names = ("workgroup_tile", "subgroups", "instruction", "a", "b", "stages", "raster")
-        found: dict[str, Attribute] = {
+        values: dict[str, Attribute] = {
             "stages": IntAttr(1),
             "raster": StringAttr("rows"),
             "group": IntAttr(1),
@@ -420,29 +420,29 @@ class ContractionAttr(ParametrizedAttribute):
             parser.parse_punctuation("=")
             match key:
                 case "workgroup_tile":
-                    found[key] = _parse_integers(parser, 3)
+                    values[key] = _parse_integers(parser, 3)
                 case "subgroups":
-                    found[key] = _parse_integers(parser, 2)
+                    values[key] = _parse_integers(parser, 2)
                 case "instruction":
-                    found[key] = InstructionAttr.parse_bare(parser)
+                    values[key] = InstructionAttr.parse_bare(parser)
                 case "stages":
-                    found[key] = IntAttr(parser.parse_integer(allow_boolean=False))
+                    values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
                 case "raster":
-                    found[key] = _parse_choice(parser, RASTERS)
+                    values[key] = _parse_choice(parser, RASTERS)
                     if parser.parse_optional_punctuation("<") is not None:
-                        found["group"] = IntAttr(parser.parse_integer(allow_boolean=False))
+                        values["group"] = IntAttr(parser.parse_integer(allow_boolean=False))
                         parser.parse_punctuation(">")
                 case _:
                     if _parse_choice(parser, ("staged", "direct")).data == "direct":
-                        found[key] = DirectAttr.new(DirectAttr.parse_parameters(parser))
+                        values[key] = DirectAttr.new(DirectAttr.parse_parameters(parser))
                     else:
-                        found[key] = StagedAttr.new(StagedAttr.parse_parameters(parser))
+                        values[key] = StagedAttr.new(StagedAttr.parse_parameters(parser))
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in names if name not in found]
+        missing = [name for name in names if name not in values]
         if missing:
             parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [*(found[name] for name in names), found["group"]]
+        return [*(values[name] for name in names), values["group"]]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

@@ -54,7 +54,7 @@ class LoopsAttr(ParametrizedAttribute):
         rows: int = 1,
         tile: int = 1,
     ):
-        numbers = (IntAttr(each) for each in (workgroup, workgroups, elements, rows, tile))
+        numbers = (IntAttr(number) for number in (workgroup, workgroups, elements, rows, tile))
         super().__init__(*numbers, StringAttr(reduce))
 
     @property
@@ -69,7 +69,7 @@ class LoopsAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        found: dict[str, Attribute] = {
+        values: dict[str, Attribute] = {
             "elements": IntAttr(1),
             "rows": IntAttr(1),
             "tile": IntAttr(1),
@@ -82,18 +82,18 @@ class LoopsAttr(ParametrizedAttribute):
             key = parser.parse_identifier()
             parser.parse_punctuation("=")
             if key in _NUMBERS:
-                found[key] = IntAttr(parser.parse_integer(allow_boolean=False))
+                values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
             elif key == "reduce":
-                found[key] = StringAttr(parser.parse_identifier())
+                values[key] = StringAttr(parser.parse_identifier())
             else:
                 known = ", ".join((*_NUMBERS, "reduce"))
                 parser.raise_error(f"{key!r} is not one of {known}", at, parser.pos)
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in _NUMBERS if name not in found]
+        missing = [name for name in _NUMBERS if name not in values]
         if missing:
             parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [*(found[name] for name in _NUMBERS), found["reduce"]]
+        return [*(values[name] for name in _NUMBERS), values["reduce"]]
 
     def print_parameters(self, printer: Printer) -> None:
         rows = f", rows = {self.rows.data}" if self.rows.data > 1 else ""

@@ -35,7 +35,7 @@ def numbers_of(launch: Operation) -> list[tuple[str, int | float]]:
     given = launch.attributes.get(NUMBERS)
     if not isinstance(given, ArrayAttr):
         return []
-    return [_number(each) for each in given]
+    return [_number(attribute) for attribute in given]
 
 
 def _number(attribute: Attribute) -> tuple[str, int | float]:

@@ -101,13 +101,13 @@ class DispatchOp(IRDLOperation):
         if not isinstance(block.last_op, YieldOp):
             raise VerifyException("a dispatch ends with a schedule.yield")
         yielded = [value.type for value in self.yielded]
-        for what, found, needed in (
+        for what, types, needed in (
             ("argument", block.arg_types, self.inputs),
             ("yielded value", yielded, self.outputs),
         ):
-            if len(found) != len(needed):
-                raise VerifyException(f"{len(found)} {what}s, {len(needed)} needed")
-            for number, (type, value) in enumerate(zip(found, needed, strict=True)):
+            if len(types) != len(needed):
+                raise VerifyException(f"{len(types)} {what}s, {len(needed)} needed")
+            for number, (type, value) in enumerate(zip(types, needed, strict=True)):
                 if type != value.type:
                     raise VerifyException(f"{what} {number} is a {type}, not a {value.type}")
 
@@ -260,7 +260,7 @@ class PaddedViewOp(IRDLOperation):
         source = memref.type
         assert isinstance(source, MemRefType)
         sizes = zip(source.get_shape(), low, high, strict=True)
-        shape = [_padded(*each) for each in sizes]
+        shape = [_padded(*padded) for padded in sizes]
         super().__init__(
             operands=[memref],
             result_types=[MemRefType(source.element_type, shape, memory_space=source.memory_space)],
@@ -276,14 +276,14 @@ class PaddedViewOp(IRDLOperation):
         assert isinstance(source, MemRefType)
         assert isinstance(view, MemRefType)
         amounts = (self.low.get_values(), self.high.get_values())
-        if any(len(each) != source.get_num_dims() for each in amounts):
+        if any(len(widths) != source.get_num_dims() for widths in amounts):
             raise VerifyException(f"low and high need a number for each dimension of {source}")
-        if any(amount < 0 for each in amounts for amount in each):
+        if any(width < 0 for widths in amounts for width in widths):
             raise VerifyException("a padding cannot be negative")
         if self.fill is not None and self.fill.type != source.element_type:
             raise VerifyException(f"a {self.fill.type} cannot surround {source}")
         sizes = zip(source.get_shape(), *amounts, strict=True)
-        shape = tuple(_padded(*each) for each in sizes)
+        shape = tuple(_padded(*padded) for padded in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
             raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
 
@@ -300,8 +300,8 @@ def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -
     shape, element = _shape_and_element(operand)
     if packing.map.data.num_dims and len(packing.map.data.results) != len(shape):
         raise VerifyException(f"{packing.map} has not as many results as {operand} dimensions")
-    found, packed_element = _shape_and_element(packed)
-    if found != packing.shape or packed_element != element:
+    packed_shape, packed_element = _shape_and_element(packed)
+    if packed_shape != packing.shape or packed_element != element:
         expected = "x".join(map(str, (*packing.shape, element)))
         raise VerifyException(f"{operand} packed is {expected}, not {packed}")
 

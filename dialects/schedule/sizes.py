@@ -36,12 +36,12 @@ def sizes_of(module: ModuleOp, entry: str) -> list[tuple[int, int]]:
     interface: set[str] = set()
     for op in module.body.block.ops:
         if isinstance(op, EntryPointOp) and op.fn.string_value() == entry:
-            interface |= {each.string_value() for each in op.interface}
+            interface |= {variable.string_value() for variable in op.interface}
     for op in module.body.block.ops:
         if isinstance(op, GlobalVariableOp) and op.sym_name.data in interface:
-            found = _pairs(op)
-            if found:
-                return found
+            sizes = _pairs(op)
+            if sizes:
+                return sizes
     return []
 
 
@@ -49,9 +49,9 @@ def _pairs(op: Operation) -> list[tuple[int, int]]:
     marked = op.attributes.get(SIZES)
     if not isinstance(marked, ArrayAttr):
         return []
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for pair in marked:
         assert isinstance(pair, DenseArrayBase)
         argument, dimension = (int(number) for number in pair.get_values())
-        found.append((argument, dimension))
-    return found
+        pairs.append((argument, dimension))
+    return pairs

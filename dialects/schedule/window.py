@@ -37,22 +37,22 @@ class WindowAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        found: dict[str, Attribute] = {}
+        values: dict[str, Attribute] = {}
         start = parser.pos
 
         def parse_field() -> None:
             at = parser.pos
             key = parser.parse_identifier()
-            if key not in _NAMES or key in found:
+            if key not in _NAMES or key in values:
                 parser.raise_error(f"{key!r} is not one of {', '.join(_NAMES)}", at, parser.pos)
             parser.parse_punctuation("=")
-            found[key] = IntAttr(parser.parse_integer(allow_boolean=False))
+            values[key] = IntAttr(parser.parse_integer(allow_boolean=False))
 
         parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [name for name in _NAMES if name not in found]
+        missing = [name for name in _NAMES if name not in values]
         if missing:
             parser.raise_error(f"a schedule needs {', '.join(missing)}", start, parser.pos)
-        return [found[name] for name in _NAMES]
+        return [values[name] for name in _NAMES]
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<outputs = {self.outputs.data}, subgroups = {self.subgroups.data}>")

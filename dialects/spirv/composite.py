@@ -230,23 +230,23 @@ class CompositeInsertOp(SPIRVOp):
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
     """What stands at a path in a composite, as far as the operations that made it say."""
     while path:
-        constant, made = ConstantLike.get_constant_value(value), value.owner
+        constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:
             return _part_of_constant(constant, path)
-        if isinstance(made, CompositeInsertOp):
-            inserted = [index.value.data for index in made.indices]
+        if isinstance(producer, CompositeInsertOp):
+            inserted = [index.value.data for index in producer.indices]
             common = min(len(inserted), len(path))
             if inserted[:common] != path[:common]:
-                value = made.composite
+                value = producer.composite
             elif common == len(inserted):
-                value, path = made.object, path[common:]
+                value, path = producer.object, path[common:]
             else:
                 return None
-        elif isinstance(made, CompositeConstructOp):
-            parts = constituents_of(made.result.type)
-            if parts is None or len(parts) != len(made.constituents):
+        elif isinstance(producer, CompositeConstructOp):
+            parts = constituents_of(producer.result.type)
+            if parts is None or len(parts) != len(producer.constituents):
                 return None
-            value, path = made.constituents[path[0]], path[1:]
+            value, path = producer.constituents[path[0]], path[1:]
         else:
             return None
     return value

@@ -407,8 +407,8 @@ class SpecConstantCompositeOp(ConstantSymbol):
         if self.parent_op() is None:
             return
         for symbol, expected in zip(self.constituents, types, strict=True):
-            if (found := type_of_constant(self, symbol)) != expected:
-                raise VerifyException(f"{symbol} has type {found}, but {expected} is needed here")
+            if (type := type_of_constant(self, symbol)) != expected:
+                raise VerifyException(f"{symbol} has type {type}, but {expected} is needed here")
 
 
 def type_of_constant(user: Operation, symbol: SymbolRefAttr) -> Attribute:
@@ -432,11 +432,11 @@ def verify_lengths(user: Operation, type: Attribute) -> None:
         case ArrayType():
             verify_lengths(user, type.element_type)
             if isinstance(type.length, SymbolRefAttr) and user.parent_op() is not None:
-                found = type_of_constant(user, type.length)
-                if not isinstance(found, IntegerType):
+                length_type = type_of_constant(user, type.length)
+                if not isinstance(length_type, IntegerType):
                     raise VerifyException(
                         f"{type.length} decides an array's length: it must be an integer, "
-                        f"not {found}"
+                        f"not {length_type}"
                     )
         case RuntimeArrayType():
             verify_lengths(user, type.element_type)
@@ -466,10 +466,10 @@ class ReferenceOfOp(SPIRVOp):
     def verify_(self) -> None:
         if self.parent_op() is None:
             return
-        found = type_of_constant(self, self.spec_const)
-        if found != self.result.type:
+        type = type_of_constant(self, self.spec_const)
+        if type != self.result.type:
             raise VerifyException(
-                f"{self.spec_const} has type {found}, but the result is declared {self.result.type}"
+                f"{self.spec_const} has type {type}, but the result is declared {self.result.type}"
             )
 
 

@@ -42,10 +42,10 @@ def called(op: Operation, name: SymbolRefAttr) -> FuncOp | None:
     """
     if op.parent_op() is None:
         return None
-    found = find_symbol(op, name)
-    if not isinstance(found, FuncOp):
+    callee = find_symbol(op, name)
+    if not isinstance(callee, FuncOp):
         raise VerifyException(f"{op.name}: {name} is not a spirv.func of this module")
-    return found
+    return callee
 
 
 def _same(op: Operation, *pairs: tuple[str, object, object]) -> None:

@@ -50,10 +50,10 @@ def parse_storage_class(parser: Parser) -> StorageClass | None:
     text = parser.parse_optional_str_literal()
     if text is None:
         return None
-    found = StorageClassAttr.from_text(text)
-    if found is None:
+    storage_class = StorageClassAttr.from_text(text)
+    if storage_class is None:
         parser.raise_error(f"{text!r} is not a StorageClass", start, parser.pos)
-    return found
+    return storage_class
 
 
 def print_pointer(printer: Printer, pointer: SSAValue, *, plain: bool = True) -> None:

@@ -124,10 +124,10 @@ class SpecConstantCompositeReplicateOp(ConstantSymbol):
         verify_lengths(self, self.type)
         if self.parent_op() is None:
             return
-        found = type_of_constant(self, self.constituent)
-        if found != expected:
+        type = type_of_constant(self, self.constituent)
+        if type != expected:
             raise VerifyException(
-                f"{self.constituent} has type {found}, but {expected} is needed here"
+                f"{self.constituent} has type {type}, but {expected} is needed here"
             )
 
 

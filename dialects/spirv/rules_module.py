@@ -133,17 +133,17 @@ def specialization_constants(module: Operation) -> Mapping[str, Attribute | None
 
     Of one that an operation on others gives it is the type: what it is, a launch decides.
     """
-    found: dict[str, Attribute | None] = {}
+    constants: dict[str, Attribute | None] = {}
     # They stand directly in a module.
     for op in module.regions[0].block.ops:
         name = op.properties.get("sym_name")
         if not isinstance(name, StringAttr):
             continue
         if op.name == "spirv.SpecConstant":
-            found[name.data] = op.properties.get("default_value")
+            constants[name.data] = op.properties.get("default_value")
         elif op.name == "spirv.RawGlobal" and "type" in op.properties:
-            found[name.data] = op.properties["type"]
-    return found
+            constants[name.data] = op.properties["type"]
+    return constants
 
 
 MATRIX_CAPABILITIES = frozenset(
@@ -205,10 +205,10 @@ def _constant(
     value = constants.get(name)
     type_ = value.type if isinstance(value, IntegerAttr) else value
     if not isinstance(type_, IntegerType) or type_.width.data != 32:
-        found = f"is {value}" if name in constants else "does not exist"
+        mistake = f"is {value}" if name in constants else "does not exist"
         refuse(
             rule,
-            f"{what} must come from a 32-bit integer constant, but @{name} {found}",
+            f"{what} must come from a 32-bit integer constant, but @{name} {mistake}",
             f"declare `spirv.SpecConstant @{name} spec_id(0) = 16 : i32` in the module",
         )
     return value.value.data if isinstance(value, IntegerAttr) else None

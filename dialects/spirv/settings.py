@@ -42,15 +42,15 @@ def setting(value: Setting) -> Attribute:
 
 def parse_settings(parser: Parser, kinds: Mapping[str, Kind]) -> dict[str, Attribute]:
     """`(name = value, ...)`, all of `kinds` in their order."""
-    found: dict[str, Attribute] = {}
+    settings: dict[str, Attribute] = {}
     with parser.in_parens():
         for name, kind in kinds.items():
-            if found:
+            if settings:
                 parser.parse_punctuation(",")
             parser.parse_keyword(name)
             parser.parse_punctuation("=")
-            found[name] = _parse_setting(parser, kind)
-    return found
+            settings[name] = _parse_setting(parser, kind)
+    return settings
 
 
 def _parse_setting(parser: Parser, kind: Kind) -> Attribute:

@@ -229,19 +229,19 @@ class ModuleVariable(SPIRVOp, ABC):
     @classmethod
     def _parse_placement(cls, parser: Parser) -> dict[str, Attribute]:
         """`initializer(@c) bind(0, 1) built_in("LocalInvocationId")`, each if it is there."""
-        found: dict[str, Attribute] = {}
+        placement: dict[str, Attribute] = {}
         if parser.parse_optional_keyword("initializer"):
             with parser.in_parens():
-                found["initializer"] = SymbolRefAttr(parser.parse_symbol_name())
+                placement["initializer"] = SymbolRefAttr(parser.parse_symbol_name())
         if parser.parse_optional_keyword("bind"):
             with parser.in_parens():
-                found["descriptor_set"] = parse_integer(parser)
+                placement["descriptor_set"] = parse_integer(parser)
                 parser.parse_punctuation(",")
-                found["binding"] = parse_integer(parser)
+                placement["binding"] = parse_integer(parser)
         if parser.parse_optional_keyword("built_in"):
             with parser.in_parens():
-                found["built_in"] = StringAttr(parser.parse_str_literal())
-        return found
+                placement["built_in"] = StringAttr(parser.parse_str_literal())
+        return placement
 
     def _print_placement(self, printer: Printer, *hidden: str) -> None:
         """What `_parse_placement` reads, then the other properties but the hidden ones."""

@@ -61,19 +61,21 @@ class TensorAccess(SPIRVOp, ABC):
         cls, parser: Parser
     ) -> tuple[dict[str, Attribute], list[UnresolvedOperand]]:
         """`, <NonPrivateElementARM|...> outside(%v) available(<Device>) visible(<Device>)`."""
-        found: dict[str, Attribute] = {}
+        properties: dict[str, Attribute] = {}
         outside: list[UnresolvedOperand] = []
         if not parser.parse_optional_punctuation(","):
-            return found, outside
-        found["tensor_operands"] = TensorOperandsAttr(TensorOperandsAttr.parse_parameter(parser))
+            return properties, outside
+        properties["tensor_operands"] = TensorOperandsAttr(
+            TensorOperandsAttr.parse_parameter(parser)
+        )
         if parser.parse_optional_keyword("outside"):
             with parser.in_parens():
                 outside.append(parser.parse_unresolved_operand())
         for name in SCOPES:
             if parser.parse_optional_keyword(name.removesuffix("_scope")):
                 with parser.in_parens():
-                    found[name] = ScopeAttr(ScopeAttr.parse_parameter(parser))
-        return found, outside
+                    properties[name] = ScopeAttr(ScopeAttr.parse_parameter(parser))
+        return properties, outside
 
     def _print(self, printer: Printer, object: SSAValue | None, outside: SSAValue | None) -> None:
         printer.print_string(" ")

@@ -298,15 +298,15 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
     operations = [op for module in modules for op in module.walk()]
     asks = any(isinstance(op, matrices.CooperativeMatrixLengthOp) for op in operations)
     forms = {_form(r.type) for op in operations for r in op.results if _matrix(r.type)}
-    found: list[ComponentMapping] = ["row-major", "column-major", "opaque"]
+    chosen: list[ComponentMapping] = ["row-major", "column-major", "opaque"]
     for mapping in mappings():
-        if mapping in (*found, "lavapipe") or None in forms:
+        if mapping in (*chosen, "lavapipe") or None in forms:
             continue
         known = [form for form in forms if form is not None and applies(mapping, form, lanes)]
         shared = (count(mapping, f, lanes) * lanes == f.rows * f.columns for f in known)
         if len(known) == len(forms) and (asks or all(shared)):
-            found.append(mapping)
-    return found
+            chosen.append(mapping)
+    return chosen
 
 
 def _form(type: Any) -> CooperativeMatrix | None:

@@ -53,9 +53,9 @@ class Counters:
             return lambda operands, result: {"wrapped": _wrapped(exact, operands, result)}
         return _floats(form) if is_float(form.dtype) else None
 
-    def count(self, op: Operation, form: Form, mask: Mask, found: dict[str, Array]) -> None:
+    def count(self, op: Operation, form: Form, mask: Mask, classes: dict[str, Array]) -> None:
         """Add the components of active lanes."""
-        for what, where in found.items():
+        for what, where in classes.items():
             if mask is not None:
                 where = where & spread(mask, form)
             number = int(np.count_nonzero(where))

@@ -36,17 +36,17 @@ def _in_group(op: Any, compiler: CheckedCompiler, function: Function) -> Checked
     result = shadow_form(unit.form(op.results[0].type))
 
     def call(wave: Wave, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
-        found = function(wave, *values)
+        value = function(wave, *values)
         parts = [
             by_lane(shadow, form)
             for shadow, form in zip(shadows, forms, strict=True)
             if shadow is not None
         ]
         if not parts:
-            return found, None
+            return value, None
         row = group.row(largest(parts), wave) * group.active(wave)
         lanes = row.max(axis=2, keepdims=True)
-        return found, normal(spread(lanes.astype(np.uint8), result))
+        return value, normal(spread(lanes.astype(np.uint8), result))
 
     return call
 

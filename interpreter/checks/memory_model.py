@@ -285,9 +285,9 @@ def _constant(value: SSAValue) -> int | None:
 
 def _has_coherent_member(type: StructType, number: int) -> bool:
     return any(
-        each.member.data == number
-        and each.decoration.data in (Decoration.Coherent, Decoration.Volatile)
-        for each in type.member_decorations
+        decoration.member.data == number
+        and decoration.decoration.data in (Decoration.Coherent, Decoration.Volatile)
+        for decoration in type.member_decorations
     )
 
 

@@ -102,10 +102,10 @@ class Races:
         words = [model.semantics(op) for op in (*atomics, *fences)]
         words += [model.semantics(op, "unequal_semantics") for op in atomics]
         named = 0
-        for each in words:
-            named |= each.release | each.acquire
+        for word in words:
+            named |= word.release | word.acquire
         bare = any(isinstance(op, CONTROL) and named & ~model.semantics(op).both for op in ops)
-        both = any(each.release for each in words) and any(each.acquire for each in words)
+        both = any(word.release for word in words) and any(word.acquire for word in words)
         return both and bool(atomics or bare)
 
     def _is_fence(self, op: Operation) -> bool:

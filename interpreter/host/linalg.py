@@ -264,9 +264,9 @@ def _sum(
     """The sum of products in the operands' dtype, in the output's shape."""
     out = _loops(maps[2])
     if out is not None:
-        found = sum_of_products(a, b, maps, sizes, out)
-        if found is not None:
-            return found
+        product_sum = sum_of_products(a, b, maps, sizes, out)
+        if product_sum is not None:
+            return product_sum
     parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
     reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]
     space = Space(sizes, parallel)

@@ -45,7 +45,7 @@ def locals_at(op: Operation) -> list[Local]:
     variables = [Local(name, value, True) for value, name in pointers.items()]
     known = set(pointers.values())
     values = _values(op, function, source.info, scopes)
-    return variables + [each for each in values if each.name not in known]
+    return variables + [local for local in values if local.name not in known]
 
 
 def assigned_by(op: Operation) -> str:

@@ -163,7 +163,9 @@ def _column_stride(struct: StructType, number: int) -> int | None:
     The bytes between columns of a member's matrices, 0 where the struct does not say them, None
     where they lie by rows.
     """
-    said = {each.decoration.data: each.value for each in struct.decorations_of(number)}
+    said = {
+        decoration.decoration.data: decoration.value for decoration in struct.decorations_of(number)
+    }
     stride = said.get(Decoration.MatrixStride)
     if Decoration.RowMajor in said:
         return None

@@ -101,7 +101,10 @@ class SourceMap:
                 if isinstance(op, SelectionOp | LoopOp):
                     first = op.regions[0].first_block
                     inner = op.regions[0].blocks
-                    blocks += [(each, state if each is first else NOTHING) for each in inner]
+                    blocks += [
+                        (inner_block, state if inner_block is first else NOTHING)
+                        for inner_block in inner
+                    ]
                     selection = self._places[op] if isinstance(op, SelectionOp) else None
                     state = NOTHING
 

@@ -64,12 +64,12 @@ class Places:
         full = np.broadcast_to(value, self.shape)
         return full.reshape(-1) if self.mask is None else full[self.mask]
 
-    def put(self, found: Array) -> Array:
+    def put(self, values: Array) -> Array:
         """What the active lanes found, over (w, s, l)."""
         if self.mask is None:
-            return found.reshape(self.shape)
-        result = np.zeros(self.shape, found.dtype)
-        result[self.mask] = found
+            return values.reshape(self.shape)
+        result = np.zeros(self.shape, values.dtype)
+        result[self.mask] = values
         return result
 
 

@@ -47,8 +47,8 @@ class Fields:
         """Each number replaced by what the function makes of it and the others' like it."""
         changed: dict[str, Numbers] = {}
         for field in fields(self):  # pyright: ignore[reportArgumentType]
-            parts = [getattr(each, field.name) for each in (self, *others)]
-            changed[field.name] = tuple(function(*each) for each in zip(*parts, strict=True))
+            parts = [getattr(state, field.name) for state in (self, *others)]
+            changed[field.name] = tuple(function(*numbers) for numbers in zip(*parts, strict=True))
         return type(self)(**changed)
 
     def merge(self, mask: Mask, old: Any) -> Any:

@@ -120,9 +120,9 @@ class Pipelines:
                 )
                 for binding in bindings
             ]
-            found = array(DescriptorSetLayoutBinding, records)
+            layout_bindings = array(DescriptorSetLayoutBinding, records)
             create = DescriptorSetLayoutCreateInfo(
-                bindingCount=len(records), pBindings=pointer(found)
+                bindingCount=len(records), pBindings=pointer(layout_bindings)
             )
             self._sets[bindings] = self.device.made("DescriptorSetLayout", create)
         return self._sets[bindings]

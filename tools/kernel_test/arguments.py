@@ -166,7 +166,7 @@ def _in_contents(contents: Contents) -> Iterator[str]:
 def _planned(interface: Interface, given: Mapping[str, Contents], base: Path) -> list[Buffer]:
     """Buffers without memory: their sizes and parts."""
     resources = by_name(interface.resources)
-    found: dict[str, Buffer] = {}
+    planned: dict[str, Buffer] = {}
     owners: dict[Place, str] = {}
     for name, contents in given.items():
         resource = resources.get(name)
@@ -175,10 +175,10 @@ def _planned(interface: Interface, given: Mapping[str, Contents], base: Path) ->
             if other != name:
                 raise Misuse(f"buffers.{name} is buffers.{other}", "", "describe it once")
         if contents.alias is None:
-            found[name] = _buffer(name, resource, contents, base, len(found))
+            planned[name] = _buffer(name, resource, contents, base, len(planned))
     for name, contents in given.items():
         if contents.alias is not None:
-            _join(name, contents, resources, found)
+            _join(name, contents, resources, planned)
     missing = [r for r in interface.resources if r.place not in owners]
     if missing:
         raise Misuse(
@@ -186,7 +186,7 @@ def _planned(interface: Interface, given: Mapping[str, Contents], base: Path) ->
             "",
             "describe it:\n" + "\n".join(map(template, missing)),
         )
-    return list(found.values())
+    return list(planned.values())
 
 
 def _buffer(
@@ -208,14 +208,14 @@ def _join(
     name: str,
     contents: Contents,
     resources: Mapping[str, Resource],
-    found: Mapping[str, Buffer],
+    planned: Mapping[str, Buffer],
 ) -> None:
     """Bind an alias to the memory of the buffer that it names."""
     if name not in resources:
         raise Misuse(f"the kernel has no buffer {name!r}", "", suggest(name, list(resources)))
-    owner = next((b for b in found.values() if contents.alias in (b.name, *b.names)), None)
+    owner = next((b for b in planned.values() if contents.alias in (b.name, *b.names)), None)
     if owner is None:
-        known = suggest(contents.alias or "", list(found))
+        known = suggest(contents.alias or "", list(planned))
         raise Misuse(f"buffers.{name}.alias names no buffer that is described", "", known)
     owner.places.append(resources[name].place)
     owner.names += [name, *resources[name].names]
@@ -329,16 +329,18 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
         raise Misuse(
             f"{label} has no size", "", f"write size = N, the number of its {leaf.scalar} elements"
         )
-    each = math.prod(known)
-    if fixed and math.prod(size) != each:
-        raise Misuse(f"{label} has {each} elements, not {math.prod(size)}", "", "correct size")
-    if each and math.prod(size) % each:
+    row_elements = math.prod(known)
+    if fixed and math.prod(size) != row_elements:
         raise Misuse(
-            f"{label} has {math.prod(size)} elements, no multiple of {each}", "",
+            f"{label} has {row_elements} elements, not {math.prod(size)}", "", "correct size"
+        )
+    if row_elements and math.prod(size) % row_elements:
+        raise Misuse(
+            f"{label} has {math.prod(size)} elements, no multiple of {row_elements}", "",
             f"its type is {leaf}",
         )  # fmt: skip
     if not leaf.packed:
-        return known if fixed else (math.prod(size) // each, *known)
+        return known if fixed else (math.prod(size) // row_elements, *known)
     return size
 
 
@@ -359,8 +361,8 @@ def _fill(part: Part, data: Array, addresses: Mapping[str, int], base: Path) -> 
         contents = replace(contents, content=number)
     if part.shape and 0 in part.shape:
         raise Misuse(f"{part.label} has no elements", "", "give a size of at least 1")
-    made = make(contents, part.leaf.scalar, part.shape, part.label, base)
-    part.view(data)[...] = made
+    elements = make(contents, part.leaf.scalar, part.shape, part.label, base)
+    part.view(data)[...] = elements
 
 
 def _address(text: str, addresses: Mapping[str, int], where: str) -> int:
@@ -423,11 +425,11 @@ def _write(
     if isinstance(value, dict | str) or isinstance(value, list) != bool(node.shape):
         raise Misuse(f"{where} is {value!r}, but {node} is wanted", "", "correct it")
     if node.shape:
-        made = make(Contents(content=value), node.scalar, part.shape, where, Path())
+        array = make(Contents(content=value), node.scalar, part.shape, where, Path())
     else:
-        made = np.array(checked(value, node.scalar, where), dtype(node.scalar))
-    part.view(data)[...] = made
-    return made if node.shape else made.item()  # Python's numbers leave an array's type alone.
+        array = np.array(checked(value, node.scalar, where), dtype(node.scalar))
+    part.view(data)[...] = array
+    return array if node.shape else array.item()  # Python's numbers leave an array's type alone.
 
 
 def _write_struct(
@@ -487,9 +489,9 @@ def _lines(table: str, node: Node, written: bool, length: int) -> Iterator[str]:
     if flat is not None:
         yield f'type = "{flat[1].scalar}"'
         if None in flat[1].shape:
-            each = math.prod(n for n in flat[1].shape if n is not None)
-            several = f"  # any multiple of {each}" if each > 1 else ""
-            yield f"size = {each * length}{several}"
+            row_elements = math.prod(n for n in flat[1].shape if n is not None)
+            several = f"  # any multiple of {row_elements}" if row_elements > 1 else ""
+            yield f"size = {row_elements * length}{several}"
         yield f'content = "{"zeros" if written else "random"}"'
         return
     if isinstance(node, Structs):

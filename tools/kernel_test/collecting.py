@@ -68,13 +68,13 @@ def _same(a: Path, b: Path) -> bool:
 
 def collect(paths: Iterable[str]) -> Collection:
     """The tests of a command line."""
-    found = Collection()
+    collection = Collection()
     for text in paths:
         path = Path(text)
         if path.is_dir():
-            found.add_folder(path)
+            collection.add_folder(path)
         elif path.exists():
-            found.add_file(path)
+            collection.add_file(path)
         else:
-            found.refused.append((path, Misuse(f"there is no {path}", "", "name a file")))
-    return found
+            collection.refused.append((path, Misuse(f"there is no {path}", "", "name a file")))
+    return collection

@@ -53,23 +53,23 @@ def names_of(
     buffers: list[Buffer], push: Mapping[str, Any], specialization: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What expressions may name: first contents of buffers, constants; None where ambiguous."""
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     taken: set[str] = set()
     values = [(name, b.value()) for b in buffers for name in dict.fromkeys((b.name, *b.names))]
     for name, value in (*values, *push.items(), *specialization.items()):
-        found[name] = None if name in taken else value
+        contents[name] = None if name in taken else value
         taken.add(name)
-    return found | _arrays(found)
+    return contents | _arrays(contents)
 
 
 def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
     """Of an array of buffers, `name[0]`, the buffers by their numbers."""
-    found: dict[str, dict[int, Any]] = {}
+    arrays: dict[str, dict[int, Any]] = {}
     for name, value in values.items():
         match = ONE_OF_ARRAY.fullmatch(name)
         if match:
-            found.setdefault(match[1], {})[int(match[2])] = value
-    return found
+            arrays.setdefault(match[1], {})[int(match[2])] = value
+    return arrays
 
 
 def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:

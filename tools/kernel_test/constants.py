@@ -48,21 +48,21 @@ class Constants:
             constant = self._named(name)
             if constant.id in self.values:
                 raise Misuse(f"the specialization constant {name!r} is given twice", "", "")
-            made = checked(value, constant.scalar, f"specialization.{name}")
-            self.values[constant.id] = _rounded(made, constant.scalar)
+            checked_value = checked(value, constant.scalar, f"specialization.{name}")
+            self.values[constant.id] = _rounded(checked_value, constant.scalar)
 
     def _named(self, name: str) -> SpecConstant:
-        found = [c for c in self.specialized if name in (c.name, str(c.id))]
-        if len(found) == 1 or len({c.id for c in found}) == 1:
-            return found[0]
+        named = [c for c in self.specialized if name in (c.name, str(c.id))]
+        if len(named) == 1 or len({c.id for c in named}) == 1:
+            return named[0]
         known = [f"{c.name or c.id}" for c in self.specialized]
-        cause = "is the name of several" if found else "is no"
+        cause = "is the name of several" if named else "is no"
         raise Misuse(f"{name!r} {cause} specialization constant", "", suggest(name, known))
 
     @cached_property
     def specialized(self) -> list[SpecConstant]:
         """The constants that have a SpecId."""
-        found: list[SpecConstant] = []
+        constants: list[SpecConstant] = []
         m = self.module
         for op in SPECIALIZED:
             for i in m.by_op.get(op, ()):
@@ -70,8 +70,8 @@ class Constants:
                 if decoration is not None and type_ is not None:
                     number = int(decoration.parameters[0])
                     name = m.names.get(i.result, "")
-                    found.append(SpecConstant(number, name, scalar(type_), _default(i, type_)))
-        return sorted(found, key=lambda constant: constant.id)
+                    constants.append(SpecConstant(number, name, scalar(type_), _default(i, type_)))
+        return sorted(constants, key=lambda constant: constant.id)
 
     def value(self, id: int) -> Any:
         """The value of a scalar constant; raises `Misuse` where it is not known."""

@@ -130,7 +130,7 @@ def suggest(name: str, known: Mapping[str, Any] | list[str] | tuple[str, ...]) -
     from difflib import get_close_matches
 
     names = list(known)
-    folded = {each.casefold(): each for each in reversed(names)}
+    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
     close = get_close_matches(name.casefold(), folded, 1, 0.5)
     meant = f"did you mean {folded[close[0]]!r}? " if close else ""
     return f"{meant}there are: {', '.join(names) or 'none'}"

@@ -94,9 +94,9 @@ def _cast(name: str) -> Callable[[Any], Any]:
 
 
 def _functions() -> dict[str, Callable[..., Any]]:
-    found: dict[str, Callable[..., Any]] = {n: getattr(np, n) for n in NUMPY if hasattr(np, n)}
-    found |= {name: _cast(name) for name in ELEMENT_TYPES}
-    return found | {"bits": _bits, "len": len, "float": float, "int": int}
+    functions: dict[str, Callable[..., Any]] = {n: getattr(np, n) for n in NUMPY if hasattr(np, n)}
+    functions |= {name: _cast(name) for name in ELEMENT_TYPES}
+    return functions | {"bits": _bits, "len": len, "float": float, "int": int}
 
 
 CONSTANTS: Mapping[str, Any] = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan}
@@ -267,7 +267,7 @@ class Evaluator:
 def _shielded(value: Any) -> Any:
     """A buffer's contents, which no function can write: `abs(x, x)` would."""
     if isinstance(value, Mapping):
-        return {name: _shielded(each) for name, each in value.items()}  # pyright: ignore
+        return {name: _shielded(inner) for name, inner in value.items()}  # pyright: ignore
     if isinstance(value, np.ndarray):
         value = value.view()
         value.flags.writeable = False

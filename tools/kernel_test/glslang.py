@@ -60,9 +60,9 @@ def find_glslang() -> list[str]:
     if (FETCHED / "run").exists():
         return _runnable(FETCHED / "bin" / "glslang")
     for name in ("glslang", "glslangValidator"):
-        found = shutil.which(name)
-        if found is not None:
-            return [found]
+        path = shutil.which(name)
+        if path is not None:
+            return [path]
     raise Misuse(
         "GLSL is compiled by glslang, which is not installed",
         "",

@@ -135,8 +135,8 @@ class Interface:
             body = m.by_function.get(function)
             if body is not None:
                 used.update(id for b in body.blocks for i in b.instructions for id in i.ids())
-        found = [i for i in m.outside if i.op in ("Variable", "UntypedVariableKHR")]
-        return [i.result for i in found if i.result in used]
+        variables = [i for i in m.outside if i.op in ("Variable", "UntypedVariableKHR")]
+        return [i.result for i in variables if i.result in used]
 
     def storage(self, id: int) -> str:
         """A variable's storage class."""
@@ -287,11 +287,11 @@ class Interface:
 
 def member_names(m: Module, struct: int) -> dict[int, str]:
     """The OpMemberNames of a struct."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for i in m.by_op.get("MemberName", ()):
         if i.words[1] == struct and i.read is not None and str(i.read[2].value):
-            found.setdefault(i.words[2], str(i.read[2].value))
-    return found
+            names.setdefault(i.words[2], str(i.read[2].value))
+    return names
 
 
 def alignment(node: Node) -> int:
@@ -345,11 +345,11 @@ def described(node: Node, name: str) -> str:
 
 def by_name(resources: Iterable[Resource]) -> Mapping[str, Resource]:
     """Every name of every buffer; a name of two buffers is none."""
-    found: dict[str, Resource] = {}
+    named: dict[str, Resource] = {}
     twice: set[str] = set()
     for resource in resources:
         for name in resource.names:
-            if name in found:
+            if name in named:
                 twice.add(name)
-            found[name] = resource
-    return {name: found[name] for name in found if name not in twice}
+            named[name] = resource
+    return {name: named[name] for name in named if name not in twice}

@@ -103,9 +103,9 @@ def _times(numbers: tuple[int, ...]) -> str:
 
 
 def _shared(size: int, limit: str, interface: Interface) -> Breach:
-    largest = max(interface.of_class("Workgroup"), key=lambda found: interface.node(found[1]).size)[
-        0
-    ]
+    largest = max(
+        interface.of_class("Workgroup"), key=lambda variable: interface.node(variable[1]).size
+    )[0]
     return Breach(
         "LIMIT-02",
         f"a workgroup shares {size} bytes of memory, but {limit}; the largest variable: "
@@ -189,15 +189,15 @@ def unknown_capabilities(interface: Interface, target: Target) -> list[str]:
 def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
     seen: set[CooperativeMatrixProperty] = set()
     for at in interface.module.by_op.get("CooperativeMatrixMulAddKHR", ()):
-        found = _property(interface, at)
-        if found is None or found in seen or found in target.cooperative_matrix:
+        product = _property(interface, at)
+        if product is None or product in seen or product in target.cooperative_matrix:
             continue
-        seen.add(found)
+        seen.add(product)
         listed = "; ".join(str(p) for p in target.cooperative_matrix) or "none"
-        saturating = ", saturating" if found.saturating else ""
+        saturating = ", saturating" if product.saturating else ""
         yield Breach(
             "LIMIT-08",
-            f"{found}{saturating}, {found.scope} scope, is no multiplication of {target.name}",
+            f"{product}{saturating}, {product.scope} scope, is no multiplication of {target.name}",
             f"it has: {listed}",
             at,
         )

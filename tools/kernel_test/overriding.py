@@ -91,16 +91,16 @@ def _defines(texts: Iterable[str]) -> dict[str, str]:
 
 def _constants(option: str, texts: Iterable[str]) -> dict[str, Any]:
     """Constants by name; a member of a struct is `a.b`."""
-    found: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     for name, text in _pairs(option, texts):
         node, *rest = name.split(".")
-        place = found
+        place = constants
         for inner in rest:
             place, node = place.setdefault(node, {}), inner
             if not isinstance(place, dict):
                 raise Misuse(f"{option} {name}={text}: a part of it has a value", "", "correct it")
         place[node] = _constant(option, text)
-    return found
+    return constants
 
 
 def _constant(option: str, text: str) -> Any:
@@ -118,32 +118,34 @@ def _constant(option: str, text: str) -> Any:
 def _buffers(
     test: KernelTest, table: read.Table, arguments: argparse.Namespace
 ) -> dict[str, Contents]:
-    found = dict(test.buffers)
+    buffers = dict(test.buffers)
     for name, text in _pairs("--buffer", arguments.buffers):
-        old = found.get(name, Contents())
+        old = buffers.get(name, Contents())
         given = read.contents(table, f"--buffer {name}", _buffer(text))
-        found[name] = replace(given, expect=old.expect, tolerance=old.tolerance)
+        buffers[name] = replace(given, expect=old.expect, tolerance=old.tolerance)
     for name, text in _pairs("--expect", arguments.expect):
-        if name not in found:
+        if name not in buffers:
             raise Misuse(f"--expect {name}: the buffer is not described", "", "give --buffer too")
-        if found[name].members or found[name].alias:
-            whole = "by its members" if found[name].members else "as an alias"
+        if buffers[name].members or buffers[name].alias:
+            whole = "by its members" if buffers[name].members else "as an alias"
             raise Misuse(
                 f"--expect {name}: the buffer is described {whole}", "", "say it in the file"
             )
         value = text if _is_text(text) else _constant("--expect", text)
-        found[name] = replace(found[name], expect=value)
+        buffers[name] = replace(buffers[name], expect=value)
     if arguments.tolerance is not None:
         tolerance = _tolerance(arguments.tolerance, table)
-        found = _with_tolerance(found, tolerance)
-    return found
+        buffers = _with_tolerance(buffers, tolerance)
+    return buffers
 
 
 def _with_tolerance(buffers: Mapping[str, Contents], tolerance: Tolerance) -> dict[str, Contents]:
     """Buffers, and members of buffers, that are compared with a tolerance."""
     return {
-        name: replace(each, tolerance=tolerance, members=_with_tolerance(each.members, tolerance))
-        for name, each in buffers.items()
+        name: replace(
+            buffer, tolerance=tolerance, members=_with_tolerance(buffer.members, tolerance)
+        )
+        for name, buffer in buffers.items()
     }
 
 
@@ -165,14 +167,14 @@ def _buffer(text: str) -> dict[str, Any]:
             f"--buffer {text} is no buffer", "", "write NAME=TYPE:SIZE:CONTENT, or NAME=x.npy"
         )
     kind, size, content, *seed = parts
-    found: dict[str, Any] = {"size": _numbers("--buffer", size)}
+    description: dict[str, Any] = {"size": _numbers("--buffer", size)}
     if kind:
-        found["type"] = kind
+        description["type"] = kind
     named = not content or (content[0].isalpha() and content not in ("inf", "nan"))
-    found["content"] = content if named else _constant("--buffer", content)
+    description["content"] = content if named else _constant("--buffer", content)
     if seed:
-        found["seed"] = _constant("--buffer", seed[0])
-    return found
+        description["seed"] = _constant("--buffer", seed[0])
+    return description
 
 
 def _tolerance(text: str, table: read.Table) -> Tolerance:

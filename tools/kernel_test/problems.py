@@ -146,5 +146,5 @@ def of_finding(finding: Finding, sources: Sources) -> Problem:
         sources.place(other.source, other.line, ", ".join(filter(None, (other.role, other.detail))))
         for other in finding.related
     ]
-    found = tuple(other for other in related if other is not None)
-    return Problem(finding.rule, finding.message, str(finding), finding.remedy, place, found)
+    places = tuple(other for other in related if other is not None)
+    return Problem(finding.rule, finding.message, str(finding), finding.remedy, place, places)

@@ -138,11 +138,11 @@ def _settled(test: KernelTest, problems: list[Problem], outcome: Outcome) -> lis
         (outcome.expected if wanted else left).append(problem)
     if outcome.misuse:
         return left
-    found = {p.rule for p in outcome.expected}
+    expected_rules = {p.rule for p in outcome.expected}
     for rules, text in zip(asked, test.findings, strict=True):
-        if not rules & found:
+        if not rules & expected_rules:
             left.append(_unmet(test, f"the finding {text} that the test expects was not made"))
-    if test.error is not None and not found & {LAUNCH, COMPILE}:
+    if test.error is not None and not expected_rules & {LAUNCH, COMPILE}:
         left.append(_unmet(test, f"the launch was not refused with {test.error!r}"))
     return left
 
@@ -196,15 +196,15 @@ def _validate(test: KernelTest, kernel: Kernel) -> tuple[list[Problem], list[str
     from xdsl_spirv.tools import khronos
 
     sources = Sources(kernel.path)
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for finding in validate(kernel.index.raw, kernel.environment):
         if finding.severity is Severity.ERROR:
             file, line = _split(finding.source)
             place = sources.location(file, line) if line else Location(str(kernel.path))
             text = str(finding).removeprefix(f"{finding.severity}: ")
-            found.append(Problem(finding.rule, finding.cause, text, finding.remedy, place))
-    if found or khronos.find("spirv-val") is None:
-        return found, []
+            problems.append(Problem(finding.rule, finding.cause, text, finding.remedy, place))
+    if problems or khronos.find("spirv-val") is None:
+        return problems, []
     said = khronos.spirv_val(kernel.binary, kernel.environment)
     if not said:
         return [], []

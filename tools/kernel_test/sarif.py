@@ -26,16 +26,16 @@ LONGEST = 20_000
 
 def to_sarif(outcomes: Sequence[Outcome]) -> str:
     """The document: one run, a result for each problem, a notification for each test not run."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    results: dict[tuple[Any, ...], dict[str, Any]] = {}
     for outcome in outcomes:
         for problem in outcome.problems:
             key = (problem.rule, problem.location, problem.message, outcome.test.kernel)
-            if key in found:  # The same in another subgroup size.
-                _add_launch(found[key], outcome)
+            if key in results:  # The same in another subgroup size.
+                _add_launch(results[key], outcome)
             else:
-                found[key] = _result(problem, outcome)
-    rules = sorted({result["ruleId"] for result in found.values()})
-    for result in found.values():
+                results[key] = _result(problem, outcome)
+    rules = sorted({result["ruleId"] for result in results.values()})
+    for result in results.values():
         result["ruleIndex"] = rules.index(result["ruleId"])
     notifications = [_notification(o) for o in outcomes if o.misuse]
     run = {
@@ -48,7 +48,7 @@ def to_sarif(outcomes: Sequence[Outcome]) -> str:
                 "toolExecutionNotifications": notifications,
             }
         ],
-        "results": list(found.values()),
+        "results": list(results.values()),
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 

@@ -67,7 +67,7 @@ def describe(test: KernelTest, path: Path) -> str:
 def _specialization(constants: Constants) -> Iterator[str]:
     if constants.specialized:
         yield "\n[specialization]"
-    for one in {each.id: each for each in reversed(constants.specialized)}.values():
+    for one in {constant.id: constant for constant in reversed(constants.specialized)}.values():
         value = constants.values.get(one.id, one.default)
         text = str(value).lower() if isinstance(value, bool) else repr(value)
         yield f"{key(one.name or str(one.id))} = {text}  # {one.scalar}, SpecId {one.id}"

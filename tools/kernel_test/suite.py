@@ -17,32 +17,32 @@ from xdsl_spirv.tools.kernel_test.running import run_test
 
 def run_suite(arguments: argparse.Namespace) -> int:
     """The exit status; raises `Misuse` for options that cannot be understood."""
-    found = collect(arguments.kernels)
-    tests = [override(each, arguments) for each in found.tests]
+    collection = collect(arguments.kernels)
+    tests = [override(test, arguments) for test in collection.tests]
     if arguments.init:
         from xdsl_spirv.tools.kernel_test.starting import write_descriptions
 
         return write_descriptions(tests, arguments)
     say = (lambda text: print(text, file=sys.stderr)) if arguments.json == "-" else print
     outcomes: list[Outcome] = []
-    for path, error in found.refused:
+    for path, error in collection.refused:
         outcomes.append(Outcome(KernelTest(path, path), misuse=str(error)))
         say(told(outcomes[-1]))
     crash: Exception | None = None
-    for each in tests:
+    for test in tests:
         try:
-            launches = run_test(each)
+            launches = run_test(test)
         except Exception as error:  # Ours. The other tests run first, and reports are written.
             crash = crash or error
             cause = f"xdsl-spirv itself is at fault: {type(error).__name__}: {error}"
-            launches = [Outcome(each, misuse=cause)]
+            launches = [Outcome(test, misuse=cause)]
         for outcome in launches:
             outcomes.append(outcome)
             if not arguments.quiet or not outcome.passed:
                 say(told(outcome))
-    for path in found.undescribed:
+    for path in collection.undescribed:
         say(f"{path}: not tested, no file describes its launch (--init writes one)")
-    say(summary(outcomes, len(found.undescribed)))
+    say(summary(outcomes, len(collection.undescribed)))
     _write_reports(outcomes, arguments)
     if crash is not None:
         raise crash

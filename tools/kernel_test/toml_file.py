@@ -76,7 +76,7 @@ def texts(table: Table, key: str, value: Any) -> tuple[str, ...]:
         value = [value]
     if not isinstance(value, list):
         raise table.error(f"{value!r} is no list of texts", 'write ["A", "B"]', key)
-    return tuple(text(table, key, each) for each in value)  # pyright: ignore
+    return tuple(text(table, key, item) for item in value)  # pyright: ignore
 
 
 def names(table: Table, key: str, value: Any) -> str:
@@ -119,7 +119,7 @@ def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[i
     given: list[Any] = value if isinstance(value, list) else [value]
     if not given:
         raise table.error("the list is empty", "write a number, or a list of numbers", key)
-    return tuple(count(table, key, each, most) for each in given)
+    return tuple(count(table, key, item, most) for item in given)
 
 
 def grid(table: Table, key: str, value: Any) -> tuple[int, int, int]:
@@ -133,10 +133,10 @@ def grid(table: Table, key: str, value: Any) -> tuple[int, int, int]:
 
 def shape(table: Table, key: str, value: Any) -> tuple[int, ...]:
     """The elements of a buffer, or their shape."""
-    found = counts(table, key, value, MAX_ELEMENTS)
-    if math.prod(found) > MAX_ELEMENTS or len(found) > 32:
+    sizes = counts(table, key, value, MAX_ELEMENTS)
+    if math.prod(sizes) > MAX_ELEMENTS or len(sizes) > 32:
         raise table.error(f"{value} elements are too many", "test with fewer", key)
-    return found
+    return sizes
 
 
 def subtable(table: Table, key: str, value: Any) -> Table:
@@ -159,9 +159,9 @@ def given(table: Table, key: str, value: Any) -> Given:
     """A constant: booleans, numbers, and lists and tables of them; its type is checked later."""
     if isinstance(value, dict):
         inner = subtable(table, key, value)
-        return {name: given(inner, name, each) for name, each in value.items()}  # pyright: ignore
+        return {name: given(inner, name, item) for name, item in value.items()}  # pyright: ignore
     if isinstance(value, list):
-        return [given(table, key, each) for each in value]  # pyright: ignore
+        return [given(table, key, item) for item in value]  # pyright: ignore
     if not isinstance(value, bool | int | float | str):
         raise table.error(f"{value!r} is no constant", "write a number or a boolean", key)
     return value
@@ -170,7 +170,7 @@ def given(table: Table, key: str, value: Any) -> Given:
 def constants(table: Table, key: str, value: Any) -> dict[str, Given]:
     """A table of constants by their names."""
     inner = subtable(table, key, value)
-    return {name: given(inner, name, each) for name, each in inner.data.items()}
+    return {name: given(inner, name, constant) for name, constant in inner.data.items()}
 
 
 def content(table: Table, key: str, value: Any) -> Given:
@@ -195,18 +195,18 @@ def tolerance(table: Table, key: str, value: Any) -> Tolerance:
     """A table of absolute, relative and ulp, or one number for the first two."""
     if type(value) in (int, float):
         both = number(table, key, value)
-        inner, found = Table({}, table.path, f"{table.where}.{key}"), Tolerance(both, both)
+        inner, bounds = Table({}, table.path, f"{table.where}.{key}"), Tolerance(both, both)
     else:
         inner = subtable(table, key, value)
-        found = Tolerance(
+        bounds = Tolerance(
             inner.take("absolute", 0.0, number),
             inner.take("relative", 0.0, number),
             inner.take("ulp", 0, lambda t, k, v: count(t, k, v, least=0)),
         )
     inner.finish()
-    if min(found.absolute, found.relative) < 0:
+    if min(bounds.absolute, bounds.relative) < 0:
         raise table.error("a tolerance is not negative", "write a number from 0 on", key)
-    return found
+    return bounds
 
 
 def contents(table: Table, key: str, value: Any) -> Contents:
@@ -214,7 +214,7 @@ def contents(table: Table, key: str, value: Any) -> Contents:
     if not isinstance(value, dict):
         return Contents(content=content(table, key, value))
     inner = subtable(table, key, value)
-    found = Contents(
+    description = Contents(
         type=inner.take("type", None, element_type),
         size=inner.take("size", None, shape),
         content=inner.take("content", None, content),
@@ -227,54 +227,56 @@ def contents(table: Table, key: str, value: Any) -> Contents:
         members=inner.take("members", {}, buffers),
     )
     inner.finish()
-    _refuse_contradictions(inner, found)
-    return found
+    _refuse_contradictions(inner, description)
+    return description
 
 
-def _refuse_contradictions(table: Table, found: Contents) -> None:
-    judged = found.expect is not None or found.tolerance != Tolerance()
-    filled = found.type is not None or found.content is not None
-    if found.members and (judged or filled):
+def _refuse_contradictions(table: Table, description: Contents) -> None:
+    judged = description.expect is not None or description.tolerance != Tolerance()
+    filled = description.type is not None or description.content is not None
+    if description.members and (judged or filled):
         raise table.error(
             "a buffer is described as a whole or by its members", "leave one of them out"
         )
-    if found.alias and (found.members or judged or filled or found.size is not None):
+    if description.alias and (
+        description.members or judged or filled or description.size is not None
+    ):
         cause = "an alias has the other buffer's content and expectation"
         raise table.error(cause, "leave its own out", "alias")
-    bounded = (found.low, found.high) != (None, None)
-    if bounded and found.content != "random":
+    bounded = (description.low, description.high) != (None, None)
+    if bounded and description.content != "random":
         raise table.error("only random numbers have bounds", 'write content = "random"', "low")
 
 
 def buffers(table: Table, key: str, value: Any) -> dict[str, Contents]:
     """Buffers, or members of one, by their names."""
     inner = subtable(table, key, value)
-    return {name: contents(inner, name, each) for name, each in inner.data.items()}
+    return {name: contents(inner, name, buffer) for name, buffer in inner.data.items()}
 
 
 def macros(table: Table, key: str, value: Any) -> dict[str, str]:
     """Macros by their names; true and false as GLSL writes them."""
     inner = subtable(table, key, value)
-    for name, each in inner.data.items():
-        if not isinstance(each, bool | int | float | str):
-            raise inner.error(f"{each!r} is no text of a macro", "write a number or a text", name)
+    for name, macro in inner.data.items():
+        if not isinstance(macro, bool | int | float | str):
+            raise inner.error(f"{macro!r} is no text of a macro", "write a number or a text", name)
     return {
-        name: str(each).lower() if isinstance(each, bool) else str(each)
-        for name, each in inner.data.items()
+        name: str(macro).lower() if isinstance(macro, bool) else str(macro)
+        for name, macro in inner.data.items()
     }
 
 
 def compilation(table: Table, key: str, value: Any) -> Compile:
     """How GLSL is compiled."""
     inner = subtable(table, key, value)
-    found = Compile(
+    options = Compile(
         target_env=inner.take("target-env", None, text),
         options=inner.take("options", (), texts),
         defines=inner.take("defines", {}, macros),
         optimize=inner.take("optimize", False, flag),
     )
     inner.finish()
-    return found
+    return options
 
 
 def read_test(path: Path) -> KernelTest:

@@ -67,7 +67,9 @@ class Compiler:
             return
         if self.threads is None:
             self.threads = ThreadPoolExecutor(self.jobs)
-        begun = [self.threads.submit(self._there, source, str(each)) for each in schedules]
+        begun = [
+            self.threads.submit(self._there, source, str(candidate)) for candidate in schedules
+        ]
         for schedule, result in zip(schedules, begun, strict=True):
             yield schedule, result.result()
 

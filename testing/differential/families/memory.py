@@ -124,11 +124,11 @@ def _copy_member(
         if type.count > 1 and k.rng.random() < 0.5:
             paths = [[*path, k.constant(c)] for c in range(type.count)]
             type = Type(type.scalar)
-        for each in paths:
+        for member_path in paths:
             value = k.op(
-                f'spirv.Load "StorageBuffer" {_place(k, source, text, each, type)} : {type}'
+                f'spirv.Load "StorageBuffer" {_place(k, source, text, member_path, type)} : {type}'
             )
-            place = _place(k, target, text, each, type)
+            place = _place(k, target, text, member_path, type)
             k.do(f'spirv.Store "StorageBuffer" {place}, {value} : {type}')
 
 
