@@ -1,5 +1,5 @@
 """
-From a module to a program: constants out, the lowering of the target, the host's plan, the bytes.
+From a module to a program: constants out, the lowering of the target, the host program, the bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xdsl.universe import Universe
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv import __version__
-from xdsl_spirv.compiler.host import HostPlan, host_function, plan
+from xdsl_spirv.compiler.host import HostProgram, host_function, read_host
 from xdsl_spirv.compiler.kernel_jobs import LoweredKernel, Observer, lower_kernels
 from xdsl_spirv.compiler.layers import layers_of
 from xdsl_spirv.compiler.pipeline import (
@@ -102,18 +102,20 @@ def compile_module(
     except VerifyException as error:
         raise ProgramError(f"the module is not valid: {error}", culprit(module)) from error
     refuse_unmet(limits, layers)
-    sizes = {kernel: found.sizes for kernel, found in kernels.items()}
-    host_plan = plan(host_function(module, name), values, sizes, names)
-    values |= {n: constant_array(op.value) for n, op in host_plan.constants.items()}
-    launched = [launch.dispatch for launch in host_plan.launches]
-    dispatches = marked(host_plan.buffers, launched)
-    dynamic = any(buffer.is_dynamic for buffer in host_plan.buffers)
+    sizes = {kernel: lowered.sizes for kernel, lowered in kernels.items()}
+    host_program = read_host(host_function(module, name), values, sizes, names)
+    values |= {n: constant_array(op.value) for n, op in host_program.constants.items()}
+    launched = [launch.dispatch for launch in host_program.launches]
+    dispatches = marked(host_program.buffers, launched)
+    dynamic = any(buffer.is_dynamic for buffer in host_program.buffers)
     # Where temporaries lie is known when their sizes are.
     assigned = (
-        Assignment(host_plan.buffers, 0, 0) if dynamic else assign(host_plan.buffers, dispatches)
+        Assignment(host_program.buffers, 0, 0)
+        if dynamic
+        else assign(host_program.buffers, dispatches)
     )
-    values = {b.name: b.accept(values[b.name]) for b in host_plan.buffers if b.kind == "weight"}
-    launched_kernels, code = _kernels(host_plan, kernels)
+    values = {b.name: b.accept(values[b.name]) for b in host_program.buffers if b.kind == "weight"}
+    launched_kernels, code = _kernels(host_program, kernels)
     manifest = Manifest(
         schema=SCHEMA,
         version=DYNAMIC_VERSION if dynamic else VERSION,
@@ -121,8 +123,8 @@ def compile_module(
         target=device.name,
         subgroup_size=device.subgroup_size,
         function=name,
-        arguments=host_plan.arguments,
-        results=host_plan.results,
+        arguments=host_program.arguments,
+        results=host_program.results,
         buffers=assigned.buffers,
         kernels=launched_kernels,
         dispatches=dispatches,
@@ -147,10 +149,10 @@ def _run_until(
 ) -> Passes:
     """Run the passes up to the last one of a kind; returns those behind it."""
     first, rest = split_after(passes, last)
-    for each in first:
-        each.apply(ctx, module)
+    for model_pass in first:
+        model_pass.apply(ctx, module)
         if observe is not None:
-            observe(each.name, module)
+            observe(model_pass.name, module)
     return rest
 
 
@@ -166,18 +168,18 @@ def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
 
 
 def _kernels(
-    host_plan: HostPlan, lowered: Mapping[str, LoweredKernel]
+    host_program: HostProgram, lowered: Mapping[str, LoweredKernel]
 ) -> tuple[tuple[Kernel, ...], dict[str, KernelCode]]:
-    """The kernels that the plan launches, with their bytes."""
+    """The kernels that the host launches, with their bytes."""
     entry_points: dict[str, dict[str, EntryPoint]] = {}
-    for launch in host_plan.launches:
+    for launch in host_program.launches:
         name = launch.dispatch.entry_point
-        found = entry_points.setdefault(launch.dispatch.kernel, {})
-        found[name] = EntryPoint(name, launch.workgroup_size)
+        points = entry_points.setdefault(launch.dispatch.kernel, {})
+        points[name] = EntryPoint(name, launch.workgroup_size)
     kernels: list[Kernel] = []
-    for name, found in entry_points.items():
+    for name, points in entry_points.items():
         binary = f"{KERNELS}/{name}.spv"
-        kernels.append(Kernel(name, binary, None, tuple(found.values()), lowered[name].constants))
+        kernels.append(Kernel(name, binary, None, tuple(points.values()), lowered[name].constants))
     return tuple(kernels), {name: lowered[name].code for name in entry_points}
 
 
@@ -188,5 +190,5 @@ def pipeline_of(text: str) -> PassPipeline:
 
 def subgroup_size_for(passes: Iterable[ModulePass]) -> int:
     """Invocations of a subgroup for what these passes make: as their target has it; 32 without."""
-    named = (getattr(each, "target", "") for each in passes)
+    named = (getattr(model_pass, "target", "") for model_pass in passes)
     return next((load(name).subgroup_size for name in named if name), 32)

@@ -105,10 +105,10 @@ class _Known(dict[SSAValue, Any]):
     """What is known of values. A function stands for what is computed when it is first read."""
 
     def __getitem__(self, value: SSAValue) -> Any:
-        found = super().__getitem__(value)
-        if callable(found):
-            found = self[value] = found()
-        return found
+        known = super().__getitem__(value)
+        if callable(known):
+            known = self[value] = known()
+        return known
 
 
 class _Folder:
@@ -247,13 +247,13 @@ class _Folder:
     def _scalar(self, op: Operation, result: SSAValue, array: Array) -> SSAValue | None:
         type = result.type
         if isinstance(type, IntegerType | IndexType):
-            made = arith.ConstantOp(IntegerAttr(int(array), type))
+            constant = arith.ConstantOp(IntegerAttr(int(array), type))
         elif type in (f32, f64):
-            made = arith.ConstantOp(FloatAttr(float(array), type))  # pyright: ignore
+            constant = arith.ConstantOp(FloatAttr(float(array), type))  # pyright: ignore
         else:
             return None
-        Rewriter.insert_op(made, InsertPoint.before(op))
-        return made.result
+        Rewriter.insert_op(constant, InsertPoint.before(op))
+        return constant.result
 
     def _weight(self, op: Operation, result: SSAValue, array: Array) -> SSAValue:
         """A new argument with the value."""

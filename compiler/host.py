@@ -68,7 +68,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class HostPlan:
+class HostProgram:
     """What the host does: `arguments` and `results` name buffers in the function's order."""
 
     arguments: tuple[str, ...]
@@ -85,18 +85,18 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
 
     Raises `ProgramError` listing what there is.
     """
-    found = {
+    functions = {
         op.sym_name.data: op
         for op in module.ops
         if isinstance(op, func.FuncOp) and not op.is_declaration
     }
-    wanted = name or (next(iter(found)) if len(found) == 1 else "main")
-    if wanted not in found:
-        there = ", ".join(f"@{n}" for n in found) or "none"
+    wanted = name or (next(iter(functions)) if len(functions) == 1 else "main")
+    if wanted not in functions:
+        there = ", ".join(f"@{n}" for n in functions) or "none"
         raise ProgramError(
             f"there is no function @{wanted} with a body", f"functions: {there}", "name one of them"
         )
-    return found[wanted]
+    return functions[wanted]
 
 
 def host_functions(module: ModuleOp) -> list[func.FuncOp]:
@@ -109,12 +109,12 @@ def host_functions(module: ModuleOp) -> list[func.FuncOp]:
     ]
 
 
-def plan(
+def read_host(
     function: func.FuncOp,
     weights: Collection[str],
     sizes: Mapping[str, Sequence[tuple[int, int]]],
     names: Names | None = None,
-) -> HostPlan:
+) -> HostProgram:
     """
     The buffers and launches of a lowered host function.
 
@@ -127,7 +127,7 @@ def plan(
     reader = _HostReader(function, weights, sizes, names or names_of(function))
     for op in function.body.block.ops:
         reader.read(op)
-    return HostPlan(
+    return HostProgram(
         tuple(reader.arguments),
         tuple(name for name, _, _ in reader.results.values()),
         tuple(reader.buffers.values()),
@@ -144,9 +144,9 @@ def _refuse_computation(function: func.FuncOp) -> None:
         computed = [value for value in operands_of(op) if is_computed(value)]
         if computed:
             owner = computed[0].owner
-            made = owner.name if isinstance(owner, Operation) else "an argument"
+            computed_by = owner.name if isinstance(owner, Operation) else "an argument"
             raise ProgramError(
-                f"{op.name} reads a number that the host would have to compute ({made})",
+                f"{op.name} reads a number that the host would have to compute ({computed_by})",
                 place(op),
                 "give the number in a tensor<1x...>, or compute it from tensors and their sizes",
             )
@@ -279,7 +279,7 @@ class _HostReader:
             ),
             push_constants=self._push_constants(op),
         )
-        block = self._fixed(op, (op.blockSizeX, op.blockSizeY, op.blockSizeZ))
+        block = self._constant_sizes(op, (op.blockSizeX, op.blockSizeY, op.blockSizeZ))
         self.launches.append(Launch(dispatch, block))
 
     def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
@@ -304,7 +304,7 @@ class _HostReader:
         x, y, z = (written(number(value), self.sizes.name) for value in values)
         return x, y, z
 
-    def _fixed(self, op: Operation, values: Sequence[SSAValue]) -> Triple:
+    def _constant_sizes(self, op: Operation, values: Sequence[SSAValue]) -> Triple:
         sizes = self._sizes(values)
         if any(isinstance(size, str) for size in sizes):
             raise ProgramError("the size of a launch's workgroups is not a constant", place(op))

@@ -74,20 +74,20 @@ def lower_kernels(
     """
     if observe is None and jobs > 1 and sys.platform == "linux":
         parts = parts_of(_functions(module), jobs)
-        if len(parts) > 1 and (found := _in_forks(module, ctx, passes, parts)) is not None:
-            return found
+        if len(parts) > 1 and (lowered := _in_forks(module, ctx, passes, parts)) is not None:
+            return lowered
     return _lowered(module, ctx, passes, observe)
 
 
 def _lowered(
     module: ModuleOp, ctx: Context, passes: Iterable[ModulePass], observe: Observer | None = None
 ) -> dict[str, LoweredKernel]:
-    for each in passes:
-        each.apply(ctx, module)
+    for kernel_pass in passes:
+        kernel_pass.apply(ctx, module)
         if observe is not None:
-            observe(each.name, module)
+            observe(kernel_pass.name, module)
     module.verify()
-    found: dict[str, LoweredKernel] = {}
+    kernels: dict[str, LoweredKernel] = {}
     for name, kernel in modules_by_name(module).items():
         if name is None:
             continue
@@ -95,8 +95,8 @@ def _lowered(
         pairs = [
             pair for e in entry_points(kernel) for pair in sizes_of(kernel, e.fn.string_value())
         ]
-        found[name] = LoweredKernel(code, tuple(pairs), spec_constants(kernel))
-    return found
+        kernels[name] = LoweredKernel(code, tuple(pairs), spec_constants(kernel))
+    return kernels
 
 
 def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp]]:
@@ -107,23 +107,23 @@ def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp
     """
     if len(functions) < FEW:
         return [list(functions)]
-    alike: dict[object, list[gpu.FuncOp]] = {}
+    by_likeness: dict[object, list[gpu.FuncOp]] = {}
     for function in functions:
-        alike.setdefault(likeness(function), []).append(function)
+        by_likeness.setdefault(likeness(function), []).append(function)
     parts: list[list[gpu.FuncOp]] = [[] for _ in range(jobs)]
-    for group in sorted(alike.values(), key=len, reverse=True):
+    for group in sorted(by_likeness.values(), key=len, reverse=True):
         min(parts, key=len).extend(group)
     return [part for part in parts if part]
 
 
 def likeness(function: gpu.FuncOp) -> object:
     """What kernels have in common that may become one: their operations, types and schedules."""
-    found: list[object] = []
+    traits: list[object] = []
     for op in function.walk():
-        found.append(op.name)
-        found += [value for name, value in op.attributes.items() if name.startswith("schedule.")]
-        found += [getattr(result.type, "element_type", result.type) for result in op.results]
-    return tuple(found)
+        traits.append(op.name)
+        traits += [value for name, value in op.attributes.items() if name.startswith("schedule.")]
+        traits += [getattr(result.type, "element_type", result.type) for result in op.results]
+    return tuple(traits)
 
 
 def _functions(module: ModuleOp) -> list[gpu.FuncOp]:
@@ -173,10 +173,10 @@ def _in_forks(
                 return None
             import pickle
 
-            made, changed = pickle.loads(data)
-            if kernels.keys() & made.keys():
+            lowered, changed = pickle.loads(data)
+            if kernels.keys() & lowered.keys():
                 return None
-            kernels |= made
+            kernels |= lowered
             changes += changed
     except OSError:
         # No more processes or memory for them: one has to do.

@@ -104,9 +104,9 @@ def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
     )
 
 
-def _end(made: SSAValue, result: SSAValue) -> str:
+def _end(yielded: SSAValue, result: SSAValue) -> str:
     """The node whose last operation makes a result of a dispatch."""
-    name = node_of(made.owner) if isinstance(made.owner, Operation) else None
+    name = node_of(yielded.owner) if isinstance(yielded.owner, Operation) else None
     waiting = [use.operation for use in result.uses]
     while waiting:
         user = waiting.pop()
@@ -153,21 +153,21 @@ def _types(
 
 def _kinds(body: Iterable[Operation]) -> str:
     """What a dispatch that is no contraction does: its operations' kinds, each once."""
-    found: dict[str, None] = {}
+    kinds: dict[str, None] = {}
     for op in body:
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):
             names = [inner.name.partition(".")[2] for inner in op.walk() if _is_work(inner)]
-            reduces = any(str(each.data) == "reduction" for each in op.get_iterator_types())
+            reduces = any(str(iterator.data) == "reduction" for iterator in op.get_iterator_types())
             what = ", ".join(dict.fromkeys(names)) or "copy"
-            found[f"reduce({what})" if reduces else what] = None
+            kinds[f"reduce({what})" if reduces else what] = None
         elif op.name.startswith("tensor.") and op.name != "tensor.empty":
-            found[op.name.partition(".")[2]] = None
+            kinds[op.name.partition(".")[2]] = None
         elif isinstance(op, PackOp):
-            found["pack"] = None
+            kinds["pack"] = None
         elif isinstance(op, AttentionOp):
             m, n, d, e = op.extents
-            found[f"attention of {op.batch} x {m} queries, {n} keys of {d}, values of {e}"] = None
-    return "; ".join(found)
+            kinds[f"attention of {op.batch} x {m} queries, {n} keys of {d}, values of {e}"] = None
+    return "; ".join(kinds)
 
 
 def _is_work(op: Operation) -> bool:

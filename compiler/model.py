@@ -137,11 +137,11 @@ def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str
         values[argument_name(argument, i)] for i, argument in enumerate(function.body.block.args)
     ]
     results = reference(model.module, arguments, model.function, options=Options())
-    found: dict[str, Array] = {}
+    outputs: dict[str, Array] = {}
     for value, result in zip(model.outputs, results, strict=True):
         typed = as_element_type(result, value.type)
-        found[value.name] = result.view(dtype_of(value.type)) if typed is None else typed
-    return found
+        outputs[value.name] = result.view(dtype_of(value.type)) if typed is None else typed
+    return outputs
 
 
 __all__ = [

@@ -93,7 +93,7 @@ OUTLINED: type[ModulePass] = OutlineDispatchesPass
 
 def split_after(passes: Passes, last: type[ModulePass]) -> tuple[Passes, Passes]:
     """The passes up to the last one of a kind, that one included, and those behind it."""
-    cut = max(number for number, each in enumerate(passes) if isinstance(each, last)) + 1
+    cut = max(number for number, member in enumerate(passes) if isinstance(member, last)) + 1
     return passes[:cut], passes[cut:]
 
 
@@ -118,13 +118,13 @@ class LinalgToSPIRVPass(ModulePass):
         return linalg_to_spirv(self.target, Limits(self.only, self.barred))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for each in self.passes:
-            each.apply(ctx, op)
+        for member in self.passes:
+            member.apply(ctx, op)
 
 
 def expanded(passes: Sequence[ModulePass]) -> list[ModulePass]:
     """The passes, and in the place of `linalg-to-spirv` its own."""
-    found: list[ModulePass] = []
-    for each in passes:
-        found += each.passes if isinstance(each, LinalgToSPIRVPass) else [each]
-    return found
+    members: list[ModulePass] = []
+    for member in passes:
+        members += member.passes if isinstance(member, LinalgToSPIRVPass) else [member]
+    return members

@@ -90,8 +90,8 @@ def _entry(attributes: ArrayAttr[DictionaryAttr] | None, index: int, key: str) -
     """What a front end noted of an argument or result."""
     if attributes is None or index >= len(attributes):
         return None
-    found = attributes.data[index].data.get(key)
-    return found.data if isinstance(found, StringAttr) else None
+    entry = attributes.data[index].data.get(key)
+    return entry.data if isinstance(entry, StringAttr) else None
 
 
 def _element(type: Attribute) -> str:

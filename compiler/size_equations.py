@@ -164,7 +164,7 @@ def _equal_sizes(function: FuncOp) -> Iterator[tuple[Size, Size, Operation]]:
 
 def _of_loops(op: LinalgStructuredOperation) -> Iterator[tuple[Size, Size, Operation]]:
     known: dict[int, Size] = {}
-    maps = [each.data for each in op.get_indexing_maps()]
+    maps = [attribute.data for attribute in op.get_indexing_maps()]
     for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
         if not isinstance(value.type, TensorType):
             continue

@@ -11,7 +11,7 @@ from xdsl_spirv.runtime.program import SpecConstant
 
 def spec_constants(module: Operation) -> tuple[SpecConstant, ...]:
     """The specialization constants of a module that have an id, in the order of their ids."""
-    found: list[SpecConstant] = []
+    constants: list[SpecConstant] = []
     for op in module.walk():
         if not isinstance(op, SpecConstantOp):
             continue
@@ -22,5 +22,5 @@ def spec_constants(module: Operation) -> tuple[SpecConstant, ...]:
         if default.type == IntegerType(1):
             value = bool(value)
         name = op.sym_name.data
-        found.append(SpecConstant(op.spec_id, str(default.type), value, name))
-    return tuple(sorted(found, key=lambda constant: constant.id))
+        constants.append(SpecConstant(op.spec_id, str(default.type), value, name))
+    return tuple(sorted(constants, key=lambda constant: constant.id))

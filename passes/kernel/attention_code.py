@@ -37,8 +37,8 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_operands import (
     COLUMN_MAJOR,
     ROW_MAJOR,
-    at_walk,
     fragments_of,
+    offset_along,
     stride_of,
 )
 from xdsl_spirv.passes.kernel.attention_scratch import Scratch
@@ -66,7 +66,7 @@ class State:
     results: list[list[Fragment]]
 
     def flat(self) -> list[SSAValue]:
-        return [*self.maxima, *self.sums, *(each for row in self.results for each in row)]
+        return [*self.maxima, *self.sums, *(fragment for row in self.results for fragment in row)]
 
     @classmethod
     def of(cls, values: Sequence[SSAValue], strips: int) -> State:
@@ -134,8 +134,8 @@ class AttentionCode:
 
     def both(self, kind: type[Operation], a: Fragment, b: Fragment) -> Fragment:
         """An operation on every component."""
-        made = kind.create(operands=[a, b], result_types=[a.type])
-        return self.b.add(made)
+        combined = kind.create(operands=[a, b], result_types=[a.type])
+        return self.b.add(combined)
 
     def greater(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.b.add(arith.MaxnumfOp(a, b))
@@ -143,7 +143,7 @@ class AttentionCode:
     def power(self, exponent: SSAValue) -> SSAValue:
         return self.b.add(math.Exp2Op(exponent))
 
-    # The walk over keys
+    # The loop over keys
 
     def write(self) -> None:
         """The whole body."""
@@ -162,9 +162,9 @@ class AttentionCode:
         zero, low = self.splat(0.0), self.splat(LOWEST)
         count = self.strips
         state = State([low] * count, [zero] * count, [[zero] * plan.columns for _ in range(count)])
-        self._finish(self._walk(state))
+        self._finish(self._all_keys(state))
 
-    def _walk(self, state: State) -> State:
+    def _all_keys(self, state: State) -> State:
         """All tiles of keys: those that every row sees whole, then those at an edge."""
         _, keys, _, _ = self.plan.op.extents
         whole = keys // self.keys * self.keys
@@ -203,8 +203,8 @@ class AttentionCode:
         def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             return self._tile(key, State.of(carried, self.strips), masked).flat()
 
-        found = self.b.loop(upper, self.keys, state.flat(), step, "key", lower)
-        return State.of(found, self.strips)
+        carried_out = self.b.loop(upper, self.keys, state.flat(), step, "key", lower)
+        return State.of(carried_out, self.strips)
 
     def _tile(self, key: Index, state: State, masked: bool) -> State:
         scores = self._scores(key)
@@ -212,7 +212,7 @@ class AttentionCode:
             scores = self._scaled(scores, key)
         if masked:
             scores = [
-                [self._masked(each, strip, j, key) for j, each in enumerate(row)]
+                [self._masked(fragment, strip, j, key) for j, fragment in enumerate(row)]
                 for strip, row in enumerate(scores)
             ]
         state = self._rescaled(scores, state)
@@ -329,16 +329,16 @@ class AttentionCode:
     def _scaled(self, scores: list[list[Fragment]], key: Index) -> list[list[Fragment]]:
         """Scores times the scale, plus the mask."""
         scale = self.splat(self.plan.op.scale.value.data)
-        found: list[list[Fragment]] = []
+        scaled: list[list[Fragment]] = []
         for strip, row in enumerate(scores):
-            found.append([])
-            for j, each in enumerate(row):
-                value = self.both(arithmetic.FMulOp, each, scale)
+            scaled.append([])
+            for j, fragment in enumerate(row):
+                value = self.both(arithmetic.FMulOp, fragment, scale)
                 if self.mask is not None:
                     mask = self._mask(strip, self.b.plus(key, j * self.n))
                     value = self.both(arithmetic.FAddOp, value, mask)
-                found[-1].append(value)
-        return found
+                scaled[-1].append(value)
+        return scaled
 
     def _mask(self, strip: int, key: Index) -> Fragment:
         """The mask's fragment, as f32; -inf outside of it."""
@@ -346,10 +346,10 @@ class AttentionCode:
         assert self.mask is not None
         assert isinstance(self.mask.type, MemRefType)
         element = self.mask.type.element_type
-        start = b.plus(at_walk(b, layout, 0, self.batch), layout.start)
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
         row = b.plus(self.row, strip * self.m)
         if self.plan.mask_in_fragments:
-            at = b.plus(at_walk(b, layout, 1, row), at_walk(b, layout, 2, key))
+            at = b.plus(offset_along(b, layout, 1, row), offset_along(b, layout, 2, key))
             pointer = b.pointer(self.mask, (b.plus(start, at),))
             type = self.accumulator if isinstance(element, Float32Type) else self.carrier
             stride = b.i32(stride_of(layout, 1))
@@ -361,8 +361,8 @@ class AttentionCode:
             r, c = b.plus(row, i), b.plus(key, j)
             inside = b.both(b.below(r, rows), b.below(c, keys))
             at = b.plus(
-                at_walk(b, layout, 1, b.select(inside, r, 0)),
-                at_walk(b, layout, 2, b.select(inside, c, 0)),
+                offset_along(b, layout, 1, b.select(inside, r, 0)),
+                offset_along(b, layout, 2, b.select(inside, c, 0)),
             )
             value = b.load(self.mask, (b.plus(start, at),))  # pyright: ignore[reportArgumentType]
             if not isinstance(element, Float32Type):
@@ -375,18 +375,20 @@ class AttentionCode:
         return self.scratch.spread()
 
     def _converted(self, fragment: Fragment, type: CooperativeMatrixType) -> Fragment:
-        made = conversion.FConvertOp.create(operands=[fragment], result_types=[type])
-        return self.b.add(made)
+        converted = conversion.FConvertOp.create(operands=[fragment], result_types=[type])
+        return self.b.add(converted)
 
     # Softmax
 
     def _greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
         """For each strip, component by component, the greatest of its fragments."""
-        found: list[list[SSAValue]] = []
+        maxima: list[list[SSAValue]] = []
         for row in scores:
-            each = [self.parts(fragment) for fragment in row]
-            found.append([reduce(self.greater, values) for values in zip(*each, strict=True)])
-        return found
+            components = [self.parts(fragment) for fragment in row]
+            maxima.append(
+                [reduce(self.greater, values) for values in zip(*components, strict=True)]
+            )
+        return maxima
 
     def _rescaled(self, scores: list[list[Fragment]], state: State) -> State:
         """The state with maxima that hold for these scores."""
@@ -399,10 +401,10 @@ class AttentionCode:
             return State.of(new(), self.strips)
         kept = state.flat()
         types = [value.type for value in kept]
-        found = self.b.choose(self._exceeds(greatest, state), types, new, lambda: kept)
+        chosen = self.b.choose(self._exceeds(greatest, state), types, new, lambda: kept)
         # What was read of the last tile's probabilities lies before what is written now.
         self.b.subgroup_barrier()
-        return State.of(found, self.strips)
+        return State.of(chosen, self.strips)
 
     def _exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
         """Whether any row of the subgroup needs another maximum."""
@@ -434,15 +436,17 @@ class AttentionCode:
             b.store(now, scratch.maxima, (at,))
             b.store(self.power(lost), scratch.factors, (at,))
 
-        found = State([], [], [])
+        rescaled = State([], [], [])
         for strip, values in enumerate(greatest):
             scratch.reduced(strip, self.put(values, scores[strip][0]), self.greater, replace)
-            found.maxima.append(scratch.of_rows(scratch.maxima, strip))
+            rescaled.maxima.append(scratch.of_rows(scratch.maxima, strip))
             factor = scratch.of_rows(scratch.factors, strip)
-            found.sums.append(self.both(arithmetic.FMulOp, state.sums[strip], factor))
+            rescaled.sums.append(self.both(arithmetic.FMulOp, state.sums[strip], factor))
             row = state.results[strip]
-            found.results.append([self.both(arithmetic.FMulOp, each, factor) for each in row])
-        return found
+            rescaled.results.append(
+                [self.both(arithmetic.FMulOp, fragment, factor) for fragment in row]
+            )
+        return rescaled
 
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
         """exp(score - maximum), added to the sums, and rounded into Workgroup memory."""
@@ -501,19 +505,19 @@ class AttentionCode:
             self.b.subgroup_barrier()
             scratch.reduced(strip, state.sums[strip], add, invert)
             factor = scratch.of_rows(scratch.factors, strip)
-            for column, each in enumerate(state.results[strip]):
-                value = self.both(arithmetic.FMulOp, each, factor)
+            for column, fragment in enumerate(state.results[strip]):
+                value = self.both(arithmetic.FMulOp, fragment, factor)
                 if guarded:
                     value = self._without_nan(value, factor)
                 store(strip, column, value)
 
     def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
         b, zero = self.b, self.number(0.0)
-        found = [
+        numbers = [
             b.add(arith.SelectOp(b.add(arith.CmpfOp(f, f, "uno")), zero, v))
             for v, f in zip(self.parts(value), self.parts(factor), strict=True)
         ]
-        return self.put(found, value)
+        return self.put(numbers, value)
 
     def _storer(self) -> Callable[[int, int, Fragment], None]:
         """store(strip, column, fragment): whole fragments, or element by element."""
@@ -523,10 +527,10 @@ class AttentionCode:
         element = out.type.element_type
         memory = b.at_top(FlatViewOp(out, element), "result_elements")
         layout = plan.layout("result")
-        start = b.plus(at_walk(b, layout, 0, self.batch), layout.start)
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
 
         def place(row: Index, column: Index) -> Index:
-            at = b.plus(at_walk(b, layout, 1, row), at_walk(b, layout, 2, column))
+            at = b.plus(offset_along(b, layout, 1, row), offset_along(b, layout, 2, column))
             return b.plus(start, at)
 
         def directly(strip: int, column: int, value: Fragment) -> None:

@@ -82,7 +82,7 @@ class RowFragments:
         self.type = fragment_type(packed)
         self.sizes = packed.packing.fragment_sizes
         self.memory = b.at_top(FlatViewOp(memory, element), f"{name}_elements")
-        self.start = b.plus(at_walk(b, self.layout, 0, batch), self.layout.start)
+        self.start = b.plus(offset_along(b, self.layout, 0, batch), self.layout.start)
         by_inner = plan.by_inner(name)
         self.stride = stride_of(self.layout, 1 if by_inner else 2)
         # A's rows lie along M, B's along K.
@@ -92,15 +92,15 @@ class RowFragments:
         b = self.b
         first, second = self.sizes
         at = b.plus(
-            at_walk(b, self.layout, 1, b.times(outer, first)),
-            at_walk(b, self.layout, 2, b.times(inner, second)),
+            offset_along(b, self.layout, 1, b.times(outer, first)),
+            offset_along(b, self.layout, 2, b.times(inner, second)),
         )
         pointer = b.pointer(self.memory, (b.plus(self.start, at),))
         return b.add(CooperativeMatrixLoadOp(pointer, b.i32(self.stride), self.kind, self.type))
 
 
-def at_walk(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
-    """What a walk adds to an address."""
+def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
+    """The number of elements that the `number`-th place of a walk adds to an address."""
     return address_along(b, layout.walks[walk], number, 0).base
 
 

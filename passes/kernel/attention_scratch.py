@@ -61,8 +61,8 @@ class Scratch:
 
     def _memory(self, name: str, shape: list[int], element: Attribute) -> SSAValue:
         b = self.b
-        made = b.allocate(MemRefType(element, shape, memory_space=WORKGROUP), name)
-        return b.at_top(FlatViewOp(made, element), f"{name}_elements")
+        allocation = b.allocate(MemRefType(element, shape, memory_space=WORKGROUP), name)
+        return b.at_top(FlatViewOp(allocation, element), f"{name}_elements")
 
     def store(
         self,

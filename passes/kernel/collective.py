@@ -92,9 +92,11 @@ def lower_packs(pass_name: str, module: ModuleOp, for_attention: bool = False) -
     for collective in [c for c in module.walk() if isinstance(c, CollectiveOp)]:
         op = collective.body.block.last_op
         if isinstance(op, PackOp) and (FOR_ATTENTION in op.attributes) == for_attention:
-            made = plan_packing(op.source, op.packing, target_of(module, pass_name))
+            packing_plan = plan_packing(op.source, op.packing, target_of(module, pass_name))
             source, destination = op.source, op.destination
-            lower_pack(KernelEmitter(InsertPoint.before(collective)), source, destination, made)
+            lower_pack(
+                KernelEmitter(InsertPoint.before(collective)), source, destination, packing_plan
+            )
             Rewriter.erase_op(collective)
 
 
@@ -116,41 +118,44 @@ def _lower(
 ) -> None:
     """Replace the collective by the code of all invocations."""
     try:
-        made = plan(contraction_of(root), schedule, target_of(module, pass_name))
-        check(made)
+        contraction_plan = plan(contraction_of(root), schedule, target_of(module, pass_name))
+        check(contraction_plan)
     except (NotAContraction, ScheduleDoesNotFit) as error:
         refuse(pass_name, root, str(error))
     init: SSAValue | None = None
     for op in collective.body.block.ops:
         if isinstance(op, linalg.ops.CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]
-    a, b = (storage(value)[0] for value in (made.contraction.a, made.contraction.b))
-    _emit(KernelEmitter(InsertPoint.before(collective)), made, core, a, b, init)
+    a, b = (
+        storage(value)[0]
+        for value in (contraction_plan.contraction.a, contraction_plan.contraction.b)
+    )
+    _emit(KernelEmitter(InsertPoint.before(collective)), contraction_plan, core, a, b, init)
     Rewriter.erase_op(collective)
 
 
 def _emit(
     builder: KernelEmitter,
-    made: Plan,
+    plan: Plan,
     make_core: MakeCore,
     a: SSAValue,
     b: SSAValue,
     init: SSAValue | None,
 ) -> None:
     """The whole kernel body: a * b + init, and what follows; a missing init is 0."""
-    place = _place(builder, made)
-    core = make_core(builder, made, place)
-    operands = _operand(builder, made, place, 0, a), _operand(builder, made, place, 1, b)
-    core.end(multiply_tiles(builder, made, core.multiply, operands, core.begin(init)))
+    place = _place(builder, plan)
+    core = make_core(builder, plan, place)
+    operands = _operand(builder, plan, place, 0, a), _operand(builder, plan, place, 1, b)
+    core.end(multiply_tiles(builder, plan, core.multiply, operands, core.begin(init)))
 
 
-def _operand(b: KernelEmitter, made: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
+def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
     """The code that brings A (0) or B (1) to where it is multiplied."""
-    tile = (made.a, made.b)[number]
+    tile = (plan.a, plan.b)[number]
     index = (place.tile_row, place.tile_column)[number]
     subgroup = (place.subgroup_row, place.subgroup_column)[number]
     if isinstance(tile, StagedTile):
-        buffers = 2 if made.alternates else 1
+        buffers = 2 if plan.alternates else 1
         return StagedOperand(
             b,
             stored,
@@ -158,23 +163,23 @@ def _operand(b: KernelEmitter, made: Plan, place: Place, number: int, stored: SS
             place.batch,
             index,
             place.invocation,
-            made.invocations,
+            plan.invocations,
             subgroup,
             buffers,
         )
-    count = made.schedule.fragments[number]
-    in_tile = made.schedule.tile[number] // made.schedule.instruction.sizes[number]
+    count = plan.schedule.fragments[number]
+    in_tile = plan.schedule.tile[number] // plan.schedule.instruction.sizes[number]
     first = b.plus(b.times(index, in_tile), b.times(subgroup, count))
-    part = count, made.schedule.tile[2]
+    part = count, plan.schedule.tile[2]
     return PackedOperand(b, stored, tile, place.batch, first, place.lane, part)
 
 
-def _place(b: KernelEmitter, made: Plan) -> Place:
-    along, across = _tile_place(b, made)
-    row, column = (across, along) if made.schedule.raster.data == "rows" else (along, across)
-    _, columns = made.schedule.grid
-    subgroup = b.subgroup_id(made.schedule.subgroup_count)
-    batched = made.contraction.batch != 1
+def _place(b: KernelEmitter, plan: Plan) -> Place:
+    along, across = _tile_place(b, plan)
+    row, column = (across, along) if plan.schedule.raster.data == "rows" else (along, across)
+    _, columns = plan.schedule.grid
+    subgroup = b.subgroup_id(plan.schedule.subgroup_count)
+    batched = plan.contraction.batch != 1
     return Place(
         batch=b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0,
         tile_row=row,
@@ -187,19 +192,19 @@ def _place(b: KernelEmitter, made: Plan) -> Place:
     )
 
 
-def _tile_place(b: KernelEmitter, made: Plan) -> tuple[Index, Index]:
+def _tile_place(b: KernelEmitter, plan: Plan) -> tuple[Index, Index]:
     """
     The workgroup's tile along the raster's dimension, and across it.
 
     In groups, workgroups that follow each other go across a group before they go along it, so that
     those which run at a time share what they read of both operands.
     """
-    by_rows = made.schedule.raster.data == "rows"
+    by_rows = plan.schedule.raster.data == "rows"
     names = ("tile_column", "tile_row") if by_rows else ("tile_row", "tile_column")
     dimensions = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
-    x, y = (b.block_id(*each) for each in zip(dimensions, names, strict=True))
-    length, width, _ = made.grid
-    group = made.raster_group
+    x, y = (b.block_id(*axis) for axis in zip(dimensions, names, strict=True))
+    length, width, _ = plan.grid
+    group = plan.raster_group
     if group == 1:
         return x, y
     number = b.plus(b.times(y, length), x)

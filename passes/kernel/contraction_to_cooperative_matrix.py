@@ -49,10 +49,10 @@ class ContractionToCooperativeMatrixPass(ModulePass):
 class CooperativeCore:
     """A subgroup's fragments of the result, in the order row by row."""
 
-    def __init__(self, builder: KernelEmitter, made: Plan, place: Place):
-        self.builder, self.made, self.place = builder, made, place
-        self.types = _fragment_types(made)
-        self.tile = FragmentTile(builder, made, place, self.types[2])
+    def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
+        self.builder, self.plan, self.place = builder, plan, place
+        self.types = _fragment_types(plan)
+        self.tile = FragmentTile(builder, plan, place, self.types[2])
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
         return self.tile.zeros() if init is None else self.tile.load(self.tile.flat(init))
@@ -62,11 +62,11 @@ class CooperativeCore:
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """The MulAdds of one K tile."""
-        _, _, k = self.made.schedule.instruction.sizes
-        count_m, count_n, count_k = self.made.schedule.fragments
+        _, _, k = self.plan.schedule.instruction.sizes
+        count_m, count_n, count_k = self.plan.schedule.fragments
         type_a, type_b, _ = self.types
         flags = CooperativeMatrixOperands(0)
-        for name, flag in zip(self.made.contraction.types, SIGNED, strict=True):
+        for name, flag in zip(self.plan.contraction.types, SIGNED, strict=True):
             flags |= flag if name.startswith("s") else 0
         results = list(carried)
         for step in range(count_k):
@@ -82,10 +82,10 @@ class CooperativeCore:
 
 
 def _fragment_types(
-    made: Plan,
+    plan: Plan,
 ) -> tuple[CooperativeMatrixType, CooperativeMatrixType, CooperativeMatrixType]:
-    m, n, k = made.schedule.instruction.sizes
-    a, b, result = made.contraction.element_types
+    m, n, k = plan.schedule.instruction.sizes
+    a, b, result = plan.contraction.element_types
     use, scope = CooperativeMatrixUse, Scope.Subgroup
     return (
         CooperativeMatrixType(m, k, a, scope, use.MatrixAKHR),

@@ -51,7 +51,8 @@ class DotCore(InvocationCore):
 
     def _words(self, loaded: Sequence[Sequence[SSAValue]]) -> list[list[SSAValue]]:
         return [
-            [word for each in row for word in components_of(self.builder, each)] for row in loaded
+            [word for vector in row for word in components_of(self.builder, vector)]
+            for row in loaded
         ]
 
     def _products(
@@ -73,7 +74,7 @@ class DotCore(InvocationCore):
         """The sum of four products, each factor extended as its type's sign says."""
         from xdsl_spirv.dialects.spirv.dot_product import SDotOp, SUDotOp, UDotOp
 
-        signs = "".join(name[0] for name in self.made.contraction.types[:2])
+        signs = "".join(name[0] for name in self.plan.contraction.types[:2])
         match signs:
             case "ss":
                 dot = SDotOp(a, b, i32, PACKED_4X8)

@@ -59,16 +59,16 @@ class InvocationCore:
     vector, is the one after those of all others.
     """
 
-    def __init__(self, builder: KernelEmitter, made: Plan, place: Place):
-        self.builder, self.made, self.place = builder, made, place
-        self.m, self.n, self.k = made.schedule.instruction.sizes
-        self.width = made.result_width
-        self.element = made.contraction.element_types[2]
-        self.tile = ResultTile(builder, made, place)
+    def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
+        self.builder, self.plan, self.place = builder, plan, place
+        self.m, self.n, self.k = plan.schedule.instruction.sizes
+        self.width = plan.result_width
+        self.element = plan.contraction.element_types[2]
+        self.tile = ResultTile(builder, plan, place)
         b = builder
-        along_m, along_n, _ = made.schedule.fragments
+        along_m, along_n, _ = plan.schedule.fragments
         lane_row, lane_column = b.divided(place.lane, along_n), b.remainder(place.lane, along_n)
-        group = made.row_group
+        group = plan.row_group
         self.lane_row, self.lane_column = lane_row, lane_column
         self.rows = [i // group * along_m * group + i % group for i in range(self.m)]
         self.columns = [j * along_n for j in range(0, self.n, self.width)]
@@ -94,7 +94,7 @@ class InvocationCore:
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
         if init is None:
             return [self.builder.zero(self.vector)] * (self.m * self.n // self.width)
-        step = self.made.result_vector
+        step = self.plan.result_vector
         source = self.tile.view(init, vector_type(self.element, step))
         return [
             self._pack([self._load(source, row, self.builder.plus(column, j)) for j in parts])
@@ -105,7 +105,7 @@ class InvocationCore:
     def _load(self, source: SSAValue, row: Index, column: Index) -> SSAValue:
         """The initial value's element or vector; any where it lies outside."""
         b, inside = self.builder, self.tile.inside(row, column)
-        at = b.divided(self.tile.offset(row, column), self.made.result_vector)
+        at = b.divided(self.tile.offset(row, column), self.plan.result_vector)
         return b.load(source, (at if inside is True else b.select(inside, at, 0),))
 
     def _pack(self, parts: Sequence[SSAValue]) -> SSAValue:
@@ -114,8 +114,8 @@ class InvocationCore:
         return self.builder.add(CompositeConstructOp(parts, self.vector))
 
     def end(self, totals: Sequence[SSAValue]) -> None:
-        b, step = self.builder, self.made.stored_width
-        code = ElementCode(b, self.made, self.tile, step)
+        b, step = self.builder, self.plan.stored_width
+        code = ElementCode(b, self.plan, self.tile, step)
         for (row, column), total in zip(self._vectors(), totals, strict=True):
             parts = self._grouped(total, step)
             for j, part in zip(range(0, self.width, step), parts, strict=True):
@@ -134,7 +134,7 @@ class InvocationCore:
         """The multiply-adds of one K tile in Workgroup memory."""
         assert isinstance(a, StagedOperand)
         assert isinstance(b, StagedOperand)
-        _, _, count = self.made.schedule.fragments
+        _, _, count = self.plan.schedule.fragments
 
         def step(k: Index, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
             return self._products(self._rows_of(a, k), self._columns_of(b, k), totals)
@@ -144,27 +144,27 @@ class InvocationCore:
     def _rows_of(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
         """The invocation's elements of A, in the result's type: by M, then K."""
         loaded = self._loaded_rows(a, step)
-        return self._by_place(a, loaded, self.made.contraction.types[0])
+        return self._by_place(a, loaded, self.plan.contraction.types[0])
 
     def _columns_of(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
         """The invocation's elements of B, in the result's type: by N, then K."""
         loaded = self._loaded_columns(b, step)
-        return self._by_place(b, loaded, self.made.contraction.types[1])
+        return self._by_place(b, loaded, self.plan.contraction.types[1])
 
     def _loaded_rows(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
         """What `StagedOperand.vectors` reads of the invocation's rows."""
-        b, tile, (grid_rows, _) = self.builder, a.tile, self.made.schedule.grid
+        b, tile, (grid_rows, _) = self.builder, a.tile, self.plan.schedule.grid
         vector = tile.vector if tile.k_axis == 0 else 1
-        part = self.made.schedule.tile[0] // grid_rows // vector
-        lane = b.times(self.lane_row, self.made.row_group // vector)
+        part = self.plan.schedule.tile[0] // grid_rows // vector
+        lane = b.times(self.lane_row, self.plan.row_group // vector)
         first = b.plus(b.times(self.place.subgroup_row, part), lane)
         return a.vectors(first, [row // vector for row in self.rows[::vector]], step, self.k)
 
     def _loaded_columns(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
         """What `StagedOperand.vectors` reads of the invocation's columns."""
-        builder, tile, (_, grid_columns) = self.builder, b.tile, self.made.schedule.grid
+        builder, tile, (_, grid_columns) = self.builder, b.tile, self.plan.schedule.grid
         vector = tile.vector if tile.k_axis == 0 else 1
-        part = self.made.schedule.tile[1] // grid_columns // vector
+        part = self.plan.schedule.tile[1] // grid_columns // vector
         lane = builder.times(self.lane_column, self.width // vector)
         first = builder.plus(builder.times(self.place.subgroup_column, part), lane)
         places = [(c + i) // vector for c in self.columns for i in range(0, self.width, vector)]
@@ -174,7 +174,7 @@ class InvocationCore:
         self, operand: StagedOperand, loaded: Sequence[Sequence[SSAValue]], name: str
     ) -> list[list[SSAValue]]:
         """What `StagedOperand.vectors` read, component by component: by M or N, then K."""
-        parts = [[x for each in row for x in self._scalars(each, name)] for row in loaded]
+        parts = [[x for vector in row for x in self._scalars(vector, name)] for row in loaded]
         if operand.tile.k_axis == 1:
             return parts
         return [[parts[k][i] for k in range(self.k)] for i in range(len(parts[0]))]
@@ -190,7 +190,7 @@ class InvocationCore:
             if value.type != to:
                 value = self.builder.add(arith.ExtFOp(value, cast(AnyFloat, to)))
             return components_of(self.builder, value)
-        return [self._extended(each, name) for each in components_of(self.builder, value)]
+        return [self._extended(component, name) for component in components_of(self.builder, value)]
 
     def _extended(self, value: SSAValue, name: str) -> SSAValue:
         """An integer, or the bits of a bfloat16, in the result's type."""

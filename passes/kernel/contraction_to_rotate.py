@@ -63,15 +63,15 @@ def _lower(module: ModuleOp, collective: CollectiveOp, root: GenericOp) -> None:
     schedule = root.attributes[SCHEDULE]
     assert isinstance(schedule, WindowAttr)
     try:
-        made = WindowPlan(contraction_of(root), schedule, target_of(module, NAME))
-        check_window(made)
+        plan = WindowPlan(contraction_of(root), schedule, target_of(module, NAME))
+        check_window(plan)
     except (NotAContraction, ScheduleDoesNotFit) as error:
         refuse(NAME, root, str(error))
     init: SSAValue | None = None
     for op in collective.body.block.ops:
         if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]
-    WindowKernel(KernelEmitter(InsertPoint.before(collective)), made, init).emit()
+    WindowKernel(KernelEmitter(InsertPoint.before(collective)), plan, init).emit()
     Rewriter.erase_op(collective)
 
 
@@ -103,16 +103,16 @@ class WindowTile:
 class WindowKernel:
     """The code of one subgroup's segment."""
 
-    def __init__(self, builder: KernelEmitter, made: WindowPlan, init: SSAValue | None):
-        self.builder, self.made = builder, made
-        contraction = made.contraction
+    def __init__(self, builder: KernelEmitter, plan: WindowPlan, init: SSAValue | None):
+        self.builder, self.plan = builder, plan
+        contraction = plan.contraction
         self.element = contraction.element_types[2]
-        self.filter_elements, self.input_elements, self.result_elements = made.operands
+        self.filter_elements, self.input_elements, self.result_elements = plan.operands
         self.filters, self.input = (
             self._flat(storage(value)[0]) for value in (contraction.a, contraction.b)
         )
         self.init = None if init is None else self._flat(init)
-        self.size = made.target.subgroup_size
+        self.size = plan.target.subgroup_size
         self.lane = builder.lane_id()
 
     def _flat(self, memory: SSAValue) -> SSAValue:
@@ -120,26 +120,26 @@ class WindowKernel:
         return self.builder.at_top(view, f"{memory.name_hint or 'operand'}_elements")
 
     def emit(self) -> None:
-        b, made = self.builder, self.made
+        b, plan = self.builder, self.plan
         workgroup = b.block_id(gpu.DimensionEnum.X, "workgroup")
-        task = b.plus(b.times(workgroup, made.subgroups), b.subgroup_id(made.subgroups))
+        task = b.plus(b.times(workgroup, plan.subgroups), b.subgroup_id(plan.subgroups))
         # All invocations of a subgroup have one task, so a rotation may stand behind this.
-        exists = b.below(task, made.tasks) if made.tasks % made.subgroups else True
+        exists = b.below(task, plan.tasks) if plan.tasks % plan.subgroups else True
         b.when(exists, partial(self._segment, task))
 
     def _segment(self, task: Index) -> None:
-        b, made = self.builder, self.made
-        first = b.times(b.remainder(task, made.segments), self.size)
-        loops: Loops = {made.sliding: b.plus(first, self.lane)}
-        rest = b.divided(task, made.segments)
-        for position, (loop, steps) in enumerate(reversed(made.outer)):
-            last = position == len(made.outer) - 1
+        b, plan = self.builder, self.plan
+        first = b.times(b.remainder(task, plan.segments), self.size)
+        loops: Loops = {plan.sliding: b.plus(first, self.lane)}
+        rest = b.divided(task, plan.segments)
+        for position, (loop, steps) in enumerate(reversed(plan.outer)):
+            last = position == len(plan.outer) - 1
             number = rest if last else b.remainder(rest, steps)
             rest = rest if last else b.divided(rest, steps)
-            loops[loop] = b.times(number, made.outputs) if loop == made.filters else number
+            loops[loop] = b.times(number, plan.outputs) if loop == plan.filters else number
         inside: Condition = True
-        if made.row % self.size:
-            inside = b.below(loops[made.sliding], made.row)
+        if plan.row % self.size:
+            inside = b.below(loops[plan.sliding], plan.row)
         totals = self._sums(loops, self._begin(loops, inside))
         b.when(inside, partial(self._store, loops, totals))
 
@@ -147,7 +147,7 @@ class WindowKernel:
 
     def _output(self, loops: Loops, number: int) -> Loops:
         """The loops of the invocation's output `number`."""
-        filters = self.made.filters
+        filters = self.plan.filters
         if filters is None:
             return loops
         return loops | {filters: self.builder.plus(loops[filters], number)}
@@ -155,9 +155,9 @@ class WindowKernel:
     def _begin(self, loops: Loops, inside: Condition) -> list[SSAValue]:
         b = self.builder
         if self.init is None:
-            return [b.zero(self.element)] * self.made.outputs
+            return [b.zero(self.element)] * self.plan.outputs
         values: list[SSAValue] = []
-        for number in range(self.made.outputs):
+        for number in range(self.plan.outputs):
             at = self._offset(self.result_elements, self._output(loops, number))
             at = at if inside is True else b.select(inside, at, 0)
             values.append(b.load(self.init, (at,)))
@@ -165,14 +165,14 @@ class WindowKernel:
 
     def _store(self, loops: Loops, totals: Sequence[SSAValue]) -> None:
         batch, *_ = self._numbers(loops)
-        code = ElementCode(self.builder, self.made, WindowTile(self.builder, batch), 1)
+        code = ElementCode(self.builder, self.plan, WindowTile(self.builder, batch), 1)
         for number, total in enumerate(totals):
             _, row, column = self._numbers(self._output(loops, number))
             code.store(row, column, total)
 
     def _numbers(self, loops: Loops) -> tuple[Index, Index, Index]:
         """The loops of batch, M and N, each group counted through by one number."""
-        b, contraction = self.builder, self.made.contraction
+        b, contraction = self.builder, self.plan.contraction
         numbers: list[Index] = []
         for group in contraction.groups[:3]:
             number: Index = 0
@@ -191,7 +191,7 @@ class WindowKernel:
 
     def _inside(self, loops: Loops, ahead: int) -> Condition:
         """Whether the input has the element `ahead` further along the row."""
-        b, elements, sizes = self.builder, self.input_elements, self.made.sizes
+        b, elements, sizes = self.builder, self.input_elements, self.plan.sizes
         condition: Condition = True
         last = len(elements.shape) - 1
         for dimension, index in enumerate(elements.indices):
@@ -208,14 +208,14 @@ class WindowKernel:
     def _row_is_inside(self, ahead: int) -> bool:
         """Whether every invocation's element lies inside the row."""
         start = self.input_elements.indices[-1].start + ahead
-        end = start + self.made.segments * self.size
+        end = start + self.plan.segments * self.size
         return start >= 0 and end <= self.input_elements.shape[-1]
 
     # The sums
 
     def _sums(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        made = self.made
-        others = [loop for loop in made.reduced if loop != made.window]
+        plan = self.plan
+        others = [loop for loop in plan.reduced if loop != plan.window]
 
         def nested(number: int, loops: Loops, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             if number == len(others):
@@ -225,30 +225,30 @@ class WindowKernel:
             def step(i: Index, inner: Sequence[SSAValue]) -> Sequence[SSAValue]:
                 return nested(number + 1, {**loops, loop: i}, inner)
 
-            return self.builder.loop(made.contraction.sizes[loop], 1, carried, step)
+            return self.builder.loop(plan.contraction.sizes[loop], 1, carried, step)
 
         return nested(0, loops, totals)
 
     def _row(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """One row of the windows: loaded once, rotated along."""
-        b, made = self.builder, self.made
-        window = made.window
+        b, plan = self.builder, self.plan
+        window = plan.window
         assert window is not None
         near = self._load(loops, 0)
-        far = self._load(loops, self.size) if made.reach else near
+        far = self._load(loops, self.size) if plan.reach else near
         sums = list(totals)
-        for k in range(made.width):
-            value = self._shifted(near, far, k * made.dilation)
-            for number in range(made.outputs):
+        for k in range(plan.width):
+            value = self._shifted(near, far, k * plan.dilation)
+            for number in range(plan.outputs):
                 at = self._offset(self.filter_elements, self._filter(loops, number, window, k))
-                factor = self._widened(b.load(self.filters, (at,)), made.contraction.types[0])
+                factor = self._widened(b.load(self.filters, (at,)), plan.contraction.types[0])
                 sums[number] = self._fused(value, factor, sums[number])
         return sums
 
     def _filter(self, loops: Loops, number: int, window: int, k: int) -> Loops:
         """The loops that say which element of which filter."""
         chosen = self._output(loops, number) | {window: k}
-        return {loop: v for loop, v in chosen.items() if loop != self.made.sliding}
+        return {loop: v for loop, v in chosen.items() if loop != self.plan.sliding}
 
     def _load(self, loops: Loops, ahead: int) -> SSAValue:
         """The invocation's element of the row, or the one `ahead` further, or what is outside."""
@@ -257,12 +257,12 @@ class WindowKernel:
         inside = self._inside(loops, ahead)
         if inside is not True:
             at = b.select(inside, at, 0)
-        value = self._widened(b.load(self.input, (at,)), self.made.contraction.types[1])
+        value = self._widened(b.load(self.input, (at,)), self.plan.contraction.types[1])
         return value if inside is True else b.select(inside, value, self._outside())
 
     def _outside(self) -> SSAValue:
         """What surrounds the input, as the sums take it."""
-        contraction = self.made.contraction
+        contraction = self.plan.contraction
         fill, type = fill_of(contraction.b), element_type(contraction.b)
         if not isinstance(type, IntegerType):
             return self.builder.zero(self.element)

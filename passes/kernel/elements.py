@@ -26,8 +26,8 @@ from xdsl_spirv.passes.kernel.inline_bodies import components_of, constant_of, i
 from xdsl_spirv.passes.schedule.plan import moves_together, vector_type
 
 
-class Planned(Protocol):
-    """What says which contraction the results are of."""
+class HasContraction(Protocol):
+    """A kernel's plan, of which only the contraction that it computes is read here."""
 
     @property
     def contraction(self) -> Contraction: ...
@@ -71,7 +71,7 @@ class ElementCode:
     Operands and results whose elements lie side by side as well are moved as vectors.
     """
 
-    def __init__(self, builder: KernelEmitter, plan: Planned, tile: Tile, width: int):
+    def __init__(self, builder: KernelEmitter, plan: HasContraction, tile: Tile, width: int):
         self.builder, self.tile, self.width = builder, tile, width
         self.contraction = plan.contraction
         self.epilogue = plan.contraction.epilogue
@@ -81,7 +81,7 @@ class ElementCode:
     def _access(self, placed: Placed) -> Access:
         layout = self.contraction.layout_of_result(placed.map, placed.shape)
         bits = bit_width(placed.element_type)
-        once = sum(each.value is placed.value for each in self.epilogue.operands) <= 1
+        once = sum(operand.value is placed.value for operand in self.epilogue.operands) <= 1
         together = once and moves_together(layout, bits // 8, self.width)
         width = self.width if together else 1
         memory = self.tile.view(placed.value, vector_type(placed.element_type, width))
@@ -154,5 +154,5 @@ class ElementCode:
         at = b.divided(self.tile.offset(element.row, element.column, access.layout), access.width)
         if (placed, at) not in read:
             read[placed, at] = components_of(b, b.load_once(access.memory, (at,)))
-        found = read[placed, at]
-        return found[number if len(found) > 1 else 0]
+        loaded = read[placed, at]
+        return loaded[number if len(loaded) > 1 else 0]

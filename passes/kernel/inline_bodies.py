@@ -45,15 +45,15 @@ def inline_body(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSA
             known[value] = constant_of(b, value)
         return known[value]
 
-    for each in body_ops(block):
-        if isinstance(each, arith.ConstantOp):
-            known[each.result] = constant_of(b, each.result)
+    for body_op in body_ops(block):
+        if isinstance(body_op, arith.ConstantOp):
+            known[body_op.result] = constant_of(b, body_op.result)
             continue
-        for operand in each.operands:
+        for operand in body_op.operands:
             value_of(operand)
-        copy = each.clone(known, clone_name_hints=False)
+        copy = body_op.clone(known, clone_name_hints=False)
         b.insert(copy)
-        known |= zip(each.results, copy.results, strict=True)
+        known |= zip(body_op.results, copy.results, strict=True)
     last = block.last_op
     assert last is not None
     return value_of(last.operands[0])
@@ -86,8 +86,8 @@ def unpack_elements(
     parts = components_of(b, value)
     if len(parts) == count:
         return parts
-    each = vector_type(element, WORD_BITS // bit_width(element))
-    return [x for part in parts for x in components_of(b, b.add(BitcastOp(part, each)))]
+    part_type = vector_type(element, WORD_BITS // bit_width(element))
+    return [x for part in parts for x in components_of(b, b.add(BitcastOp(part, part_type)))]
 
 
 def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
@@ -98,9 +98,9 @@ def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribu
     if isinstance(type, VectorType) and type.get_shape()[0] == len(values):
         return b.add(CompositeConstructOp(values, type))
     step = WORD_BITS // bit_width(element)
-    each = vector_type(element, step)
+    part_type = vector_type(element, step)
     words = [
-        b.add(BitcastOp(b.add(CompositeConstructOp(values[n : n + step], each)), i32))
+        b.add(BitcastOp(b.add(CompositeConstructOp(values[n : n + step], part_type)), i32))
         for n in range(0, len(values), step)
     ]
     return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, type))

@@ -36,38 +36,40 @@ Multiply: TypeAlias = Callable[[Operand, Operand, Values], Values]
 
 def multiply_tiles(
     builder: KernelEmitter,
-    made: Plan,
+    plan: Plan,
     multiply: Multiply,
     operands: tuple[Operand, Operand],
     accumulators: Values,
 ) -> Values:
     """The accumulators after all of K."""
-    loop = _KLoop(builder, made, multiply, operands)
-    return loop.alternating(accumulators) if made.alternates else loop.plain(accumulators)
+    loop = _KLoop(builder, plan, multiply, operands)
+    return loop.alternating(accumulators) if plan.alternates else loop.plain(accumulators)
 
 
 class _KLoop:
     def __init__(
         self,
         builder: KernelEmitter,
-        made: Plan,
+        plan: Plan,
         multiply: Multiply,
         operands: tuple[Operand, Operand],
     ):
-        self.builder, self.made, self.operands = builder, made, operands
+        self.builder, self.plan, self.operands = builder, plan, operands
         self.multiply = multiply
-        self.size, self.tile = made.contraction.k, made.schedule.tile[2]
-        self.staged = [each for each in operands if isinstance(each, StagedOperand)]
+        self.size, self.tile = plan.contraction.k, plan.schedule.tile[2]
+        self.staged = [operand for operand in operands if isinstance(operand, StagedOperand)]
         self.ahead = [
-            each for each in operands if isinstance(each, PackedOperand) and each.tile.reads_ahead
+            operand
+            for operand in operands
+            if isinstance(operand, PackedOperand) and operand.tile.reads_ahead
         ]
 
     def plain(self, accumulators: Values) -> Values:
         """One tile a trip."""
         waiting = self._first()
-        staged = self._load(0) if self.made.prefetches else []
+        staged = self._load(0) if self.plan.prefetches else []
         carried = [*accumulators, *waiting, *staged]
-        if not self.made.ends_apart:
+        if not self.plan.ends_apart:
             results = self.builder.loop(self.size, self.tile, carried, self._trip, "k")
             return results[: len(accumulators)]
         whole = self.size // self.tile * self.tile
@@ -78,25 +80,25 @@ class _KLoop:
 
     def _within(self, within: bool) -> None:
         """Whether the tiles that are loaded from now on lie inside K."""
-        for each in self.staged:
-            each.within_k = within
+        for operand in self.staged:
+            operand.within_k = within
 
     def _trip(self, k: Index, carried: Values) -> Values:
-        b, made = self.builder, self.made
-        needed = made.prefetches or (made.is_looped and self.ahead)
+        b, plan = self.builder, self.plan
+        needed = plan.prefetches or (plan.is_looped and self.ahead)
         following = self._following(k) if needed else None
         values = list(carried)
         moved: list[SSAValue] = []
-        if made.prefetches:
+        if plan.prefetches:
             assert following is not None
-            count = sum(len(each.moves) for each in self.staged)
+            count = sum(len(operand.moves) for operand in self.staged)
             moved = values[len(values) - count :]
             del values[len(values) - count :]
             ahead = self._load(following)
         else:
             moved, ahead = self._load(k), []
         totals = self._take(values)
-        if self.staged and made.is_looped:
+        if self.staged and plan.is_looped:
             b.barrier()
         self._store(moved, k)
         if self.staged:
@@ -150,34 +152,34 @@ class _KLoop:
 
     def _first(self) -> list[SSAValue]:
         """What waits before the first tile, of the operands that are read ahead."""
-        for each in self.ahead:
-            each.waiting = each.read(0)
+        for operand in self.ahead:
+            operand.waiting = operand.read(0)
         return self._left()
 
     def _left(self) -> list[SSAValue]:
         """What waits for the tile after this one."""
-        return [value for each in self.ahead for value in each.waiting]
+        return [value for operand in self.ahead for value in operand.waiting]
 
     def _take(self, values: list[SSAValue]) -> Values:
         """The accumulators of what is carried; the rest goes to the operands it waits for."""
-        for each in reversed(self.ahead):
-            each.waiting = values[len(values) - each.count :]
-            del values[len(values) - each.count :]
+        for operand in reversed(self.ahead):
+            operand.waiting = values[len(values) - operand.count :]
+            del values[len(values) - operand.count :]
         return values
 
     def _load(self, k: Index) -> list[SSAValue]:
-        return [value for each in self.staged for value in each.load_all(k)]
+        return [value for operand in self.staged for value in operand.load_all(k)]
 
     def _store(self, moved: Values, k: Index) -> None:
         waiting = list(moved)
-        for each in self.staged:
-            each.store_all([waiting.pop(0) for _ in each.moves], k)
+        for operand in self.staged:
+            operand.store_all([waiting.pop(0) for _ in operand.moves], k)
 
     def _use(self, buffer: int) -> None:
-        for each in self.staged:
-            each.use(buffer)
+        for operand in self.staged:
+            operand.use(buffer)
 
     def _enter(self, k: Index, following: Index | None) -> None:
-        for each in self.operands:
-            if isinstance(each, PackedOperand):
-                each.enter(k, following)
+        for operand in self.operands:
+            if isinstance(operand, PackedOperand):
+                operand.enter(k, following)

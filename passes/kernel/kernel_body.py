@@ -112,16 +112,16 @@ class KernelBody:
         if known is not None:
             return known
         type = buffer_type(value.type, STORAGE_BUFFER)
-        made = self.block.insert_arg(type, len(self.inputs))
-        made.name_hint = role or value.name_hint
+        argument = self.block.insert_arg(type, len(self.inputs))
+        argument.name_hint = role or value.name_hint
         self.inputs.append(self.dispatch.inputs[value.index])
-        self._arguments[value, role] = made
-        return made
+        self._arguments[value, role] = argument
+        return argument
 
     def _given(self, value: SSAValue) -> SSAValue:
         """Any of the arguments that a value is."""
-        found = (made for (known, _), made in self._arguments.items() if known is value)
-        return next(found, None) or self._of(value)
+        matching = (argument for (known, _), argument in self._arguments.items() if known is value)
+        return next(matching, None) or self._of(value)
 
     # Memory
 
@@ -150,10 +150,10 @@ class KernelBody:
             op = uses[0].operation
             assert isinstance(op, LinalgStructuredOperation)
             return self._place(op.results[uses[0].index - len(op.inputs)])
-        made = memref.AllocOp(self._sizes_of(value), (), buffer_type(value.type))
-        made.memref.name_hint = value.name_hint
-        self.ops.append(made)
-        return made.memref
+        allocation = memref.AllocOp(self._sizes_of(value), (), buffer_type(value.type))
+        allocation.memref.name_hint = value.name_hint
+        self.ops.append(allocation)
+        return allocation.memref
 
     def _sizes_of(self, value: SSAValue) -> list[SSAValue]:
         """The dynamic sizes of a value, as those of arguments."""
@@ -166,21 +166,21 @@ class KernelBody:
 
     def _number(self, size: Size) -> SSAValue:
         """A size as the kernel computes it from those of its arguments."""
-        found = size.extents if is_dynamic(size) else []
-        for each in found:
-            if not isinstance(each.value, BlockArgument):
-                owner = each.value.owner
+        extents = size.extents if is_dynamic(size) else []
+        for asked in extents:
+            if not isinstance(asked.value, BlockArgument):
+                owner = asked.value.owner
                 assert isinstance(owner, Operation)
                 raise Unplaced(owner, "the size of its result is known only when it is done")
-        values = {each.value: self._given(each.value) for each in found}
+        values = {asked.value: self._given(asked.value) for asked in extents}
         return SizeCode(self.ops.append, values).value(size)
 
     def _size(self, op: tensor.DimOp) -> None:
         """Where a body needs it, the size of an argument."""
         operands = [self._given(op.source), self._of(op.index)]
-        made = memref.DimOp.create(operands=operands, result_types=[IndexType()])
-        self.ops.append(made)
-        self._memory |= zip(op.results, made.results, strict=True)
+        dimension = memref.DimOp.create(operands=operands, result_types=[IndexType()])
+        self.ops.append(dimension)
+        self._memory |= zip(op.results, dimension.results, strict=True)
 
     def _updates(self, op: Operation, index: int) -> bool:
         return isinstance(op, LinalgStructuredOperation) and index >= len(op.inputs)
@@ -203,9 +203,9 @@ class KernelBody:
                 self._fill(self._of(op.input), op.result)
             case PackOp(result=result) if result is not None:
                 place = self._place(result)
-                made = PackOp(self._of(op.source), place, op.packing)
-                made.attributes.update(op.attributes)
-                self.ops.append(made)
+                pack = PackOp(self._of(op.source), place, op.packing)
+                pack.attributes.update(op.attributes)
+                self.ops.append(pack)
             case PackedViewOp():
                 self._packed(op)
             case AttentionOp(result=result) if result is not None:
@@ -245,12 +245,12 @@ class KernelBody:
         self._memory[op.result] = view.result
 
     def _attention(self, op: AttentionOp, place: SSAValue) -> None:
-        made = AttentionOp.create(
+        attention = AttentionOp.create(
             operands=[*(self._of(value) for value, _ in op.inputs), place],
             properties=op.properties,
             attributes=op.attributes,
         )
-        self.ops.append(made)
+        self.ops.append(attention)
 
     def _outputs(self, op: LinalgStructuredOperation) -> list[SSAValue]:
         """The results' memory, with the elements that the operation updates already in it."""
@@ -275,18 +275,18 @@ class KernelBody:
         outputs = self._outputs(op)
         attributes = {key: value for key, value in op.attributes.items() if key != SCHEDULE}
         body = Region()
-        asked = {each.source: self._given(each.source) for each in sizes_in(op)}
+        asked = {dimension.source: self._given(dimension.source) for dimension in sizes_in(op)}
         op.body.clone_into(body, value_mapper=self._memory | asked)
-        made = type(op).create(
+        on_buffers = type(op).create(
             operands=[*inputs, *outputs],
             properties=op.properties,
             attributes=attributes,
             regions=[body],
         )
-        for each in sizes_in(made):
-            size = memref.DimOp.create(operands=each.operands, result_types=[IndexType()])
-            Rewriter.replace_op(each, size)
-        self.ops.append(made)
+        for dimension in sizes_in(on_buffers):
+            size = memref.DimOp.create(operands=dimension.operands, result_types=[IndexType()])
+            Rewriter.replace_op(dimension, size)
+        self.ops.append(on_buffers)
 
     def _root(self) -> None:
         """The contraction in its one form."""

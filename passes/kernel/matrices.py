@@ -69,12 +69,12 @@ class MatrixCode:
         self, access: Access, row: Index, column: Index
     ) -> tuple[SSAValue, SSAValue, CooperativeMatrixLayout]:
         b = self.builder
-        found = matrix_access(access.layout)
-        assert found is not None, "asked of is_componentwise"
+        matrix = matrix_access(access.layout)
+        assert matrix is not None, "asked of is_componentwise"
         layout = CooperativeMatrixLayout
         pointer = b.pointer(access.memory, (self.tile.offset(row, column, access.layout),))
-        kind = layout.RowMajorKHR if found.by_rows else layout.ColumnMajorKHR
-        return pointer, b.i32(found.stride), kind
+        kind = layout.RowMajorKHR if matrix.by_rows else layout.ColumnMajorKHR
+        return pointer, b.i32(matrix.stride), kind
 
     def _matrix(self, element: Attribute) -> CooperativeMatrixType:
         m, n = self.tile.m, self.tile.n
@@ -89,8 +89,8 @@ class MatrixCode:
         assert isinstance(number, IntegerAttr | FloatAttr)
         key = (number, number.type)
         if key not in self._constants:
-            made = ConstantOp(number, self._matrix(number.type))
-            self._constants[key] = self.builder.at_top(made)
+            constant = ConstantOp(number, self._matrix(number.type))
+            self._constants[key] = self.builder.at_top(constant)
         return self._constants[key]
 
     def _value(
@@ -153,21 +153,21 @@ class MatrixCode:
                     spread[value] = [constant_of(self.builder, value)] * self.components
             return spread[value]
 
-        for each in body_ops(block):
-            if isinstance(each, arith.ConstantOp):
+        for body_op in body_ops(block):
+            if isinstance(body_op, arith.ConstantOp):
                 continue
-            (result,) = each.results
+            (result,) = body_op.results
             if places[result].spread:
                 spread[result] = [
-                    self._scalar(each, parts)
-                    for parts in zip(*map(parts_of, each.operands), strict=True)
+                    self._scalar(body_op, parts)
+                    for parts in zip(*map(parts_of, body_op.operands), strict=True)
                 ]
                 continue
-            made = MATRIX_OPERATIONS[type(each)].create(
-                operands=[whole(operand) for operand in each.operands],
+            whole_op = MATRIX_OPERATIONS[type(body_op)].create(
+                operands=[whole(operand) for operand in body_op.operands],
                 result_types=[self._matrix(result.type)],
             )
-            known[result] = self.builder.add(made)
+            known[result] = self.builder.add(whole_op)
         last = block.last_op
         assert last is not None
         return whole(last.operands[0])

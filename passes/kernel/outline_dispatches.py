@@ -75,12 +75,12 @@ class OutlineDispatchesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op, self.name)
-        for root in [each for each in op.walk() if SCHEDULE in each.attributes]:
+        for root in [inner for inner in op.walk() if SCHEDULE in inner.attributes]:
             self._enclose(root)
-        for each in op.walk():
-            each.attributes.pop(CONSIDERED, None)
+        for inner in op.walk():
+            inner.attributes.pop(CONSIDERED, None)
         kernels = _Kernels()
-        for dispatch in [each for each in op.walk() if isinstance(each, DispatchOp)]:
+        for dispatch in [inner for inner in op.walk() if isinstance(inner, DispatchOp)]:
             if (pack := _pack(dispatch)) is not None:
                 from xdsl_spirv.passes.schedule.packing import plan_packing
 
@@ -127,16 +127,16 @@ class OutlineDispatchesPass(ModulePass):
         schedule = op.attributes.get(SCHEDULE)
         if not isinstance(schedule, AttentionAttr):
             refuse(self.name, op, "it has no #schedule.attention: run assign-schedule")
-        made = AttentionPlan(op, schedule, target)
+        plan = AttentionPlan(op, schedule, target)
         try:
-            check_attention(made)
+            check_attention(plan)
             body = KernelBody(dispatch, None)
         except ScheduleDoesNotFit as error:
             refuse(self.name, op, str(error))
         except Unplaced as error:
             refuse(self.name, error.op, str(error))
         sizes = "x".join(map(str, (op.batch, *op.extents)))
-        shape = _Shape(made.grid, (made.invocations, 1, 1))
+        shape = _Shape(plan.grid, (plan.invocations, 1, 1))
         _launch(dispatch, body, f"attention_{sizes}", shape, kernels)
 
     def _outline_loops(
@@ -214,9 +214,9 @@ def _shape_of(
         window = WindowPlan(contraction, schedule, target)
         check_window(window)
         return _Shape(window.grid, window.block)
-    made = plan(contraction, schedule, target)
-    check(made)
-    return _Shape(made.grid, (made.invocations, 1, 1))
+    contraction_plan = plan(contraction, schedule, target)
+    check(contraction_plan)
+    return _Shape(contraction_plan.grid, (contraction_plan.invocations, 1, 1))
 
 
 class _Kernels:
@@ -237,9 +237,9 @@ class _Kernels:
                 return other.sym_name.data
         # A kernel of another shape may be called what this one's number would make it.
         names = (f"{name}_{number}" if number else name for number in itertools.count())
-        free = next(each for each in names if each not in self._taken)
+        free = next(candidate for candidate in names if candidate not in self._taken)
         self._taken.add(free)
-        made = gpu.FuncOp(
+        function = gpu.FuncOp(
             free,
             (list(block.arg_types), []),
             body.region,
@@ -247,9 +247,9 @@ class _Kernels:
             known_block_size=shape.block,
             known_grid_size=None if any(map(is_dynamic, shape.grid)) else static(shape.grid),
         )
-        self._known.setdefault(key, []).append(made)
-        self.functions.append(made)
-        return made.sym_name.data
+        self._known.setdefault(key, []).append(function)
+        self.functions.append(function)
+        return function.sym_name.data
 
 
 def _name(contraction: Contraction) -> str:
@@ -277,8 +277,8 @@ def _launch(
         for value in dispatch.yielded
     ]
     sizes = [*shape.grid, *shape.block]
-    fixed = sorted({size for size in sizes if not is_dynamic(size)})
-    constants = {size: arith.ConstantOp(IntegerAttr(size, IndexType())) for size in fixed}
+    static_sizes = sorted({size for size in sizes if not is_dynamic(size)})
+    constants = {size: arith.ConstantOp(IntegerAttr(size, IndexType())) for size in static_sizes}
     numbers = [code.value(size) if is_dynamic(size) else constants[size].result for size in sizes]
     arguments: list[SSAValue | Operation] = [*buffers, *results]
     launch = gpu.LaunchFuncOp(
@@ -291,24 +291,24 @@ def _launch(
     Rewriter.replace_op(
         dispatch,
         [*buffers, *results, *constants.values(), launch, *tensors],
-        [each.results[0] for each in tensors],
+        [tensor.results[0] for tensor in tensors],
     )
 
 
 def _sizes(dispatch: DispatchOp, value: SSAValue, code: SizeCode) -> list[SSAValue]:
     """The dynamic sizes of a dispatch's result, where the host computes them."""
     assert isinstance(value.type, TensorType)
-    found: list[SSAValue] = []
+    sizes: list[SSAValue] = []
     for dimension, size in enumerate(value.type.get_shape()):
         if size != DYNAMIC_INDEX:
             continue
         size = extent(value, dimension)
-        for each in size.extents if is_dynamic(size) else ():
-            if not isinstance(each.value, BlockArgument):
+        for asked in size.extents if is_dynamic(size) else ():
+            if not isinstance(asked.value, BlockArgument):
                 refuse(
                     OutlineDispatchesPass.name,
                     dispatch,
                     f"dimension {dimension} of a result is known only when it is computed",
                 )
-        found.append(code.value(size))
-    return found
+        sizes.append(code.value(size))
+    return sizes

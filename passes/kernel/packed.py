@@ -71,7 +71,7 @@ class Share:
 
     def _components(self, words: SSAValue) -> list[SSAValue]:
         b = self.builder
-        found: list[SSAValue] = []
+        components: list[SSAValue] = []
         for number in range(self.tile.words):
             word = words
             if self.tile.words > 1:
@@ -79,10 +79,10 @@ class Share:
             piece = b.add(BitcastOp(word, self.piece))
             if isinstance(self.piece, VectorType):
                 count = self.piece.get_shape()[0]
-                found += [b.add(CompositeExtractOp(piece, [i])) for i in range(count)]
+                components += [b.add(CompositeExtractOp(piece, [i])) for i in range(count)]
             else:
-                found.append(piece)
-        return found
+                components.append(piece)
+        return components
 
     def store(self, fragment: SSAValue, place: Index) -> None:
         """A fragment to where the invocation's share of it is."""
@@ -185,40 +185,40 @@ class PackedOperand:
                 self.waiting = self.read(k + inner)
             elif self.following is not None:
                 self.waiting = self._read(self.following, 0)
-        return [self.share.fragment(each) for each in words]
+        return [self.share.fragment(word) for word in words]
 
 
 def lower_pack(
-    builder: KernelEmitter, source: SSAValue, destination: SSAValue, made: PackPlan | PanelPlan
+    builder: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PackPlan | PanelPlan
 ) -> None:
     """A kernel's whole body."""
-    if isinstance(made, PanelPlan):
-        _pack_panels(builder, source, destination, made)
+    if isinstance(plan, PanelPlan):
+        _pack_panels(builder, source, destination, plan)
     else:
-        _pack_fragments(builder, source, destination, made)
+        _pack_fragments(builder, source, destination, plan)
 
 
 def _pack_panels(
-    b: KernelEmitter, source: SSAValue, destination: SSAValue, made: PanelPlan
+    b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PanelPlan
 ) -> None:
     """Rows of one panel go through Workgroup memory, where they are turned if they lie across K."""
-    packing, vector = made.packing, made.vector
+    packing, vector = plan.packing, plan.vector
     outer = b.block_id(gpu.DimensionEnum.X, "outer")
     panel = b.block_id(gpu.DimensionEnum.Y, "panel")
     batches, panels, rows, depth = packing.shape
     batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batches > 1 else 0
-    invocation, invocations = b.thread_id(), made.invocations
+    invocation, invocations = b.thread_id(), plan.invocations
     staged = StagedOperand(
-        b, source, made.staged, batch, outer, invocation, invocations, zeros_outside=True
+        b, source, plan.staged, batch, outer, invocation, invocations, zeros_outside=True
     )
     start = b.times(panel, depth)
     staged.store_all(staged.load_all(start), start)
     b.barrier()
-    moved = vector_type(made.staged.element_type, vector)
+    moved = vector_type(plan.staged.element_type, vector)
     view = b.at_top(FlatViewOp(destination, moved), "panels")
-    row = b.plus(b.times(b.plus(b.times(batch, panels), panel), rows), b.times(outer, made.rows))
+    row = b.plus(b.times(b.plus(b.times(batch, panels), panel), rows), b.times(outer, plan.rows))
     width = depth // vector
-    begin, count = b.times(row, width), made.rows * width
+    begin, count = b.times(row, width), plan.rows * width
     for number in range(0, count, invocations):
         place = b.plus(invocation, number)
 
@@ -256,28 +256,28 @@ def _element(value: SSAValue) -> Attribute:
 
 
 def _pack_fragments(
-    builder: KernelEmitter, source: SSAValue, destination: SSAValue, made: PackPlan
+    builder: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PackPlan
 ) -> None:
     """Each subgroup packs fragments that lie along K."""
-    b, packing = builder, made.packing
+    b, packing = builder, plan.packing
     lane = b.lane_id()
-    subgroup = b.subgroup_id(made.subgroups)
+    subgroup = b.subgroup_id(plan.subgroups)
     outer = b.block_id(gpu.DimensionEnum.X, "outer")
     inner = b.block_id(gpu.DimensionEnum.Y, "inner")
     batched = packing.shape[0] > 1
     batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batched else 0
-    tile = made.tile
-    invocation, invocations = b.thread_id(), made.invocations
+    tile = plan.tile
+    invocation, invocations = b.thread_id(), plan.invocations
     staged = StagedOperand(
-        b, source, made.staged, batch, outer, invocation, invocations, subgroup, zeros_outside=True
+        b, source, plan.staged, batch, outer, invocation, invocations, subgroup, zeros_outside=True
     )
-    start = b.times(inner, made.depth)
+    start = b.times(inner, plan.depth)
     staged.store_all(staged.load_all(start), start)
     b.barrier()
     _, depth = packing.fragment_sizes
-    first = b.plus(b.times(outer, made.subgroups), subgroup)
-    packed = PackedOperand(b, destination, tile, batch, first, lane, (1, made.depth))
+    first = b.plus(b.times(outer, plan.subgroups), subgroup)
+    packed = PackedOperand(b, destination, tile, batch, first, lane, (1, plan.depth))
     packed.enter(start)
-    for k in range(0, made.depth, depth):
+    for k in range(0, plan.depth, depth):
         (fragment,) = staged.fragments(1, k, fragment_type(tile))
         packed.share.store(fragment, b.plus(packed.begin, k // depth * packed.step))

@@ -329,8 +329,8 @@ class StagedOperand:
             row, column = b.times(step, depth), first
             at = [[(k, place) for place in places] for k in range(depth)]
         return [
-            [b.load(self.memory, (self._in_tile(row, column, i, j),)) for i, j in each]
-            for each in at
+            [b.load(self.memory, (self._in_tile(row, column, i, j),)) for i, j in row_or_column]
+            for row_or_column in at
         ]
 
     def along_k(self, row: Index, column: Index, count: int) -> list[SSAValue]:

@@ -111,9 +111,9 @@ class LoopsBody(KernelBody):
             kind = memref.ExpandShapeOp
             properties["static_output_shape"] = op.static_output_shape
             sizes = self._sizes_of(op.result)
-        made = kind.create(operands=[source, *sizes], result_types=[type], properties=properties)
-        self.ops.append(made)
-        self._define(op.results[0], made.results[0])
+        reshape = kind.create(operands=[source, *sizes], result_types=[type], properties=properties)
+        self.ops.append(reshape)
+        self._define(op.results[0], reshape.results[0])
 
     def _subview(
         self,
@@ -174,7 +174,7 @@ class LoopsBody(KernelBody):
         for value in op.inputs:
             source = self._of(value)
             sizes = extents(value)
-            offsets = [start if each == axis else 0 for each in range(len(sizes))]
+            offsets = [start if dimension == axis else 0 for dimension in range(len(sizes))]
             self._copy(source, self._subview(place, offsets, sizes, [1] * len(sizes)))
             start += sizes[axis]
 
@@ -189,7 +189,7 @@ class LoopsBody(KernelBody):
         place, source = self._place(op.result), self._of(op.source)
         self.ops.append(linalg.ops.FillOp([self._of(value)], [place], []))
         sizes = extents(op.source)
-        low = [int(each) for each in op.static_low.get_values()]
+        low = [int(size) for size in op.static_low.get_values()]
         self._copy(source, self._subview(place, low, sizes, [1] * len(sizes)))
 
 
@@ -240,8 +240,8 @@ def _kept(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
     kept: list[int] = []
     left = list(shape)
     for axis, size in enumerate(sizes):
-        alike = left and is_dynamic(size) and is_dynamic(left[0])
-        if left and (alike or size == left[0]):
+        both_dynamic = left and is_dynamic(size) and is_dynamic(left[0])
+        if left and (both_dynamic or size == left[0]):
             kept.append(axis)
             del left[0]
     assert not left
@@ -254,7 +254,7 @@ def loops_name(dispatch: DispatchOp) -> str:
     loops = [op for op in ops if isinstance(op, LinalgStructuredOperation)]
     kind = "elementwise" if any(not isinstance(op, linalg.ops.FillOp) for op in loops) else "move"
     for op in loops:
-        if any(each.data != IteratorType.PARALLEL for each in op.get_iterator_types()):
+        if any(iterator.data != IteratorType.PARALLEL for iterator in op.get_iterator_types()):
             kind = "reduction"
     type = dispatch.outputs[0].type
     assert isinstance(type, TensorType)
@@ -273,7 +273,7 @@ def captured_by(op: Operation) -> list[SSAValue]:
 
 def _load_elements(op: Operation) -> None:
     """tensor.extract on what is now a buffer -> memref.load."""
-    for inner in [each for each in op.walk() if isinstance(each, tensor.ExtractOp)]:
+    for inner in [nested for nested in op.walk() if isinstance(nested, tensor.ExtractOp)]:
         block = inner.parent_block()
         assert block is not None
         source, *indices = inner.operands

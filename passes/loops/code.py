@@ -184,13 +184,13 @@ class LoopsCode:
     ) -> Point:
         """The indices where the condition holds, elsewhere others that exist."""
         b = self.b
-        found: list[Index] = []
+        existing: list[Index] = []
         for place, size, stride in zip(places, shape, strides, strict=True):
             index = b.divided(place, stride)
             if b.below(place, (size - 1) * stride + 1) is not True:
                 index = b.select(condition, index, 0)
-            found.append(index)
-        return tuple(found)
+            existing.append(index)
+        return tuple(existing)
 
     def _patched(self, array: Patched, indices: Point) -> SSAValue:
         b, part = self.b, array.part
@@ -266,8 +266,8 @@ class LoopsCode:
             return value
         if isinstance(op, tensor.ExtractOp | memref.LoadOp):
             array = self.reader.loaded[op]
-            found = [self.scalar(index) for index in op.operands[1:]]
-            return self.element(array, self._limited(found, array.shape))
+            indices = [self.scalar(index) for index in op.operands[1:]]
+            return self.element(array, self._limited(indices, array.shape))
         operands = [self.scalar(operand) for operand in op.operands]
         return self.pure(op, operands)[op.results.index(value)]
 
@@ -296,12 +296,12 @@ class LoopsCode:
     def _reduced(self, loops: Loops, point: Point, depth: int) -> Sequence[SSAValue]:
         if self.group is not None and depth <= self.group.depth:
             points = self.group.neighbours(point)
-            initials = [self._initial(loops, each) for each in points]
-            found = self.group.reduce(self, loops, points, initials)
-            if found is not None:
-                for each, values in zip(points[1:], found[1:], strict=True):
-                    self.b.remembered(("loops", loops, each), depth, lambda v=values: v)
-                return found[0]
+            initials = [self._initial(loops, neighbour) for neighbour in points]
+            reduced = self.group.reduce(self, loops, points, initials)
+            if reduced is not None:
+                for neighbour, values in zip(points[1:], reduced[1:], strict=True):
+                    self.b.remembered(("loops", loops, neighbour), depth, lambda v=values: v)
+                return reduced[0]
         return self.sequential(loops, point, self._initial(loops, point))
 
     def _initial(self, loops: Loops, point: Point) -> list[SSAValue]:
@@ -405,12 +405,12 @@ class LoopsCode:
         key = (loops, wanted)
         if key not in self.needed:
             values = set(wanted)
-            found: list[Operation] = []
+            needed: list[Operation] = []
             for op in reversed(list(loops.body.ops)):
                 if any(result in values for result in op.results):
-                    found.append(op)
+                    needed.append(op)
                     values.update(operands_of(op))
-            self.needed[key] = found[::-1]
+            self.needed[key] = needed[::-1]
         return self.needed[key]
 
     def _argument(
@@ -511,14 +511,14 @@ class LoopsCode:
     def _limited(self, indices: Sequence[Index], shape: Shape) -> Point:
         """Indices that data decides, limited to an array."""
         b = self.b
-        found: list[Index] = []
+        limited: list[Index] = []
         for index, size in zip(indices, shape, strict=True):
             if b.below(index, size) is True or size == 1:
-                found.append(0 if size == 1 else index)
+                limited.append(0 if size == 1 else index)
                 continue
             least = b.pure(arith.MinUIOp, b.index(index), b.index(size - 1))
-            found.append(b.assume(least, size))
-        return tuple(found)
+            limited.append(b.assume(least, size))
+        return tuple(limited)
 
     def _nested(
         self, loops: Loops, op: Operation, point: Point, env: dict[SSAValue, Index]
@@ -561,7 +561,7 @@ def _is_cheap(array: Array) -> bool:
     match array:
         case Computed():
             return not array.loops.reduces and all(
-                _is_cheap(each) for each in array.loops.inputs if isinstance(each, Array)
+                _is_cheap(source) for source in array.loops.inputs if isinstance(source, Array)
             )
         case Reshaped() | Transposed() | Sliced():
             return _is_cheap(array.source)

@@ -207,7 +207,7 @@ class _Distribution:
         if not self.columns:
             self._stored_by_one([place])
         else:
-            self.lanes.each(total, lambda ns, inside: self._columns([place], ns, inside))
+            self.lanes.each(total, lambda ns, inside: self._store_columns([place], ns, inside))
         code.group = None
 
     @property
@@ -238,7 +238,7 @@ class _Distribution:
         if self.columns:
             lanes.each(
                 prod(self.column_shape),
-                lambda ns, stored: self._columns(places, ns, b.both(inside, stored)),
+                lambda ns, stored: self._store_columns(places, ns, b.both(inside, stored)),
             )
         else:
             self._stored_by_one(places, inside)
@@ -250,12 +250,12 @@ class _Distribution:
         ]
 
         def store() -> None:
-            for place, each in zip(places, values, strict=True):
-                store_elements(self.code, self.nest, place, each)
+            for place, elements in zip(places, values, strict=True):
+                store_elements(self.code, self.nest, place, elements)
 
         self.b.when(self.b.both(inside, self.b.below(self.lanes.lane, 1)), store)
 
-    def _columns(
+    def _store_columns(
         self,
         places: Sequence[tuple[Index, ...]],
         numbers: Sequence[Index],
@@ -279,7 +279,7 @@ class _Distribution:
         values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
 
         def store() -> None:
-            for point, each in zip(points, values, strict=True):
-                store_elements(self.code, self.nest, point, each)
+            for point, elements in zip(points, values, strict=True):
+                store_elements(self.code, self.nest, point, elements)
 
         self.b.when(inside, store)

@@ -72,9 +72,9 @@ def neutral_of(code: LoopsCode, combination: Combination) -> SSAValue:
     return code.b.number(value, combination.type)
 
 
-def kind_of(each: Combination) -> type[spirv_group.GroupArithmetic] | None:
+def kind_of(combination: Combination) -> type[spirv_group.GroupArithmetic] | None:
     """The group arithmetic that does it."""
-    return GROUP_ARITHMETIC.get(type(each.op))
+    return GROUP_ARITHMETIC.get(type(combination.op))
 
 
 @dataclass(frozen=True)
@@ -199,11 +199,11 @@ class Lanes:
         sizes = [loops.sizes[loop] for loop in order]
         if combinations is None or self.size == 1:
             return None
-        if not all(self._can_exchange(each) for each in combinations):
+        if not all(self._can_exchange(combination) for combination in combinations):
             return None
         count = len(combinations)
-        wanted = [each.new for each in combinations]
-        neutral = [neutral_of(code, each) for each in combinations]
+        wanted = [combination.new for combination in combinations]
+        neutral = [neutral_of(code, combination) for combination in combinations]
 
         def taken(point: Point, number: Index, inside: Any, carried: Sequence[SSAValue]):
             places = list(point)
@@ -217,8 +217,8 @@ class Lanes:
                     for value, nothing in zip(values, neutral, strict=True)
                 ]
             return [
-                combined(code, each, total, value)
-                for each, total, value in zip(combinations, carried, values, strict=True)
+                combined(code, combination, total, value)
+                for combination, total, value in zip(combinations, carried, values, strict=True)
             ]
 
         def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
@@ -232,60 +232,66 @@ class Lanes:
             return carried
 
         partial = self._steps(prod(sizes), neutral * len(points), step)
-        found: list[Sequence[SSAValue]] = []
+        reduced: list[Sequence[SSAValue]] = []
         for k, initial in enumerate(initials):
             whole = self._exchanged(code, combinations, partial[k * count : (k + 1) * count])
-            found.append(
+            reduced.append(
                 [
-                    combined(code, each, before, value)
-                    for each, before, value in zip(combinations, initial, whole, strict=True)
+                    combined(code, combination, before, value)
+                    for combination, before, value in zip(combinations, initial, whole, strict=True)
                 ]
             )
-        return found
+        return reduced
 
     # Between invocations
 
-    def _can_exchange(self, each: Combination) -> bool:
-        type = each.type
+    def _can_exchange(self, combination: Combination) -> bool:
+        type = combination.type
         if type == i1 or isinstance(type, BFloat16Type):
             return False
-        return self.memory or self._in_registers(each)
+        return self.memory or self._in_registers(combination)
 
-    def _in_registers(self, each: Combination) -> bool:
+    def _in_registers(self, combination: Combination) -> bool:
         """Whether the invocations of a subgroup can combine without memory."""
-        return self.shuffle or self.rotate or (self.arithmetic and kind_of(each) is not None)
+        return self.shuffle or self.rotate or (self.arithmetic and kind_of(combination) is not None)
 
     def _exchanged(
         self, code: LoopsCode, combinations: Sequence[Combination], values: Sequence[SSAValue]
     ) -> list[SSAValue]:
         """What all invocations of the group found, together."""
-        found: list[SSAValue] = []
-        for each, value in zip(combinations, values, strict=True):
+        exchanged: list[SSAValue] = []
+        for combination, value in zip(combinations, values, strict=True):
             if self.rows > 1:
-                found.append(self._folded(code, each, value))
+                exchanged.append(self._folded(code, combination, value))
                 continue
-            if not self._in_registers(each):
-                found.append(self._through_memory(code, each, value, self.size, self.lane))
+            if not self._in_registers(combination):
+                exchanged.append(
+                    self._through_memory(code, combination, value, self.size, self.lane)
+                )
                 continue
-            value = self._in_subgroup(code, each, value)
+            value = self._in_subgroup(code, combination, value)
             if self.subgroups > 1:
                 subgroup = self.b.subgroup_id(self.subgroups)
                 first = self.b.below(self.b.lane_id(self.subgroup_size), 1)
-                value = self._through_memory(code, each, value, self.subgroups, subgroup, first)
-            found.append(value)
-        return found
+                value = self._through_memory(
+                    code, combination, value, self.subgroups, subgroup, first
+                )
+            exchanged.append(value)
+        return exchanged
 
-    def _in_subgroup(self, code: LoopsCode, each: Combination, value: SSAValue) -> SSAValue:
-        kind = kind_of(each)
+    def _in_subgroup(self, code: LoopsCode, combination: Combination, value: SSAValue) -> SSAValue:
+        kind = kind_of(combination)
         if self.arithmetic and kind is not None:
             return self.b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
         reduce = reduce_by_rotations if self.rotate else reduce_by_shuffles
-        return reduce(self.b, value, self.subgroup_size, lambda x, y: combined(code, each, x, y))
+        return reduce(
+            self.b, value, self.subgroup_size, lambda x, y: combined(code, combination, x, y)
+        )
 
     def _through_memory(
         self,
         code: LoopsCode,
-        each: Combination,
+        combination: Combination,
         value: SSAValue,
         count: int,
         number: Index,
@@ -297,32 +303,34 @@ class Lanes:
         One of the invocations that have the same result `writes` it: all at once would be a race.
         """
         b = self.b
-        type = MemRefType(each.type, [count], memory_space=WORKGROUP)
+        type = MemRefType(combination.type, [count], memory_space=WORKGROUP)
         memory = b.allocate(type, "partial")
         b.barrier()
         b.when(writes, lambda: b.store(value, memory, [number]))
         b.barrier()
-        if count > READ_BY_EACH and self._in_registers(each):
-            return self._in_subgroup(code, each, self._read_in_turns(code, each, memory, count))
+        if count > READ_BY_EACH and self._in_registers(combination):
+            return self._in_subgroup(
+                code, combination, self._read_in_turns(code, combination, memory, count)
+            )
         total = self._read(memory, 0)
         for other in range(1, count):
-            total = combined(code, each, total, self._read(memory, other))
+            total = combined(code, combination, total, self._read(memory, other))
         return total
 
-    def _folded(self, code: LoopsCode, each: Combination, value: SSAValue) -> SSAValue:
+    def _folded(self, code: LoopsCode, combination: Combination, value: SSAValue) -> SSAValue:
         """
         What the invocations of a row found, where a workgroup has several: through memory, an
         eighth of them adding up the others' until few are left.
         """
         b, count = self.b, self.size
-        type = MemRefType(each.type, [count * self.rows], memory_space=WORKGROUP)
+        type = MemRefType(combination.type, [count * self.rows], memory_space=WORKGROUP)
         memory = b.remembered(("partial", type), 0, lambda: b.allocate(type, "partial"))
 
         def total(first: Index, step: int, count: int) -> SSAValue:
             places = [b.plus(first, k * step * self.rows) for k in range(count)]
             result = self._read(memory, places[0])
             for place in places[1:]:
-                result = combined(code, each, result, self._read(memory, place))
+                result = combined(code, combination, result, self._read(memory, place))
             return result
 
         b.barrier()
@@ -340,7 +348,7 @@ class Lanes:
         return total(self.row, 1, count)
 
     def _read_in_turns(
-        self, code: LoopsCode, each: Combination, memory: SSAValue, count: int
+        self, code: LoopsCode, combination: Combination, memory: SSAValue, count: int
     ) -> SSAValue:
         """What the lanes of a subgroup read together, every one its share."""
         b, size = self.b, self.subgroup_size
@@ -350,10 +358,10 @@ class Lanes:
             inside = b.below(number, count)
             if isinstance(inside, SSAValue):
                 value = self._read(memory, b.select(inside, number, 0))
-                value = b.select(inside, value, neutral_of(code, each))
+                value = b.select(inside, value, neutral_of(code, combination))
             else:
                 value = self._read(memory, number)
-            total = value if total is None else combined(code, each, total, value)
+            total = value if total is None else combined(code, combination, total, value)
         assert total is not None
         return total
 

@@ -36,16 +36,16 @@ class Tiles:
     def __init__(self, code: LoopsCode, schedule: LoopsAttr, nest: Nest, op: Operation):
         self.code, self.b, self.nest = code, code.b, nest
         self.size, self.workgroup = schedule.tile.data, schedule.workgroup.data
-        found = crossing(nest)
-        if found is None:
+        axes = crossing(nest)
+        if axes is None:
             raise NotLoops(
                 op,
                 f"tile = {self.size}: what it stores lies along the loop of what it reads, or it "
                 "reads along several; leave tile out",
             )
-        self.first, self.last = found
-        self.others = [axis for axis in range(len(nest.shape)) if axis not in found]
-        self.grid = tile_grid(nest, found, self.size)
+        self.first, self.last = axes
+        self.others = [axis for axis in range(len(nest.shape)) if axis not in axes]
+        self.grid = tile_grid(nest, axes, self.size)
         self.memory = [
             self.b.allocate(
                 MemRefType(array.element, [self.size * (self.size + 1)], memory_space=WORKGROUP),
@@ -70,16 +70,16 @@ class Tiles:
         for step in steps:
             point, _ = self._point(indices, fast, b.plus(slow, step))
             values.append([self.code.element(array, point) for array, _ in self.nest.results])
-        for step, each in zip(steps, values, strict=True):
+        for step, computed in zip(steps, values, strict=True):
             place = b.plus(b.times(b.plus(slow, step), self.size + 1), fast)
-            for memory, value in zip(self.memory, each, strict=True):
+            for memory, value in zip(self.memory, computed, strict=True):
                 b.store(value, memory, [place])
         b.barrier()
         for step in steps:
             point, inside = self._point(indices, b.plus(slow, step), fast)
             place = b.plus(b.times(fast, self.size + 1), b.plus(slow, step))
-            found = [b.load(memory, [place]) for memory in self.memory]
-            b.when(inside, lambda p=point, v=found: store_elements(self.code, self.nest, p, v))
+            elements = [b.load(memory, [place]) for memory in self.memory]
+            b.when(inside, lambda p=point, v=elements: store_elements(self.code, self.nest, p, v))
 
     def _point(
         self, indices: tuple[Index, ...], first: Index, last: Index

@@ -33,7 +33,7 @@ class LoopsToInvocationsPass(ModulePass):
     name = "loops-to-invocations"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for collective in [each for each in op.walk() if isinstance(each, CollectiveOp)]:
+        for collective in [inner for inner in op.walk() if isinstance(inner, CollectiveOp)]:
             schedule = collective.attributes.get(SCHEDULE)
             if isinstance(schedule, LoopsAttr):
                 from xdsl_spirv.passes.loops.distribution import distribute

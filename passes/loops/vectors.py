@@ -67,7 +67,7 @@ def _rows(builder: HoistingEmitter, argument: SSAValue, width: int) -> list[Row]
     views += [
         use.operation.results[0] for use in argument.uses if isinstance(use.operation, FlatViewOp)
     ]
-    found: dict[tuple[object, ...], dict[int, memref.LoadOp | memref.StoreOp]] = {}
+    rows: dict[tuple[object, ...], dict[int, memref.LoadOp | memref.StoreOp]] = {}
     for view in views:
         for use in view.uses:
             op = use.operation
@@ -78,13 +78,13 @@ def _rows(builder: HoistingEmitter, argument: SSAValue, width: int) -> list[Row]
             base, number = builder.split(op.indices[0])
             if gcd(builder.multiple(base), width) != width:
                 return []
-            row = found.setdefault((op.parent_block(), op.name, base, number // width), {})
+            row = rows.setdefault((op.parent_block(), op.name, base, number // width), {})
             if number < 0 or number % width in row:
                 return []
             row[number % width] = op
-    if any(len(row) != width for row in found.values()):
+    if any(len(row) != width for row in rows.values()):
         return []
-    return [[row[i] for i in range(width)] for row in found.values()]
+    return [[row[i] for i in range(width)] for row in rows.values()]
 
 
 def _change(builder: HoistingEmitter, argument: SSAValue, rows: list[Row], width: int) -> None:

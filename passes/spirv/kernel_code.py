@@ -170,25 +170,25 @@ class KernelCode(SpirvEmitter):
 
     def sizes(self, block: Block, kernel: Operation) -> None:
         """Make push constants of the dynamic sizes that a kernel asks of its arguments."""
-        found: dict[tuple[int, int], int] = {}
+        numbers: dict[tuple[int, int], int] = {}
         for op in block.walk():
             if isinstance(op, memref.DimOp) and (pair := self._dynamic(op)) is not None:
-                found.setdefault(pair, len(found))
-        if not found:
+                numbers.setdefault(pair, len(numbers))
+        if not numbers:
             return
-        if len(found) > MAX_SIZES:
+        if len(numbers) > MAX_SIZES:
             refuse(
                 PASS,
                 kernel,
-                f"it asks for {len(found)} dynamic sizes: push constants hold {MAX_SIZES}, make "
+                f"it asks for {len(numbers)} dynamic sizes: push constants hold {MAX_SIZES}, make "
                 "some static",
             )
-        offsets = [SIZE_BYTES * n for n in range(len(found))]
-        struct = StructType([i32] * len(found), offsets, [], [Decoration.Block])
+        offsets = [SIZE_BYTES * n for n in range(len(numbers))]
+        struct = StructType([i32] * len(numbers), offsets, [], [Decoration.Block])
         pointer = PointerType(struct, StorageClass.PushConstant)
         variable = declare(self.module, GlobalVariableOp(f"{self.name}_sizes", pointer))
-        mark_sizes(variable, list(found))
-        self._sizes = variable, found
+        mark_sizes(variable, list(numbers))
+        self._sizes = variable, numbers
 
     def _dynamic(self, op: memref.DimOp) -> tuple[int, int] | None:
         """The argument and the dimension whose size is asked for; None for a static one."""

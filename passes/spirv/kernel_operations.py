@@ -78,8 +78,10 @@ def extract(code: KernelCode, op: Operation) -> SSAValue | None:
     taken = cast(vector.ExtractOp, op)
     if taken.dynamic_position:
         refuse(PASS, op, "it extracts at a dynamic position")
-    made = CompositeExtractOp(code.value(taken.vector), taken.static_position.get_values())
-    return code.add(made)
+    composite_extract = CompositeExtractOp(
+        code.value(taken.vector), taken.static_position.get_values()
+    )
+    return code.add(composite_extract)
 
 
 def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -87,8 +89,8 @@ def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
     assert isinstance(type, VectorType)
     if isinstance(op.operands[0].type, VectorType) or type.get_num_dims() != 1:
         refuse(PASS, op, "only a scalar can be spread over a vector of one dimension")
-    made = CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
-    return code.add(made)
+    construct = CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
+    return code.add(construct)
 
 
 def constant(code: KernelCode, op: Operation) -> SSAValue | None:

@@ -111,7 +111,7 @@ class _Writer:
     def write(self) -> KernelTemplate:
         block = self.module.body.block
         variables = [op for op in block.ops if isinstance(op, GlobalVariableOp)]
-        for op in sorted(variables, key=lambda each: self._rest(each.sym_name.data)):
+        for op in sorted(variables, key=lambda variable: self._rest(variable.sym_name.data)):
             self._operation(op)
         for op in block.ops:
             if not isinstance(op, GlobalVariableOp | ConstantOp):
@@ -150,7 +150,9 @@ class _Writer:
         free = number is not None and op.name not in FIXED
         if free and number is not None and number.type != f32:
             receivers = _receivers(op, index)
-            free = receivers is not None and not any(each in self.deciding for each in receivers)
+            free = receivers is not None and not any(
+                receiver in self.deciding for receiver in receivers
+            )
         if not free or number is None:
             return (operand.owner.value, operand.type)
         self.holes.append(Hole(op, index, number))
@@ -164,7 +166,7 @@ class _Writer:
             case SymbolRefAttr():
                 return f"@{self._rest(attribute.string_value())}"
             case ArrayAttr():
-                return tuple(self._nameless(each) for each in attribute)
+                return tuple(self._nameless(part) for part in attribute)
             case _:
                 return attribute
 
@@ -198,16 +200,16 @@ def _deciding(module: ModuleOp) -> set[SSAValue]:
         for target, source in _passed_on(op):
             sources.setdefault(target, []).append(source)
         waiting += _decided_by(op)
-    found: set[SSAValue] = set()
+    deciding: set[SSAValue] = set()
     while waiting:
         value = waiting.pop()
-        if value in found:
+        if value in deciding:
             continue
-        found.add(value)
+        deciding.add(value)
         waiting += sources.get(value, ())
         if not isinstance(value, BlockArgument) and _computes(value.owner):  # pyright: ignore
             waiting += value.owner.operands  # pyright: ignore
-    return found
+    return deciding
 
 
 def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:

@@ -52,7 +52,7 @@ class KernelToSPIRVPass(ModulePass):
             target = target_of(op, self.name)
             control = LoopControl.DontUnroll if target.keep_loops else LoopControl.None_
             device = DeviceHabits(control, target.exact_division)
-        for module in [each for each in op.body.block.ops if isinstance(each, gpu.ModuleOp)]:
+        for module in [inner for inner in op.body.block.ops if isinstance(inner, gpu.ModuleOp)]:
             Rewriter.replace_op(module, convert_module(module, device), [])
 
 

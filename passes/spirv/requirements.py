@@ -311,67 +311,67 @@ def requirements(module: Operation) -> dict[Need, str]:
     The module's own addressing and memory model count, its triple does not.
     """
     vulkan = module.properties["memory_model"] == MemoryModelAttr(MemoryModel.Vulkan)
-    found = Requirement(vulkan=vulkan)
+    requirement = Requirement(vulkan=vulkan)
     for name in ("addressing_model", "memory_model"):
-        found.attribute(module.properties[name])
+        requirement.attribute(module.properties[name])
     for op in module.walk():
         if op is not module:
-            _operation(op, found)
-    found.finish()
-    return found.needs
+            _operation(op, requirement)
+    requirement.finish()
+    return requirement.needs
 
 
-def _operation(op: Operation, found: Requirement) -> None:
+def _operation(op: Operation, requirement: Requirement) -> None:
     in_set, name = instruction_of(op)
     table = grammar()
     known = name in table if in_set is None else name in table.extended_names(in_set)
     if known:
         entry = table.instruction(name, in_set)
         fitting = _fitting(op, entry.capabilities)
-        found.add(Need(fitting, entry.extensions, entry.version), op.name)
+        requirement.add(Need(fitting, entry.extensions, entry.version), op.name)
     for field, attribute in op.properties.items():
         if field in LAYOUTS and isinstance(attribute, TypeAttribute):
-            _addressed(op, attribute, found)
+            _addressed(op, attribute, requirement)
         elif not any(word in field for word in PASSES_SPEAK):
-            found.attribute(attribute)
+            requirement.attribute(attribute)
         if isinstance(op, ModuleVariable) or isinstance(attribute, LinkageAttributesAttr):
-            _decoration(field, attribute, found)
+            _decoration(field, attribute, requirement)
     for field, attribute in op.attributes.items():
-        _decoration(field, attribute, found)
+        _decoration(field, attribute, requirement)
     computed = op.name not in MOVES
     for value in (*op.operands, *op.results):
-        found.type(value.type, computed=computed)
+        requirement.type(value.type, computed=computed)
     for region in op.regions:
         for block in region.blocks:
             for argument in block.args:
-                found.type(argument.type, computed=True)
+                requirement.type(argument.type, computed=True)
     for special in SPECIAL:
-        special(op, found)
+        special(op, requirement)
 
 
-def _addressed(op: Operation, type_: Attribute, found: Requirement) -> None:
+def _addressed(op: Operation, type_: Attribute, requirement: Requirement) -> None:
     """The type of data behind an untyped pointer counts as if the pointer were typed."""
     pointer = op.properties.get("type") or next(
         (v.type for v in (*op.operands, *op.results) if isinstance(v.type, UntypedPointerType)),
         None,
     )
     if isinstance(pointer, UntypedPointerType):
-        found.pointer(PointerType(type_, pointer.storage_class))
+        requirement.pointer(PointerType(type_, pointer.storage_class))
     else:
-        found.type(type_, computed=True)
+        requirement.type(type_, computed=True)
 
 
-def _decoration(field: str, attribute: Attribute, found: Requirement) -> None:
+def _decoration(field: str, attribute: Attribute, requirement: Requirement) -> None:
     """A decoration spelled as an attribute, `binding` say, and the built-in it may name."""
     decoration = decoration_of(field)
     if decoration is None:
         return
-    found.add(Need.of(decoration), f"Decoration {decoration.name}")
+    requirement.add(Need.of(decoration), f"Decoration {decoration.name}")
     if isinstance(attribute, StringAttr) and decoration.parameters:
         kind = grammar().kind(decoration.parameters[0].kind)
         if attribute.data in kind:
             entry = kind[attribute.data]
-            found.add(Need.of(entry), f"{kind.name} {entry.name}")
+            requirement.add(Need.of(entry), f"{kind.name} {entry.name}")
 
 
 def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
@@ -402,28 +402,28 @@ POINTER_CAPABILITIES: Mapping[StorageClass, Capability] = {
 }
 
 
-def _variable_pointers(op: Operation, found: Requirement) -> None:
+def _variable_pointers(op: Operation, requirement: Requirement) -> None:
     """A pointer into a buffer or workgroup memory that is computed, not only formed in place."""
     if op.name == "spirv.func":
         return
     arguments = [a for region in op.regions for block in region.blocks for a in block.args]
-    made = [] if op.name in POINTER_MAKERS else list(op.results)
-    for value in (*made, *arguments):
+    results = [] if op.name in POINTER_MAKERS else list(op.results)
+    for value in (*results, *arguments):
         if isinstance(value.type, PointerType):
             storage = value.type.storage_class.data
             if storage in (StorageClass.StorageBuffer, StorageClass.Workgroup):
-                found.capability(POINTER_CAPABILITIES[storage], f"{op.name} of {value.type}")
+                requirement.capability(POINTER_CAPABILITIES[storage], f"{op.name} of {value.type}")
 
 
-def _pointer_comparisons(op: Operation, found: Requirement) -> None:
+def _pointer_comparisons(op: Operation, requirement: Requirement) -> None:
     """Pointers are compared where they may vary, by storage class (SPIR-V 2.16.1)."""
     if isinstance(op, TwoPointers):
         storage = storage_class(op.operand_1.type).data
         if storage in POINTER_CAPABILITIES:
-            found.capability(POINTER_CAPABILITIES[storage], f"{op.name} in {storage.name}")
+            requirement.capability(POINTER_CAPABILITIES[storage], f"{op.name} in {storage.name}")
 
 
-def _dot_products(op: Operation, found: Requirement) -> None:
+def _dot_products(op: Operation, requirement: Requirement) -> None:
     """DOT-03 to DOT-05: the capability for the operands' type."""
     if not isinstance(op, dot_product.IntegerDotOperation):
         return
@@ -434,10 +434,10 @@ def _dot_products(op: Operation, found: Requirement) -> None:
         capability = Capability.DotProductInput4x8Bit
     else:
         capability = Capability.DotProductInputAll
-    found.capability(capability, f"{op.name} on {vector}")
+    requirement.capability(capability, f"{op.name} on {vector}")
 
 
-def _matrix_use(op: Operation, found: Requirement) -> None:
+def _matrix_use(op: Operation, requirement: Requirement) -> None:
     """A conversion that changes a cooperative matrix's use."""
     if len(op.operands) != 1 or len(op.results) != 1 or op.name.startswith("spirv.NV."):
         return
@@ -445,10 +445,10 @@ def _matrix_use(op: Operation, found: Requirement) -> None:
     if isinstance(before, CooperativeMatrixType) and isinstance(after, CooperativeMatrixType):
         if before.use != after.use:
             capability = Capability.CooperativeMatrixConversionsNV
-            found.capability(capability, f"{op.name} to another use")
+            requirement.capability(capability, f"{op.name} to another use")
 
 
-def _mixed_dot_products(op: Operation, found: Requirement) -> None:
+def _mixed_dot_products(op: Operation, requirement: Requirement) -> None:
     """Of the alternatives the one for the components' type."""
     if op.name.startswith("spirv.VALVE.FDot2"):
         capability = (
@@ -458,27 +458,27 @@ def _mixed_dot_products(op: Operation, found: Requirement) -> None:
         )
         if isinstance(element_of(op.operands[0].type), BFloat16Type):
             capability = Capability.DotProductBFloat16AccVALVE
-        found.capability(capability, op.name)
+        requirement.capability(capability, op.name)
 
 
-def _bfloat16_dot(op: Operation, found: Requirement) -> None:
+def _bfloat16_dot(op: Operation, requirement: Requirement) -> None:
     """BF-02: OpDot on bfloat16."""
     if op.name == "spirv.Dot" and isinstance(op.results[0].type, BFloat16Type):
-        found.capability(Capability.BFloat16DotProductKHR, "spirv.Dot on bf16")
+        requirement.capability(Capability.BFloat16DotProductKHR, "spirv.Dot on bf16")
 
 
-def _wide_atomics(op: Operation, found: Requirement) -> None:
+def _wide_atomics(op: Operation, requirement: Requirement) -> None:
     if op.name.startswith("spirv.Atomic"):
         types = [v.type for v in (*op.operands, *op.results)]
         if any(isinstance(t, IntegerType) and t.width.data == 64 for t in types):
-            found.capability(Capability.Int64Atomics, f"{op.name} on 64 bits")
+            requirement.capability(Capability.Int64Atomics, f"{op.name} on 64 bits")
 
 
-def _specialization_constant(op: Operation, found: Requirement) -> None:
+def _specialization_constant(op: Operation, requirement: Requirement) -> None:
     """The type of a specialization constant, which only its default value states."""
     default = op.properties.get("default_value")
     if isinstance(default, TypedAttribute):
-        found.type(default.get_type(), computed=True)
+        requirement.type(default.get_type(), computed=True)
 
 
 SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (

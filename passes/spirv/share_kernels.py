@@ -65,7 +65,7 @@ class ShareKernelsPass(ModulePass):
             if isinstance(launch, gpu.LaunchFuncOp):
                 launches.setdefault(_key(launch), []).append(launch)
         groups: dict[tuple[object, ...], list[_Kernel]] = {}
-        for module in [each for each in op.body.block.ops if isinstance(each, ModuleOp)]:
+        for module in [inner for inner in op.body.block.ops if isinstance(inner, ModuleOp)]:
             entries = list(entry_points(module))
             if len(entries) != 1 or module.sym_name is None:
                 continue

@@ -59,17 +59,17 @@ KEEPS_SYMBOLS = ("variable", "fn", "callee", "interface", "spec_const", "initial
 
 def parse_values(texts: Iterable[str]) -> dict[str, str]:
     """`["0=16", "tile=64"]` as a mapping; raises `PassFailedException` for anything else."""
-    found: dict[str, str] = {}
+    assigned: dict[str, str] = {}
     for text in texts:
         for one in filter(None, text.split(",")):
             key, equals, value = one.partition("=")
             key, value = key.strip(), value.strip()
             if not equals or not key or not value:
                 raise PassFailedException(f"{NAME}: {one!r} is no value: write ID=VALUE")
-            if key in found:
+            if key in assigned:
                 raise PassFailedException(f"{NAME}: {key} is given twice")
-            found[key] = value
-    return found
+            assigned[key] = value
+    return assigned
 
 
 def specialize(module: SPIRVModuleOp, values: Mapping[str, str], *, defaults: bool = False) -> None:
@@ -101,10 +101,10 @@ class SpecializePass(ModulePass):
     """Freeze the constants that `values` does not name as they are."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        found = [o for o in op.walk() if isinstance(o, SPIRVModuleOp)]
-        if not found:
+        modules = [o for o in op.walk() if isinstance(o, SPIRVModuleOp)]
+        if not modules:
             raise PassFailedException(f"{NAME}: there is no spirv.module")
-        for module in found:
+        for module in modules:
             specialize(module, parse_values(self.values), defaults=self.defaults)
 
 
@@ -177,12 +177,12 @@ class Specialization:
         """A composite of specialization constants, some of which are numbers now."""
         if not any(s.string_value() in self.known for s in op.constituents):
             return op
-        made = RawGlobalOp(
+        raw_global = RawGlobalOp(
             op.sym_name.data, "OpSpecConstantComposite", list(op.constituents), op.type
         )
-        made.attributes |= op.attributes
-        Rewriter.replace_op(op, made, [])
-        return made
+        raw_global.attributes |= op.attributes
+        Rewriter.replace_op(op, raw_global, [])
+        return raw_global
 
     def _operand(self, operand: Attribute) -> Attribute:
         if isinstance(operand, SymbolRefAttr) and operand.string_value() in self.known:
@@ -218,8 +218,8 @@ class Specialization:
             for v in op.values
         ]
         op.properties["values"] = ArrayAttr(values)
-        fixed = all(isinstance(v, IntegerAttr) for v in values)
-        if op.execution_mode.data is ExecutionMode.LocalSizeId and fixed:
+        constant = all(isinstance(v, IntegerAttr) for v in values)
+        if op.execution_mode.data is ExecutionMode.LocalSizeId and constant:
             op.execution_mode = ExecutionModeAttr(ExecutionMode.LocalSize)
 
     def _property(self, op: Operation, name: str, attribute: Attribute) -> Attribute:
@@ -238,10 +238,10 @@ class Specialization:
         """An attribute with the numbers of its symbols."""
         known = self._types.get(attribute)
         if known is None:
-            known = self._types[attribute] = self._made(attribute)
+            known = self._types[attribute] = self._replacement(attribute)
         return known
 
-    def _made(self, attribute: Attribute) -> Attribute:
+    def _replacement(self, attribute: Attribute) -> Attribute:
         if isinstance(attribute, ArrayAttr):
             return ArrayAttr([self._type(a) for a in attribute.data])
         if isinstance(attribute, DictionaryAttr):
@@ -317,17 +317,17 @@ def _constant(name: str, value: Number) -> RawGlobalOp:
 
 def _symbols_in(module: SPIRVModuleOp) -> set[str]:
     """The symbols that variables, carried instructions and references name."""
-    found: set[str] = set()
+    symbols: set[str] = set()
     for op in module.walk():
         for attribute in (*op.properties.values(), *op.attributes.values()):
             waiting = [attribute]
             while waiting:
                 one = waiting.pop()
                 if isinstance(one, SymbolRefAttr):
-                    found.add(one.string_value())
+                    symbols.add(one.string_value())
                 elif isinstance(one, ArrayAttr):
                     waiting += one.data
-    return found
+    return symbols
 
 
 def _describe(op: SpecConstantOp) -> str:

@@ -151,27 +151,27 @@ class _Contents:
 
     def _mentioned(self, op: Operation) -> frozenset[str]:
         """The module's symbols that an operation names, in its body and in its types too."""
-        found: set[str] = set()
+        symbols: set[str] = set()
         for inner in op.walk():
             for attribute in (*inner.properties.values(), *inner.attributes.values()):
-                found |= self._in(attribute)
+                symbols |= self._in(attribute)
             for result in inner.results:
-                found |= self._in(result.type)
+                symbols |= self._in(result.type)
             for region in inner.regions:
                 for argument in (a for block in region.blocks for a in block.args):
-                    found |= self._in(argument.type)
-        return frozenset(found & self.named.keys())
+                    symbols |= self._in(argument.type)
+        return frozenset(symbols & self.named.keys())
 
     def _in(self, attribute: Attribute) -> frozenset[str]:
         """The symbols in an attribute; attributes live as long as the module, which is enough."""
         known = self._in_attributes.get(id(attribute))
         if known is not None:
             return known
-        found: frozenset[str] = frozenset()
+        symbols: frozenset[str] = frozenset()
         parts: Iterable[Attribute] = ()
         match attribute:
             case SymbolRefAttr():
-                found = frozenset((attribute.root_reference.data,))
+                symbols = frozenset((attribute.root_reference.data,))
             case ArrayAttr():
                 parts = cast("Sequence[Attribute]", attribute.data)
             case DictionaryAttr():
@@ -180,6 +180,6 @@ class _Contents:
                 parts = attribute.parameters
             case _:
                 pass
-        found = found.union(*map(self._in, parts))
-        self._in_attributes[id(attribute)] = found
-        return found
+        symbols = symbols.union(*map(self._in, parts))
+        self._in_attributes[id(attribute)] = symbols
+        return symbols

@@ -189,7 +189,7 @@ def _required_size(module: ModuleOp) -> int:
 def lower_cooperative_matrices(module: ModuleOp, options: Options) -> None:
     """Rewrite a module; raises `PassFailedException` where it cannot, with the module as it was."""
     lowering = Lowering(module, options)
-    if lowering.plan():
+    if lowering.prepare():
         lowering.rewrite()
 
 
@@ -208,23 +208,23 @@ class Lowering:
         self.forms: dict[Operation, Form] = {}
         """The form of the first matrix among an operation's results, operands and properties."""
         self._place: Operation = module
-        self._found = False
+        self._has_matrices = False
 
     def _array(self, attribute: Attribute) -> Attribute | None:
         if not isinstance(attribute, CooperativeMatrixType):
             return None
-        self._found = True
+        self._has_matrices = True
         return self.sharing.form(attribute, self._place).array
 
-    # Planning.
+    # Preparation
 
-    def plan(self) -> bool:
-        """Check everything; whether there is anything to do."""
+    def prepare(self) -> bool:
+        """Check every operation and batch the products. False: the module has no matrices."""
         for op in self.module.walk():
             self._place = op
             if op is not self.module and self.retype.touches(op):
                 self._check(op)
-        if not self._found:
+        if not self._has_matrices:
             return False
         through = {
             op: memory
@@ -233,10 +233,10 @@ class Lowering:
         }
         for block in {op.parent: None for op in self.products}:
             assert block is not None
-            self.exchange.plan_block(block, self.products, through)
+            self.exchange.batch_products(block, self.products, through)
         for op, memory in through.items():
             check_whole_numbers(NAME, op, memory)
-            self.exchange.plan_store(op, memory.form)
+            self.exchange.batch_store(op, memory.form)
         self._check_flow()
         if self.options.virtual and self.options.subgroup_size:
             check_virtual_subgroups(NAME, self.module, self.options.subgroup_size)
@@ -292,10 +292,10 @@ class Lowering:
     def replace(
         self, op: Operation, components: list[SSAValue], code: SpirvEmitter, form: Form
     ) -> None:
-        made = CompositeConstructOp(components, form.array)
-        code.insert(made)
-        made.result.name_hint = op.results[0].name_hint
-        Rewriter.replace_op(op, [], [made.result])
+        array = CompositeConstructOp(components, form.array)
+        code.insert(array)
+        array.result.name_hint = op.results[0].name_hint
+        Rewriter.replace_op(op, [], [array.result])
 
 
 def _has_value(op: Operation) -> bool:
@@ -341,13 +341,16 @@ def _multiply_add(low: Lowering, op: Operation, types: Types) -> None:
         written: set[int] = set()
         for member in batch.members:
             assert isinstance(member, CooperativeMatrixMulAddOp)
-            each = low.products[member]
-            factors = ((member.a, each.a, each.signs[0]), (member.b, each.b, each.signs[1]))
+            member_product = low.products[member]
+            factors = (
+                (member.a, member_product.a, member_product.signs[0]),
+                (member.b, member_product.b, member_product.signs[1]),
+            )
             for (value, form, sign), start in zip(factors, batch.starts[member], strict=True):
                 if start not in written:
                     written.add(start)
                     base = exchange.base(code, batch, start)
-                    _write(low, code, value, form, base, each, sign)
+                    _write(low, code, value, form, base, member_product, sign)
         exchange.barrier(code, batch.group)
     bases = [exchange.base(code, batch, start) for start in batch.starts[op]]
     addends = components_of(code, op.c, product.c.count)
@@ -395,10 +398,10 @@ def _component_wise(low: Lowering, op: Operation, types: Types) -> None:
         if parts[0].type == form.element and isinstance(op, conversion.BitcastOp):
             values.append(parts[0])
             continue
-        made = type(op).create(
+        on_component = type(op).create(
             operands=list(parts), result_types=[form.element], attributes=dict(op.attributes)
         )
-        values.append(code.add(made))
+        values.append(code.add(on_component))
     low.replace(op, values, code, form)
 
 

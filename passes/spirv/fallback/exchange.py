@@ -99,25 +99,25 @@ class Exchange:
         )
         self.budget, self.taken = budget, taken
 
-    # Planning.
+    # Batches
 
-    def plan_block(
+    def batch_products(
         self, block: Block, products: Mapping[Operation, Product], ends: Container[Operation]
     ) -> None:
         """Make the batches of a block's MulAdds; operations of `ends` use the memory themselves."""
         self._open = None
         for op in block.ops:
             if isinstance(op, CooperativeMatrixMulAddOp) and op in products:
-                self._plan_product(op, products[op])
+                self._batch_product(op, products[op])
             elif op.regions or isinstance(op, FunctionCallOp) or op in ends:
                 self._open = None
 
-    def plan_store(self, op: ExchangingOp, form: Form) -> None:
+    def batch_store(self, op: ExchangingOp, form: Form) -> None:
         """A store whose components share numbers in memory."""
         batch = Batch(IntegerType(32), form.group)
         self._begin(batch, op, [(op, form.total)])
 
-    def _plan_product(self, op: CooperativeMatrixMulAddOp, product: Product) -> None:
+    def _batch_product(self, op: CooperativeMatrixMulAddOp, product: Product) -> None:
         factors = product.factors(op)
         batch = self._open
         if (

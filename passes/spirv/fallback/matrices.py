@@ -122,13 +122,13 @@ class Sharing:
     def form(self, type_: CooperativeMatrixType, op: Operation) -> Form:
         """The form of a type; `op` has it, for a refusal's place."""
         if type_ not in self._forms:
-            self._forms[type_] = self._made(type_, op)
+            self._forms[type_] = self._new_form(type_, op)
         return self._forms[type_]
 
     def known_form(self, type_: CooperativeMatrixType) -> Form | None:
         return self._forms.get(type_)
 
-    def _made(self, type_: CooperativeMatrixType, op: Operation) -> Form:
+    def _new_form(self, type_: CooperativeMatrixType, op: Operation) -> Form:
         rows, columns = known(type_.rows), known(type_.columns)
         if rows is None or columns is None or not isinstance(type_.scope, ScopeAttr):
             refuse(

@@ -185,8 +185,8 @@ class MatrixMemory:
             alignment = self.number_width // 8
         if not bits and alignment is None:
             return MemoryOperand()
-        made = MemoryOperand.of(bits, alignment)
-        return MemoryOperand(made.access, made.alignment, self.op.memory_scope)
+        operand = MemoryOperand.of(bits, alignment)
+        return MemoryOperand(operand.access, operand.alignment, self.op.memory_scope)
 
     def _read(self, code: SpirvEmitter, spot: Spot) -> SSAValue:
         """A number's bits."""

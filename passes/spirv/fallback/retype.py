@@ -28,17 +28,17 @@ class Retyping:
     def __call__(self, attribute: Attribute) -> Attribute:
         """The attribute with every part replaced."""
         if attribute not in self._known:
-            self._known[attribute] = self._made(attribute)
+            self._known[attribute] = self._replacement(attribute)
         return self._known[attribute]
 
     def changes(self, attribute: Attribute) -> bool:
-        found = self(attribute)
-        return found is not attribute and found != attribute
+        replacement = self(attribute)
+        return replacement is not attribute and replacement != attribute
 
-    def _made(self, attribute: Attribute) -> Attribute:
-        found = self._leaf(attribute)
-        if found is not None:
-            return found
+    def _replacement(self, attribute: Attribute) -> Attribute:
+        replacement = self._leaf(attribute)
+        if replacement is not None:
+            return replacement
         if isinstance(attribute, ArrayAttr):
             return ArrayAttr([self(a) for a in cast("ArrayAttr[Attribute]", attribute).data])
         if isinstance(attribute, DictionaryAttr):

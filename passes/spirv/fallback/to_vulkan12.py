@@ -76,8 +76,8 @@ class ToVulkan12Pass(ModulePass):
                 target = load(self.target)
             except TargetError as error:
                 raise PassFailedException(f"{NAME}: {error}") from error
-        for each in self.passes(op, target):
-            each.apply(ctx, op)
+        for fallback in self.passes(op, target):
+            fallback.apply(ctx, op)
 
     def passes(self, op: BuiltinModuleOp, target: Target | None) -> Iterator[ModulePass]:
         """The passes that run, in their order."""
@@ -108,16 +108,16 @@ class ToVulkan12Pass(ModulePass):
 def has_bfloat16_dot_products(op: BuiltinModuleOp) -> bool:
     """Whether OpDot takes bfloat16 somewhere."""
     return any(
-        isinstance(each, DotOp) and isinstance(element_of(each.vector_1.type), BFloat16Type)
-        for each in op.walk()
+        isinstance(inner, DotOp) and isinstance(element_of(inner.vector_1.type), BFloat16Type)
+        for inner in op.walk()
     )
 
 
 def matrices_listed(op: BuiltinModuleOp, target: Target) -> bool:
     """Whether the target can do every MulAdd, and has the types of all cooperative matrices."""
     has = target.features
-    for each in op.walk():
-        types = [v.type for v in (*each.operands, *each.results)]
+    for inner in op.walk():
+        types = [v.type for v in (*inner.operands, *inner.results)]
         for type_ in types:
             if not isinstance(type_, CooperativeMatrixType):
                 continue
@@ -126,7 +126,7 @@ def matrices_listed(op: BuiltinModuleOp, target: Target) -> bool:
             bfloat16 = isinstance(type_.element_type, BFloat16Type)
             if bfloat16 and "bfloat16-cooperative-matrix" not in has:
                 return False
-        if isinstance(each, CooperativeMatrixMulAddOp) and not _is_listed(each, target):
+        if isinstance(inner, CooperativeMatrixMulAddOp) and not _is_listed(inner, target):
             return False
     return True
 

@@ -52,14 +52,14 @@ def workgroup_sizes(module: ModuleOp, function: FuncOp | None = None) -> list[in
 def reached(module: ModuleOp, function: str) -> set[str]:
     """The functions that one calls, itself included."""
     functions = {f.sym_name.data: f for f in module.body.block.ops if isinstance(f, FuncOp)}
-    found, waiting = {function}, [function]
+    reachable, waiting = {function}, [function]
     while waiting:
         body = functions.get(waiting.pop())
         for op in body.walk() if body is not None else ():
-            if isinstance(op, FunctionCallOp) and op.callee.string_value() not in found:
-                found.add(op.callee.string_value())
+            if isinstance(op, FunctionCallOp) and op.callee.string_value() not in reachable:
+                reachable.add(op.callee.string_value())
                 waiting.append(op.callee.string_value())
-    return found
+    return reachable
 
 
 def _size(module: ModuleOp, entry: str) -> int | None:
