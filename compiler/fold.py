@@ -58,7 +58,7 @@ SMALL = 4096
 """Elements up to which a folded tensor may be of any growth."""
 
 MAKERS = (tensor.EmptyOp, linalg.ops.FillOp)
-"""What costs nothing to make where it is used."""
+"""Operations that cost nothing where their result is used."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def drop_unread(function: FuncOp) -> None:
 
 
 class _Known(dict[SSAValue, Any]):
-    """What is known of values. A function stands for what is computed when it is first read."""
+    """Known contents of values. A function is called when its value is first read."""
 
     def __getitem__(self, value: SSAValue) -> Any:
         known = super().__getitem__(value)

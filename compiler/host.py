@@ -69,7 +69,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class HostProgram:
-    """What the host does: `arguments` and `results` name buffers in the function's order."""
+    """The host side; `arguments` and `results` name buffers in the function's order."""
 
     arguments: tuple[str, ...]
     results: tuple[str, ...]

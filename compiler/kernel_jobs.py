@@ -53,7 +53,7 @@ class LoweredKernel:
 
 
 def usable_processors() -> int:
-    """How many processes of kernels this process may start: its processors, at most 8."""
+    """The number of processes that may lower kernels: the processors, at most 8."""
     if hasattr(os, "sched_getaffinity"):
         return min(len(os.sched_getaffinity(0)), MOST_JOBS)
     return min(os.cpu_count() or 1, MOST_JOBS)
@@ -117,7 +117,7 @@ def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp
 
 
 def likeness(function: gpu.FuncOp) -> object:
-    """What kernels have in common that may become one: their operations, types and schedules."""
+    """Operations, types and schedules: kernels that may become one agree in these."""
     traits: list[object] = []
     for op in function.walk():
         traits.append(op.name)
@@ -131,7 +131,7 @@ def _functions(module: ModuleOp) -> list[gpu.FuncOp]:
 
 
 def _holder(module: ModuleOp) -> list[Operation]:
-    """What stands in the gpu.module of the kernels."""
+    """The body of the kernels' gpu.module."""
     return [
         op
         for holder in module.body.block.ops

@@ -152,7 +152,7 @@ def _types(
 
 
 def _kinds(body: Iterable[Operation]) -> str:
-    """What a dispatch that is no contraction does: its operations' kinds, each once."""
+    """Kinds of operations, each once, of a dispatch that is no contraction."""
     kinds: dict[str, None] = {}
     for op in body:
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp):

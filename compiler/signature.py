@@ -87,7 +87,7 @@ def _noted(value: SSAValue, index: int, key: str) -> str | None:
 
 
 def _entry(attributes: ArrayAttr[DictionaryAttr] | None, index: int, key: str) -> str | None:
-    """What a front end noted of an argument or result."""
+    """A string that a front end noted of an argument or result."""
     if attributes is None or index >= len(attributes):
         return None
     entry = attributes.data[index].data.get(key)

@@ -38,7 +38,7 @@ Key = tuple[int, int]
 
 @dataclass
 class Names:
-    """What the dynamic sizes of a function's arguments are called."""
+    """Names of the dynamic sizes of a function's arguments."""
 
     of: dict[Key, Number] = field(default_factory=dict[Key, Number])
     """A name, or the number that the size must be."""
@@ -112,7 +112,7 @@ def names_of(function: FuncOp) -> Names:
 
 
 def _given_name(argument: BlockArgument, key: Key) -> str:
-    """What the source calls a dimension."""
+    """The name of a dimension in the source."""
     function = argument.owner.parent_op()
     assert isinstance(function, FuncOp)
     attributes = function.arg_attrs.data[argument.index].data if function.arg_attrs else {}

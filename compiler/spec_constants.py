@@ -1,4 +1,4 @@
-"""Which values of a kernel may still be chosen when it is launched."""
+"""The values of a kernel that may still be chosen when it is launched."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Emitter:
         return self._at_top[key]
 
     def remembered(self, key: Hashable, depth: int, make: Callable[[], Any]) -> Any:
-        """What was made under a key where scope `depth` can see it, made there if nothing was."""
+        """The value under a key that scope `depth` can see; made in that scope if there is none."""
         for scope in reversed(self.scopes[: depth + 1]):
             if key in scope.known:
                 return scope.known[key]

@@ -61,7 +61,7 @@ class HoistingEmitter(KernelEmitter):
         return max((self.depths.get(v, 0) for v in values if isinstance(v, SSAValue)), default=0)
 
     def fenced(self, depth: int) -> int:
-        """How far out something may stand that needs what the fences around check."""
+        """The outermost scope from `depth` on that lies inside all fences around this place."""
         for outer in range(self.depth, depth, -1):
             if self.scopes[outer].fence:
                 return outer

@@ -195,7 +195,7 @@ class SpirvEmitter(Emitter):
         body: Callable[[], Sequence[SSAValue] | None],
         otherwise: Sequence[SSAValue] = (),
     ) -> Sequence[SSAValue]:
-        """What `body` gives where the condition holds, else `otherwise`."""
+        """The values of `body` where the condition holds, else `otherwise`."""
         if isinstance(condition, bool):
             return body() or () if condition else otherwise
         return self.choose(condition, [v.type for v in otherwise], (body, None), otherwise)

@@ -15,7 +15,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 @dataclass(frozen=True)
 class Address:
     """
-    What walks contribute: to the address, and to each guarded coordinate.
+    The offsets that walks add to the address and to each guarded coordinate.
 
     The address is `base` + `constant`, kept apart so that what several places share is computed
     once and the rest is an immediate of the load.
@@ -48,7 +48,7 @@ class Address:
 
 
 def origin(layout: Layout) -> Address:
-    """Where all walks begin."""
+    """The address at which all walks begin."""
     return Address(0, layout.start, tuple(guard.start for guard in layout.guards))
 
 
@@ -56,7 +56,7 @@ def address_along(
     b: KernelEmitter, walk: Walk, number: Index, guards: int, ahead: Index = 0, constant: int = 0
 ) -> Address:
     """
-    Where the element `number` + `constant` of a walk lies, relative to the walk's begin.
+    The address of the element `number` + `constant` of a walk, relative to the walk's begin.
 
     `ahead` is added to the last axis: it must not carry the number beyond that axis.
     """

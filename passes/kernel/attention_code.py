@@ -59,7 +59,7 @@ Fragment = SSAValue
 
 @dataclass
 class State:
-    """What the loop over keys carries: for each strip its maxima, sums, and part of the result."""
+    """Values that the loop over keys carries: maxima, sums and part of the result by strip."""
 
     maxima: list[Fragment]
     sums: list[Fragment]
@@ -186,7 +186,7 @@ class AttentionCode:
 
     def _seen(self, row: int) -> Index:
         """
-        How many keys a row of the workgroup may see, were there enough.
+        The number of keys that a row of the workgroup may see, were there enough.
 
         Subgroups could stop at their own rows, but drivers that take a subgroup's barrier for the
         workgroup's need all to meet as many of them.
@@ -268,7 +268,7 @@ class AttentionCode:
     # Scores
 
     def _count(self) -> None:
-        """Where in a fragment each component stands: its column, and how far right of its row."""
+        """Each component's position in its fragment: its column, and how far right of its row."""
         if not self.plan.counts:
             return
         b = self.b

@@ -24,7 +24,7 @@ COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 
 
 class Fragments(Protocol):
-    """Where the fragments of q, k or v come from."""
+    """Loads fragments of q, k or v."""
 
     def load(self, outer: Index, inner: int | Index) -> SSAValue:
         """The fragment of these numbers along M or N, and along K, of the product."""
@@ -34,7 +34,7 @@ class Fragments(Protocol):
 def fragments_of(
     b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
 ) -> Fragments:
-    """What the schedule says of q, k or v."""
+    """The loader of q, k or v: from rows or from packed fragments, as the schedule says."""
     value = plan.value(name)
     assert value is not None
     if plan.path(name) == "rows":

@@ -35,7 +35,7 @@ NON_PRIVATE = MemoryAccess.NonPrivatePointer
 
 class Scratch:
     """
-    What a subgroup exchanges: one fragment of f32, two numbers for each of its rows, probabilities.
+    A subgroup's exchange: one fragment of f32, two numbers for each of its rows, probabilities.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Scratch:
             )
 
     def spread(self) -> SSAValue:
-        """What lies in `exchange` row by row, as a fragment."""
+        """The fragment that lies in `exchange` row by row."""
         return self.load(self.exchange, self.at_exchange, self.accumulator, self.n, ROW_MAJOR)
 
     def collect(self, fragment: SSAValue) -> None:
@@ -146,6 +146,6 @@ class Scratch:
         self.store(self.exchange, self.at_exchange, fragment, self.n, ROW_MAJOR)
 
     def probability(self, strip: int, column: int) -> Index:
-        """Where a strip's probabilities of the tile's key `column` begin."""
+        """The place at which a strip's probabilities of the tile's key `column` begin."""
         at = strip * self.m * self.plan.probability_row + column
         return self.b.plus(self.at_probabilities, at)

@@ -46,7 +46,7 @@ from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, plan
 
 
 class Core(Protocol):
-    """What an invocation, or a subgroup, does with its part of the result."""
+    """Computes the part of the result that an invocation, or a subgroup, has."""
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
         """The accumulators: the initial value's elements, or 0."""
@@ -57,7 +57,7 @@ class Core(Protocol):
         ...
 
     def end(self, totals: Sequence[SSAValue]) -> None:
-        """What is made of the accumulators into the results, and nothing outside them."""
+        """Store what the epilogue makes of the accumulators, nothing outside the results."""
         ...
 
 

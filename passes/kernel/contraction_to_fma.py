@@ -152,7 +152,7 @@ class InvocationCore:
         return self._by_place(b, loaded, self.plan.contraction.types[1])
 
     def _loaded_rows(self, a: StagedOperand, step: Index) -> list[list[SSAValue]]:
-        """What `StagedOperand.vectors` reads of the invocation's rows."""
+        """The vectors that `StagedOperand.vectors` reads of the invocation's rows."""
         b, tile, (grid_rows, _) = self.builder, a.tile, self.plan.schedule.grid
         vector = tile.vector if tile.k_axis == 0 else 1
         part = self.plan.schedule.tile[0] // grid_rows // vector
@@ -161,7 +161,7 @@ class InvocationCore:
         return a.vectors(first, [row // vector for row in self.rows[::vector]], step, self.k)
 
     def _loaded_columns(self, b: StagedOperand, step: Index) -> list[list[SSAValue]]:
-        """What `StagedOperand.vectors` reads of the invocation's columns."""
+        """The vectors that `StagedOperand.vectors` reads of the invocation's columns."""
         builder, tile, (_, grid_columns) = self.builder, b.tile, self.plan.schedule.grid
         vector = tile.vector if tile.k_axis == 0 else 1
         part = self.plan.schedule.tile[1] // grid_columns // vector
@@ -173,7 +173,7 @@ class InvocationCore:
     def _by_place(
         self, operand: StagedOperand, loaded: Sequence[Sequence[SSAValue]], name: str
     ) -> list[list[SSAValue]]:
-        """What `StagedOperand.vectors` read, component by component: by M or N, then K."""
+        """Components of what `StagedOperand.vectors` read: by M or N, then K."""
         parts = [[x for vector in row for x in self._scalars(vector, name)] for row in loaded]
         if operand.tile.k_axis == 1:
             return parts

@@ -81,7 +81,7 @@ Loops = dict[int, Index]
 
 @dataclass(frozen=True)
 class WindowTile:
-    """Where elements of one batch's result lie, and of what else its loops walk."""
+    """Offsets of one batch's elements in the result and in other buffers along its loops."""
 
     builder: KernelEmitter
     batch: Index
@@ -92,7 +92,7 @@ class WindowTile:
         return self.builder.at_top(view, f"{memory.name_hint or 'result'}_elements")
 
     def offset(self, row: Index, column: Index, layout: Layout) -> Index:
-        """Where an element of a layout lies."""
+        """The offset of an element in a layout."""
         b, offset = self.builder, layout.start
         numbers = (self.batch, row, column)
         for walk, number in zip(layout.walks, numbers, strict=True):
@@ -261,7 +261,7 @@ class WindowKernel:
         return value if inside is True else b.select(inside, value, self._outside())
 
     def _outside(self) -> SSAValue:
-        """What surrounds the input, as the sums take it."""
+        """The value around the input, in the type of the sums."""
         contraction = self.plan.contraction
         fill, type = fill_of(contraction.b), element_type(contraction.b)
         if not isinstance(type, IntegerType):

@@ -34,14 +34,14 @@ class HasContraction(Protocol):
 
 
 class Tile(Protocol):
-    """Where elements of the result, and of what else its loops walk, lie in memory."""
+    """Offsets of elements in the result and in other buffers along its loops."""
 
     def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
         """A buffer as one row of elements or vectors."""
         ...
 
     def offset(self, row: Index, column: Index, layout: Layout) -> Index:
-        """Where an element of a layout lies."""
+        """The offset of an element in a layout."""
         ...
 
 

@@ -177,7 +177,7 @@ class FragmentTile(ResultTile):
         return b.both(inside, is_multiple(contraction.n, tile_n) or b.below(column, contraction.n))
 
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
-        """Where a fragment begins, or the result's first one where it lies outside."""
+        """The begin of a fragment, or of the result's first one where it lies outside."""
         inside = self._fragment_inside(at)
         if inside is True:
             return at

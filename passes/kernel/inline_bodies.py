@@ -71,7 +71,7 @@ def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
 
 
 def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAValue:
-    """What a prologue makes of an element or a vector of them on the way to Workgroup memory."""
+    """An element, or a vector of them, after the prologue on the way to Workgroup memory."""
     count = 1 if tile.gathered else tile.vector
     values = unpack_elements(b, loaded, tile.stored_type, count)
     for op in reversed(tile.prologue):

@@ -79,7 +79,7 @@ class _KLoop:
         return self._trip(whole, results)[: len(accumulators)]
 
     def _within(self, within: bool) -> None:
-        """Whether the tiles that are loaded from now on lie inside K."""
+        """Tell the staged operands whether the tiles loaded from now on lie inside K."""
         for operand in self.staged:
             operand.within_k = within
 
@@ -151,13 +151,13 @@ class _KLoop:
         return b.select(b.below(following, self.size), following, 0)
 
     def _first(self) -> list[SSAValue]:
-        """What waits before the first tile, of the operands that are read ahead."""
+        """Read the first tile of the operands that are read ahead; the values that wait."""
         for operand in self.ahead:
             operand.waiting = operand.read(0)
         return self._left()
 
     def _left(self) -> list[SSAValue]:
-        """What waits for the tile after this one."""
+        """The values that wait for the tile after this one."""
         return [value for operand in self.ahead for value in operand.waiting]
 
     def _take(self, values: list[SSAValue]) -> Values:

@@ -136,7 +136,7 @@ class KernelBody:
         raise Unplaced(owner, "its elements are read before anything is written into them")
 
     def _place(self, value: SSAValue) -> SSAValue:
-        """Where an operation's result is computed, when it is first asked for."""
+        """The memory of an operation's result, allocated when it is first asked for."""
         if value not in self._memory:
             self._memory[value] = self._new_place(value)
         return self._memory[value]
@@ -176,7 +176,7 @@ class KernelBody:
         return SizeCode(self.ops.append, values).value(size)
 
     def _size(self, op: tensor.DimOp) -> None:
-        """Where a body needs it, the size of an argument."""
+        """Read the size of an argument, for a body that needs it."""
         operands = [self._given(op.source), self._of(op.index)]
         dimension = memref.DimOp.create(operands=operands, result_types=[IndexType()])
         self.ops.append(dimension)
@@ -300,7 +300,7 @@ class KernelBody:
 
 
 def sizes_in(op: Operation) -> list[tensor.DimOp]:
-    """What a body asks of the shapes of tensors."""
+    """The sizes of tensors that a body reads."""
     return [inner for inner in op.walk() if isinstance(inner, tensor.DimOp)]
 
 

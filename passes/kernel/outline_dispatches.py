@@ -168,7 +168,7 @@ class OutlineDispatchesPass(ModulePass):
 
 
 def _pack(dispatch: DispatchOp) -> PackOp | None:
-    """What a dispatch packs into fragments, if that is what it does."""
+    """The operation that packs into fragments, if the dispatch does that."""
     return next((op for op in dispatch.body.block.ops if isinstance(op, PackOp)), None)
 
 
@@ -200,7 +200,7 @@ def _root(dispatch: DispatchOp) -> LinalgStructuredOperation | None:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How a kernel is launched: workgroups, and invocations of each."""
+    """The size of a launch: workgroups, and invocations of each."""
 
     grid: Grid
     block: Triple

@@ -43,7 +43,7 @@ WORD_BITS = 32
 
 class Share:
     """
-    What an invocation holds of fragments of a type, as 32-bit words in memory.
+    An invocation's share of fragments of a type, as 32-bit words in memory.
 
     `place` is the number of the invocation's share in units of shares.
     """

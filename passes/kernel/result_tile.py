@@ -19,7 +19,7 @@ from xdsl_spirv.passes.schedule.plan import BATCH, COLUMNS, ROWS, Plan
 
 @dataclass(frozen=True)
 class Place:
-    """Where an invocation finds itself: workgroup tile, subgroup in the grid of subgroups, lane."""
+    """An invocation's position: workgroup tile, subgroup in the grid of subgroups, lane."""
 
     batch: Index
     tile_row: Index
@@ -53,7 +53,7 @@ class ResultTile:
         return self.builder.at_top(FlatViewOp(memory, element), name)
 
     def offset(self, row: Index, column: Index, layout: Layout | None = None) -> Index:
-        """Where an element lies: of the result, or of what else its loops walk."""
+        """The offset of an element in the result, or in another buffer along its loops."""
         b, layout = self.builder, layout or self.plan.result
         rows, columns = (
             address_along(b, layout.walks[walk], number, 0).base

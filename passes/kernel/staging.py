@@ -211,7 +211,7 @@ class StagedOperand:
         return self.builder.divided(k, self.tile.vector) if along_row else k
 
     def _load(self, move: Move, begin: Index) -> SSAValue:
-        """What an invocation moves at a time: 0 where it lies outside the operand."""
+        """The vector that an invocation moves at a time: 0 where it lies outside the operand."""
         tile = self.tile
         if tile.gathered:
             return self._gather(move, begin)
@@ -295,7 +295,7 @@ class StagedOperand:
         return value if inside is True else b.select(inside, value, b.zero(value.type))
 
     def _fill(self, type: Attribute) -> SSAValue:
-        """What is around the operand, as often as it takes to make that type."""
+        """The value around the operand, repeated to fill the type."""
         bits = bit_width(self.tile.element_type)
         element = type.element_type if isinstance(type, VectorType) else type
         width = bit_width(element)
@@ -316,7 +316,7 @@ class StagedOperand:
         self, first: Index, places: Sequence[int], step: Index, depth: int
     ) -> list[list[SSAValue]]:
         """
-        What lies at `first` + each of `places` along M or N, and at the `step`-th `depth` along K.
+        The vectors at `first` + each of `places` along M or N, at the `step`-th `depth` along K.
 
         Places are rows of the tile where its rows lie along K: by place, then along K in vectors.
         Otherwise they are vectors of a row: by K, then by place.
@@ -334,7 +334,7 @@ class StagedOperand:
         ]
 
     def along_k(self, row: Index, column: Index, count: int) -> list[SSAValue]:
-        """What the tile holds of one place along M or N, `count` elements along K from `column`."""
+        """The tile's `count` elements along K from `column`, of one place along M or N."""
         b, tile = self.builder, self.tile
         if tile.k_axis == 0:
             return [b.load(self.memory, (self._in_tile(column, row, i, 0),)) for i in range(count)]

@@ -72,7 +72,7 @@ class Group(Protocol):
 
     @property
     def depth(self) -> int:
-        """What depends on scopes up to this depth is the same for all of them."""
+        """Values that depend on scopes up to this depth are the same for all invocations."""
         ...
 
     def neighbours(self, point: Point) -> list[Point]:
@@ -305,7 +305,7 @@ class LoopsCode:
         return self.sequential(loops, point, self._initial(loops, point))
 
     def _initial(self, loops: Loops, point: Point) -> list[SSAValue]:
-        """What the outputs are before the reduction."""
+        """The values of the outputs before the reduction."""
         return [
             self.element(array, self._at(map.results, point, array.shape))
             for array, map in zip(loops.outputs, loops.output_maps, strict=True)
@@ -385,7 +385,7 @@ class LoopsCode:
         carried: Sequence[SSAValue] | None,
         values: Sequence[SSAValue] | None = None,
     ) -> list[SSAValue]:
-        """What the body yields at a point, or other values of it; `carried` are the outputs."""
+        """The values yielded by the body at a point, or others of it; `carried` are the outputs."""
         last = loops.body.last_op
         assert last is not None
         wanted = tuple(last.operands if values is None else values)

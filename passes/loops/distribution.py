@@ -76,7 +76,7 @@ NEEDS: tuple[tuple[Attribute, str], ...] = (
     (f64, "float64"),
     (f16, "float16"),
 )
-"""What a device must have to compute in a type."""
+"""Features that a device must have to compute in a type."""
 
 
 def _check_types(block: Block, target: Target) -> None:
@@ -199,7 +199,7 @@ class _Distribution:
         b.loop(total, count, (), step, lower=number)
 
     def _row(self, row: Index) -> None:
-        """What a group does for a row: its columns, in turns among the group's invocations."""
+        """Compute a row: its columns, in turns among the group's invocations."""
         b, code = self.b, self.code
         code.group = self.lanes.at(b.depth) if self.lanes.size > 1 else None
         place = b.delinearized(row, self.row_shape)
@@ -218,7 +218,7 @@ class _Distribution:
         return elements if wide and is_multiple(wide[-1], elements) else 1
 
     def _rows_beside(self, block: Index) -> None:
-        """What a workgroup does for neighbouring rows, of which each invocation has a few."""
+        """Compute neighbouring rows by a workgroup: each invocation has a few of them."""
         b, lanes, elements = self.b, self.lanes, self._elements_beside
         total = prod(self.row_shape)
         number = b.plus(b.times(block, lanes.rows), lanes.row)

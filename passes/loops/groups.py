@@ -67,7 +67,7 @@ def combined(code: LoopsCode, combination: Combination, a: SSAValue, b: SSAValue
 
 
 def neutral_of(code: LoopsCode, combination: Combination) -> SSAValue:
-    """What `<op>` changes nothing with."""
+    """The neutral element of `<op>`."""
     value = NEUTRAL[type(combination.op)](combination.type)
     return code.b.number(value, combination.type)
 
@@ -108,7 +108,7 @@ class Lanes:
 
     @property
     def row(self) -> Index:
-        """Which of the rows side by side is this invocation's."""
+        """The number of this invocation's row among the rows side by side."""
         return self.b.remainder(self.place, self.rows)
 
     def neighbours(self, point: Point) -> list[Point]:
@@ -258,7 +258,7 @@ class Lanes:
     def _exchanged(
         self, code: LoopsCode, combinations: Sequence[Combination], values: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """What all invocations of the group found, together."""
+        """The partial results of all invocations of the group, combined."""
         exchanged: list[SSAValue] = []
         for combination, value in zip(combinations, values, strict=True):
             if self.rows > 1:
@@ -319,7 +319,7 @@ class Lanes:
 
     def _folded(self, code: LoopsCode, combination: Combination, value: SSAValue) -> SSAValue:
         """
-        What the invocations of a row found, where a workgroup has several: through memory, an
+        The invocations' partial results, where a workgroup has several rows: through memory, an
         eighth of them adding up the others' until few are left.
         """
         b, count = self.b, self.size
@@ -350,7 +350,7 @@ class Lanes:
     def _read_in_turns(
         self, code: LoopsCode, combination: Combination, memory: SSAValue, count: int
     ) -> SSAValue:
-        """What the lanes of a subgroup read together, every one its share."""
+        """A lane's share of the partial results that its subgroup reads together."""
         b, size = self.b, self.subgroup_size
         lane, total = b.lane_id(size), None
         for start in range(0, count, size):

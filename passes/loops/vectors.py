@@ -35,7 +35,7 @@ from xdsl_spirv.passes.schedule.plan import vector_type
 Row = list[memref.LoadOp | memref.StoreOp]
 
 MOST_BITS = 128
-"""What an invocation moves at a time."""
+"""Bits that an invocation moves at a time."""
 
 
 def use_vectors(builder: HoistingEmitter, arguments: tuple[SSAValue, ...], elements: int) -> None:

@@ -64,7 +64,7 @@ Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
 
 @dataclass(frozen=True)
 class DeviceHabits:
-    """What of a device shapes the code of its kernels."""
+    """The properties of a device that shape the code of its kernels."""
 
     loop_control: LoopControl = LoopControl.None_
     exact_division: bool = True
@@ -261,7 +261,7 @@ def check_size(type: MemRefType, op: Operation) -> int:
 
 
 def stored(type: Attribute) -> Attribute:
-    """How an element lies in memory: a Boolean in a byte."""
+    """The type of an element in memory: a Boolean is a byte."""
     if isinstance(type, VectorType):
         return VectorType(stored(type.element_type), type.get_shape())
     return i8 if type == i1 else type

@@ -59,7 +59,7 @@ FIXED = ("spirv.Variable",)
 
 @dataclass(frozen=True)
 class Hole:
-    """Where a constant stands: an operation and its operand; `number` is the scalar in it."""
+    """The place of a constant: an operation and its operand; `number` is the scalar in it."""
 
     op: Operation
     index: int
@@ -183,7 +183,7 @@ def _computes(op: Operation) -> bool:
 
 
 def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
-    """What an operand's value goes into; None where it does something else, too."""
+    """The values that an operand's value goes into; None where it has another effect, too."""
     if _computes(op):
         return list(op.results)
     if isinstance(op, StoreOp):

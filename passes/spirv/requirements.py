@@ -65,7 +65,7 @@ class Need:
 
     @staticmethod
     def of(entry: Requirements) -> Need:
-        """What the grammar says of an instruction or an enumerant."""
+        """The needs of an instruction or an enumerant, by the grammar."""
         return Need(entry.capabilities, entry.extensions, entry.version)
 
     @staticmethod
@@ -89,7 +89,7 @@ STORAGE_8: Mapping[StorageClass, Capability] = {
     StorageClass.PushConstant: Capability.StoragePushConstant8,
 }
 STORAGE: Mapping[int, Mapping[StorageClass, Capability]] = {8: STORAGE_8, 16: STORAGE_16}
-"""What objects of 8 or 16 bits need in each storage class; elsewhere they need arithmetic."""
+"""The needs of objects of 8 or 16 bits by storage class; elsewhere they need arithmetic."""
 
 EXPLICIT_WORKGROUP: Mapping[int, Capability] = {
     8: Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR,
@@ -123,7 +123,7 @@ MOVES = frozenset(
         "spirv.UConvert",
     }
 )
-"""What data of 8 and 16 bits goes through without the capability for arithmetic."""
+"""Operations on data of 8 and 16 bits that do without the capability for arithmetic."""
 
 POINTER_MAKERS = frozenset(
     {
@@ -160,7 +160,7 @@ class Requirement:
         self.add(Need.any_of(capability), what)
 
     def enumerant(self, attribute: EnumerationAttr[Any]) -> None:
-        """What the enumerants of an attribute need, by the grammar."""
+        """Add the needs of an attribute's enumerants, by the grammar."""
         kind = grammar().kind(attribute.ENUM.__name__)
         for entry in kind.used(int(attribute.data)):
             self.add(Need.of(entry), f"{kind.name} {entry.name}")
@@ -182,7 +182,7 @@ class Requirement:
 
     def type(self, type_: Attribute, *, computed: bool) -> None:
         """
-        What a type needs.
+        Add the needs of a type.
 
         `computed` says that objects of it are more than loaded, stored and converted.
         """
@@ -208,7 +208,7 @@ class Requirement:
             self._aggregate(type_, computed=computed)
 
     def _declared(self, type_: DeclaredType) -> None:
-        """What the type's instruction needs, and the parts of its declaration."""
+        """Add the needs of the type's instruction and of the parts of its declaration."""
         self.add(Need.of(grammar().instruction(type_.INSTRUCTION)), str(type_))
         for part in type_.declaration:
             if isinstance(part, EnumerationAttr | TypeAttribute):
@@ -491,4 +491,4 @@ SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (
     _wide_atomics,
     _specialization_constant,
 )
-"""What depends on an operation's types, each a line or two of the specification."""
+"""Rules that depend on an operation's types, each a line or two of the specification."""

@@ -119,7 +119,7 @@ def _parts(
 
 
 class _Contents:
-    """What stands in a module, and what of it mentions what."""
+    """The operations of a module, and which of them mention which."""
 
     def __init__(self, module: ModuleOp):
         self.place = {op: number for number, op in enumerate(module.body.block.ops)}
@@ -130,7 +130,7 @@ class _Contents:
 
     def of(self, entry: EntryPointOp) -> list[Operation]:
         """
-        What belongs to an entry point, in the module's order.
+        The operations that belong to an entry point, in the module's order.
 
         Of what has no symbol, its execution modes and whatever mentions nothing that is left out.
         """

@@ -122,7 +122,7 @@ class Solution:
 
     @property
     def capabilities(self) -> list[Capability]:
-        """What to declare: the chosen ones that no other implies, by number."""
+        """The capabilities to declare: the chosen ones that no other implies, by number."""
         implied = set[str]().union(*(grammar().implied(c) for c in self._chosen))
         names = self._chosen - implied
         return sorted(Capability[n] for n in names)
@@ -197,7 +197,7 @@ class Solution:
 
 def missing(module: ModuleOp) -> str | None:
     """
-    What the module's triple leaves out, None if it declares enough or there is no triple.
+    Needs that the module's triple leaves out; None if it declares enough or there is none.
 
     More than enough is fine.
     """

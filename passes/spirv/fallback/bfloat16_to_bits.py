@@ -41,7 +41,7 @@ from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 NAME = "spirv-bfloat16-to-bits"
 ROUNDINGS = ("nearest-even", "toward-zero")
 FEATURE = "bfloat16-type"
-"""What a target's file calls the type."""
+"""The type's name in a target's file."""
 BITS = IntegerType(16)
 
 CONVERSIONS = (
@@ -159,7 +159,7 @@ def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:
 
 
 class Lowering:
-    """What computes with bfloat16, once its values are 16-bit integers."""
+    """Computes with bfloat16 whose values are 16-bit integers."""
 
     def __init__(self, codes: ModuleEmitter, to_nearest: bool):
         self.codes = codes

@@ -51,13 +51,13 @@ class Batch:
     """Operations that share one filling of the memory."""
 
     type: Attribute
-    """What an element of the memory is."""
+    """The type of an element of the memory."""
     group: Group
     members: list[ExchangingOp] = field(default_factory=list[ExchangingOp])
     places: dict[object, int] = field(default_factory=dict[object, int])
-    """What is written, and where its elements begin in the memory of one group."""
+    """For what is written, the place where its elements begin in the memory of one group."""
     starts: dict[ExchangingOp, list[int]] = field(default_factory=dict[ExchangingOp, list[int]])
-    """Where the elements of each factor of a member begin."""
+    """The places where the elements of each factor of a member begin."""
     size: int = 0
     """Elements of one group."""
 
@@ -188,7 +188,7 @@ class Exchange:
     # Code.
 
     def base(self, code: SpirvEmitter, batch: Batch, start: int) -> Index:
-        """Where the invocation's group has the elements that begin at `start`."""
+        """The place of the elements at `start` in the memory of the invocation's group."""
         return code.plus(code.times(batch.group.number(code), batch.size), start)
 
     def _element(self, code: SpirvEmitter, type_: Attribute, index: Index) -> SSAValue:
@@ -222,7 +222,7 @@ def _is_behind(value: SSAValue, op: Operation) -> bool:
 
 
 def _bytes(type_: Attribute) -> int:
-    """What a type takes in Workgroup memory, without an explicit layout."""
+    """The bytes of a type in Workgroup memory, without an explicit layout."""
     match type_:
         case ArrayType():
             return (known(type_.length) or 0) * _bytes(type_.element_type)

@@ -30,7 +30,7 @@ class FunctionEmitter(SpirvEmitter):
         self._top_values: set[SSAValue] = set()
 
     def before(self, op: Operation) -> None:
-        """What is written next stands before `op`, or at the function's top."""
+        """Write from now on before `op`, or at the function's top."""
         self.scopes[1:] = [Scope(InsertPoint.before(op))]
 
     def insert(self, op: Operation, depth: int = -1) -> None:

@@ -33,7 +33,7 @@ class Group:
     virtual: bool
 
     def lane(self, code: SpirvEmitter) -> Index:
-        """Which of the lanes an invocation is."""
+        """The number of the invocation's lane."""
         if self.lanes == 1:
             return 0
         if self.whole or self.virtual:
@@ -42,7 +42,7 @@ class Group:
         return code.built_in(BuiltIn.SubgroupLocalInvocationId)
 
     def number(self, code: SpirvEmitter) -> Index:
-        """Which of the workgroup's groups an invocation is in."""
+        """The number of the invocation's group in the workgroup."""
         if self.count == 1:
             return 0
         if not self.virtual:
@@ -82,7 +82,7 @@ class Form:
         return ArrayType(self.count, self.element)
 
     def place(self, code: SpirvEmitter, number: int) -> Place:
-        """Where the invocation's component `number` is."""
+        """The position of the invocation's component `number`."""
         lanes, columns, lane = self.group.lanes, self.columns, self.group.lane(code)
         if (number + 1) * lanes > self.total:
             return self._last_place(code, number)
@@ -110,7 +110,7 @@ class Form:
 
 
 class Sharing:
-    """How a module's matrices are spread over invocations."""
+    """Spreads a module's matrices over invocations."""
 
     def __init__(self, pass_name: str, module: ModuleOp, subgroup_size: int, virtual: bool):
         self.pass_name = pass_name

@@ -112,7 +112,7 @@ class MatrixMemory:
 
     @staticmethod
     def _containers(chain: AccessChainOp | InBoundsAccessChainOp) -> list[object]:
-        """What each index selects from."""
+        """The type that each index selects from."""
         base = chain.base.type
         assert isinstance(base, PointerType)
         indexes = list(chain.indexes)
@@ -225,7 +225,7 @@ class MatrixMemory:
         return code.same_bits(total, self.form.element)
 
     def _number_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """Which number of a line holds a component."""
+        """The index of the number of a line that holds a component."""
         return code.divided(within, self.per_number)
 
     def _shift_of(self, code: SpirvEmitter, within: Index) -> Index:

@@ -61,7 +61,7 @@ class ToVulkan12Pass(ModulePass):
     target: str = ""
     """A device's name or target file; without it nothing beyond Vulkan 1.2 is there."""
     subgroup_size: int = 0
-    """How many invocations share a matrix; 0: as the module's SubgroupSize says, or the target."""
+    """Invocations that share a matrix; 0: as the module's SubgroupSize says, or the target."""
     subgroups: str = "virtual"
     """virtual, or device: the device's own subgroups, which must be of that size."""
     workgroup_memory: int = 0

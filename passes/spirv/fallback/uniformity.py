@@ -59,7 +59,7 @@ CONSTANT = (
 
 
 class Uniformity:
-    """What is uniform among the invocations of a workgroup, over a whole module."""
+    """Finds the values of a module that are uniform among the invocations of a workgroup."""
 
     def __init__(self, module: ModuleOp):
         self._functions = {
