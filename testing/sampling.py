@@ -16,10 +16,10 @@ from xdsl_spirv.serialization.raw.literals import NumberType, words_of
 from xdsl_spirv.serialization.raw.operands import (
     Spec,
     enum_table,
-    extended_plan,
-    nested_plan,
+    extended_operand_specs,
+    nested_operand_specs,
     opcode_of,
-    plan,
+    operand_specs,
     scalar_type,
 )
 from xdsl_spirv.serialization.raw.words import instruction, string_words
@@ -110,7 +110,7 @@ class Sampler:
 
     def sample(self, name: str) -> None:
         """Appends one instruction of this name with random operands."""
-        self.emit(name, self._all(plan(opcode_of(name)) or (), name))
+        self.emit(name, self._all(operand_specs(opcode_of(name)) or (), name))
 
     def enumerant(self, kind: str, value: int) -> list[int]:
         """An enumerant and its parameters."""
@@ -160,11 +160,11 @@ class Sampler:
 
     def extended(self, instruction_set: str, number: int) -> list[int]:
         """An extended instruction's number and operands."""
-        return [number, *self._all(extended_plan(instruction_set, number) or ())]
+        return [number, *self._all(extended_operand_specs(instruction_set, number) or ())]
 
     def _opcode(self, _: Spec) -> list[int]:
         opcode = opcode_of(f"Op{self.rng.choice(NESTED)}")
-        return [opcode, *self._all(nested_plan(opcode) or ())]
+        return [opcode, *self._all(nested_operand_specs(opcode) or ())]
 
     def _all(self, specs: tuple[Spec, ...], name: str = "") -> list[int]:
         words: list[int] = []
@@ -212,7 +212,7 @@ def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
     None for an enumeration that only extended instructions, or none, hold.
     """
     for name in grammar().instruction_names:
-        if any(spec.kind == kind for spec in plan(opcode_of(name)) or ()):
+        if any(spec.kind == kind for spec in operand_specs(opcode_of(name)) or ()):
             return name, {}
     for outer in grammar().kind_names:
         if not grammar().kind(outer).names or outer == kind:

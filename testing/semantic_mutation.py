@@ -194,7 +194,7 @@ def another_constant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 @cache
-def _alike(opcode: int) -> tuple[int, ...]:
+def _same_operand_kinds(opcode: int) -> tuple[int, ...]:
     """Opcodes whose operands are of the same kinds."""
     entry = grammar().by_opcode(opcode)
     if entry is None:
@@ -212,7 +212,7 @@ def _alike(opcode: int) -> tuple[int, ...]:
 def another_opcode(rng: random.Random, rows: Rows, module: RawModule) -> bool:
     """An instruction is another one of its family with the same operands."""
     at = _somewhere(rng, rows)
-    others = _alike(rows[at][0] & 0xFFFF)
+    others = _same_operand_kinds(rows[at][0] & 0xFFFF)
     if not others:
         return False
     rows[at][0] = rows[at][0] & 0xFFFF0000 | rng.choice(others)

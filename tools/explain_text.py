@@ -104,7 +104,7 @@ def _table(explanation: Explanation) -> str:
     note = (
         "\n* computed from weights alone, once" if any(e.once for e in explanation.layers) else ""
     )
-    return columns(rows) + note
+    return aligned_table(rows) + note
 
 
 def nodes_text(entry: ExplainedLayer) -> str:
@@ -177,7 +177,7 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join(parts)
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
+def aligned_table(rows: Sequence[Sequence[str]]) -> str:
     """A table; the first row is the head."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     numeric = {"#", "MFLOP", "moved", "roofline", "measured"}

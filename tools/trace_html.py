@@ -75,7 +75,7 @@ def _section(stages: Sequence[Stage], number: int, budget: int) -> str:
             left = len(names) - position
             parts.append(f'<p class="soft">{left} more: see the text files.</p>')
             break
-        part = _unit(name, before.get(name), stage.units.get(name), is_open=len(names) == 1)
+        part = _diff(name, before.get(name), stage.units.get(name), is_open=len(names) == 1)
         length += len(part)
         parts.append(part)
     file = file_of(number, stage)
@@ -85,7 +85,7 @@ def _section(stages: Sequence[Stage], number: int, budget: int) -> str:
     )
 
 
-def _unit(name: str, before: str | None, after: str | None, is_open: bool) -> str:
+def _diff(name: str, before: str | None, after: str | None, is_open: bool) -> str:
     old, new = _lines(before), _lines(after)
     if before is None:
         what, shown = f"new, {len(new)} lines", _whole(new, "ins")

@@ -175,7 +175,7 @@ def _quadrants(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
     return number, v.mul(rest, v.polynomial(square, SIN)), v.polynomial(square, COS)
 
 
-def _wave(v: Values, number: SSAValue, even: SSAValue, odd: SSAValue) -> SSAValue:
+def _by_quadrant(v: Values, number: SSAValue, even: SSAValue, odd: SSAValue) -> SSAValue:
     """`even` or `odd` by the number's last bit, negated by the one before."""
     whole = v.as_type(i32)
 
@@ -189,14 +189,14 @@ def _wave(v: Values, number: SSAValue, even: SSAValue, odd: SSAValue) -> SSAValu
 
 def sin(v: Values, x: SSAValue) -> SSAValue:
     number, sine, cosine = _quadrants(v, x)
-    return _wave(v, number, sine, cosine)
+    return _by_quadrant(v, number, sine, cosine)
 
 
 def cos(v: Values, x: SSAValue) -> SSAValue:
     number, sine, cosine = _quadrants(v, x)
     whole = v.as_type(i32)
     following = whole.op(arithmetic.IAddOp, number, whole.number(1))
-    return _wave(v, following, sine, cosine)
+    return _by_quadrant(v, following, sine, cosine)
 
 
 def tan(v: Values, x: SSAValue) -> SSAValue:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.upstream import (
     dense_literals,
-    fixed_bodies,
+    kept_bodies,
     on_demand,
     signatures,
     string_literals,
@@ -28,7 +28,7 @@ on_demand.install()
 # A constant in the generic syntax is read by xDSL's own parser.
 dense_literals.install()
 string_literals.install()
-fixed_bodies.install()
+kept_bodies.install()
 
 SPIRV = on_demand.DialectOfModules(
     "spirv",

@@ -12,7 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 from xdsl.traits import Commutative, ConstantLike
 
-from xdsl_spirv.upstream.fixed_bodies import FixedBody
+from xdsl_spirv.upstream.kept_bodies import KeptBody
 
 
 class ConstantToTheRight(RewritePattern):
@@ -24,7 +24,7 @@ class ConstantToTheRight(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         parent = op.parent_op()
-        if not op.has_trait(Commutative) or (parent is not None and parent.has_trait(FixedBody)):
+        if not op.has_trait(Commutative) or (parent is not None and parent.has_trait(KeptBody)):
             return
         left, right = op.operands
         if _is_constant(left) and not _is_constant(right):

@@ -62,7 +62,7 @@ from xdsl_spirv.dialects.spirv.types import (
     known,
 )
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
-from xdsl_spirv.upstream.fixed_bodies import FixedBody
+from xdsl_spirv.upstream.kept_bodies import KeptBody
 from xdsl_spirv.upstream.symbols import find_symbol
 
 
@@ -510,7 +510,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
     name = "spirv.SpecConstantOperation"
     result = result_def()
     body = region_def("single_block")
-    traits = traits_def(Pure(), FixedBody())
+    traits = traits_def(Pure(), KeptBody())
 
     def __init__(self, wrapped: Operation):
         body = Region(Block([wrapped, YieldOp(wrapped.results[0])]))

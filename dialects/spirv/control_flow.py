@@ -53,7 +53,7 @@ from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, Sw
 from xdsl_spirv.dialects.spirv.canonicalization import SelectionOfConstant
 from xdsl_spirv.dialects.spirv.enums import LoopControl, SelectionControl
 from xdsl_spirv.dialects.spirv.structure import FuncOp
-from xdsl_spirv.upstream.fixed_bodies import AllBlocksLive
+from xdsl_spirv.upstream.kept_bodies import AllBlocksLive
 from xdsl_spirv.upstream.symbols import find_symbol
 
 

@@ -29,7 +29,7 @@ from xdsl.traits import ConstantLike
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.canonicalization import ConstantToTheRight
 from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.upstream.fixed_bodies import FixedBody
+from xdsl_spirv.upstream.kept_bodies import KeptBody
 
 Number: TypeAlias = IntegerAttr | FloatAttr
 Compute: TypeAlias = Callable[..., Any]
@@ -74,7 +74,7 @@ class Foldable(SPIRVOp, HasFolderInterface, ABC):
         Decorations (saturation, rounding) change what an operation gives, so it then stays.
         """
         parent = self.parent_op()
-        if self.attributes or (parent is not None and parent.has_trait(FixedBody)):
+        if self.attributes or (parent is not None and parent.has_trait(KeptBody)):
             return None
         value = self.evaluate([ConstantLike.get_constant_value(o) for o in self.operands])
         return None if value is None else (value,)

@@ -43,7 +43,7 @@ VARIABLES = (VariableOp, UntypedVariableOp)
 
 
 class InstructionDecoder:
-    """Reads the instructions of one function; `Known` of their plans."""
+    """Reads the instructions of one function; `Known` of their decoders."""
 
     def __init__(self, module: Module, values: Values):
         self.module = module

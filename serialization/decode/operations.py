@@ -1,7 +1,7 @@
 """
 How an instruction becomes an operation: `encode/operations.py` the other way round.
 
-For every class of operation a plan is made once: the instruction's operands in the grammar's
+For every class of operation a decoder is made once: the instruction's operands in the grammar's
 order, each with the operand or property of the class that it becomes. A property is made to the
 class's own declaration (an enumeration attribute, a number, a symbol), so a class that is added to
 the dialect is read without a line of code here. What a class cannot hold (a scope that a
@@ -58,7 +58,7 @@ class NotDeclared(Exception):
 
 
 class Known(Protocol):
-    """What a plan asks the decoder of a module."""
+    """What the decoder of a class asks the decoder of a module."""
 
     location: LocationAttr
     """Of the instruction that is read."""
@@ -138,7 +138,7 @@ def extended_decoder(instruction_set: str, number: int) -> Decode | None:
 
 @cache
 def decoder_of(cls: type[IRDLOperation]) -> Decode:
-    """The plan of a class."""
+    """Returns the decoder of a class of operations."""
     instruction = instruction_for(cls)
     definition = cls.get_irdl_definition()
     order = [name for name, _ in definition.operands]
@@ -318,7 +318,7 @@ def _enumerant(cls: type[EnumerationAttr[Any]], value: int) -> Attribute:
 
 
 def _enumerated(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader | None:
-    """An enumerant or mask with its parameters, the reverse of `plans._enumerated`."""
+    """An enumerant or mask with its parameters: the encoder's `_enumerated` the other way round."""
     attribute = ENUMERATIONS.get(operand.kind)
     if attribute is None:
         return None

@@ -99,7 +99,7 @@ def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> byt
 
 
 class ModuleEncoder:
-    """The encoding of one module; the `IdSource` of the plans and the `Module` of functions."""
+    """The encoding of one module; the `IdSource` of the encoders and the `Module` of functions."""
 
     def __init__(
         self, module: ModuleOp, *, names: bool, lines: bool, origins: Origins | None = None
@@ -121,7 +121,7 @@ class ModuleEncoder:
             self.types.name = self._name
         self.declarations = declarations
         self.values: dict[int, int] = {}
-        self.plans: dict[type[Operation], Encode] = {}
+        self.encoders: dict[type[Operation], Encode] = {}
         self._symbols = {
             name.data: op
             for op in module.body.ops
@@ -158,7 +158,7 @@ class ModuleEncoder:
             SpecConstantDataOp: self._spec_data,
             RawGlobalOp: self._carried_definition,
         }
-        # What plans call most, without a level between.
+        # What encoders call most, without a level between.
         self.type = self.types.id
         self.void = self.types.void
         self.fresh = self.ids.fresh
@@ -201,7 +201,7 @@ class ModuleEncoder:
         if self.origins is not None:
             self.origins.begin(section, len(self.words.sections[section]) + offset, op)
 
-    # Ids: what plans and functions ask for.
+    # Ids: what encoders and functions ask for.
 
     def value(self, value: SSAValue) -> int:
         """The id of a value."""

@@ -87,8 +87,8 @@ class Module(IdSource, Protocol):
     traced: bool
     """Whether a function's encoder keeps which operation its words are written for."""
     decorations: Decorations
-    plans: dict[type[Operation], Encode]
-    """The plans of the classes met so far that become one instruction."""
+    encoders: dict[type[Operation], Encode]
+    """The encoders of the classes met so far that become one instruction."""
 
     def line(self, op: Operation) -> tuple[int, int, int] | None: ...
     def symbol(self, name: str, op: Operation | None) -> int: ...
@@ -389,11 +389,11 @@ class FunctionEncoder:
         instruction), `last` before its last (a selection's).
         """
         module, words = self.module, self.words
-        plans, lines, traced = module.plans, module.lines, module.traced
+        encoders, lines, traced = module.encoders, module.lines, module.traced
         terminator = block.last_op
         for op in block.ops:
-            plan = plans.get(type(op))
-            if plan is None and module.is_declaration(op):
+            encode = encoders.get(type(op))
+            if encode is None and module.is_declaration(op):
                 continue
             if traced:
                 self.origins.append((len(words), op))
@@ -406,10 +406,10 @@ class FunctionEncoder:
                 words += last
             if op is terminator and op.attributes:
                 self._unstructured_merge(op)
-            if plan is None:
+            if encode is None:
                 self._operation(op)
             else:
-                words += plan(module, op)
+                words += encode(module, op)
             if op.attributes and op.results:
                 module.decorate(module.value(op.results[0]), op)
 
@@ -432,8 +432,8 @@ class FunctionEncoder:
         if handler is not None:
             handler(op)
         elif not isinstance(op, MergeOp):
-            plan = self.module.plans[type(op)] = encoder_of(op)
-            self.words += plan(self.module, op)
+            encode = self.module.encoders[type(op)] = encoder_of(op)
+            self.words += encode(self.module, op)
 
     def _mark(self, op: Operation) -> None:
         """OpLine wherever the source position changes, OpNoLine where it ends."""

@@ -1,11 +1,11 @@
 """
 How an operation becomes one instruction: by the grammar alone.
 
-For every class of operation a plan is made once: the instruction's operands in the grammar's
+For every class of operation an encoder is made once: the instruction's operands in the grammar's
 order, each with the place it is read from (an SSA operand, or a property under the name that the
-class's `FIELDS` gives). Applying the plan walks that list. Nothing here knows an instruction by
+class's `FIELDS` gives). The encoder goes through that list. Nothing here knows an instruction by
 name, so a new one needs no line of code: a declaration that lacks an operand the grammar demands
-is refused when the plan is made.
+is refused when the encoder is made.
 
 An enumeration's parameters are properties too: `Aligned` reads `alignment`, `MakePointerAvailable`
 and `MakePointerVisible` read `memory_scope`.
@@ -49,7 +49,7 @@ operands_of: Callable[[Operation], tuple[SSAValue, ...]] = attrgetter("_operands
 
 
 class IdSource(Protocol):
-    """What a plan asks for ids."""
+    """What an encoder asks for ids."""
 
     values: dict[int, int]
     """Identity of a value -> its id, for the values whose id has been asked for."""
@@ -71,20 +71,20 @@ Encode: TypeAlias = Callable[[IdSource, Operation], Sequence[int]]
 
 def encoder_of(op: Operation) -> Encode:
     """
-    The plan for an operation's class, made on its first operation.
+    Returns the encoder of an operation's class, made on its first operation.
 
     Raises `SPIRVEncodeError` for an operation that is not the dialect's, or declared amiss.
     """
     if not isinstance(op, SPIRVOp):
         raise SPIRVEncodeError("it is no SPIR-V operation; lower it to the spirv dialect first", op)
     try:
-        return _plan(type(op))
+        return _class_encoder(type(op))
     except SPIRVEncodeError as error:
         raise SPIRVEncodeError(error.cause, op) from None
 
 
 @cache
-def _plan(cls: type[Operation]) -> Encode:
+def _class_encoder(cls: type[Operation]) -> Encode:
     instruction = instruction_for(cls)
     in_set = instruction_of(cls)[0]
     writers = [(o, _writer(cls, instruction, o)) for o in _inputs(instruction)]

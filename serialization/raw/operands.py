@@ -99,21 +99,21 @@ def enum_table(kind: str) -> EnumTable:
 
 
 @cache
-def plan(opcode: int) -> tuple[Spec, ...] | None:
+def operand_specs(opcode: int) -> tuple[Spec, ...] | None:
     """How to read an instruction's operands, None if the opcode is unknown."""
     entry = grammar().by_opcode(opcode)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
 
 @cache
-def extended_plan(instruction_set: str, number: int) -> tuple[Spec, ...] | None:
+def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...] | None:
     """How to read the operands of an extended instruction behind its number."""
     entry = grammar().by_extended_opcode(instruction_set, number)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
 
 @cache
-def nested_plan(opcode: int) -> tuple[Spec, ...] | None:
+def nested_operand_specs(opcode: int) -> tuple[Spec, ...] | None:
     """How to read the operands of OpSpecConstantOp's operation, None if it can be none."""
     entry = grammar().by_opcode(opcode)
     if entry is None or not entry.has_result_type or not entry.has_result:
@@ -208,7 +208,7 @@ class Symbols:
 
     def operands(self, instruction: RawInstruction) -> list[RawOperand]:
         """Raises `SPIRVDecodeError`, as `RawInstruction.operands`."""
-        specs = plan(instruction.opcode)
+        specs = operand_specs(instruction.opcode)
         if specs is None:
             raise SPIRVUnknownError(
                 "the opcode is not in the grammar",
@@ -355,7 +355,7 @@ class _Reader:
         except KeyError:
             raise self._error(f"no OpExtInstImport before it imports %{set_id}") from None
         number = self.words[self.at]
-        specs = None if known is None else extended_plan(known, number)
+        specs = None if known is None else extended_operand_specs(known, number)
         if known is not None and specs is None:
             raise self._unknown(f"{known} has no instruction {number} in the grammar")
         self._take(spec)
@@ -364,7 +364,7 @@ class _Reader:
             self._read(specs)
 
     def read_opcode(self, spec: Spec) -> None:
-        specs = nested_plan(self.words[self.at])
+        specs = nested_operand_specs(self.words[self.at])
         if specs is None:
             raise self._unknown(f"{spec.name} {self.words[self.at]} is no operation on constants")
         self._take(spec)

@@ -1,5 +1,5 @@
 """
-Operands of assembly text as words: the inverse of `raw/operands.py`, by the same plans.
+Operands of assembly text as words: the inverse of `raw/operands.py`, by the same specs.
 
 The encoder walks through a module once and remembers what later instructions need: which ids are
 scalar types, which are instruction sets, and (for OpSwitch) of which type a value is.
@@ -23,10 +23,10 @@ from xdsl_spirv.serialization.raw.literals import (
 from xdsl_spirv.serialization.raw.operands import (
     Spec,
     enum_table,
-    extended_plan,
-    nested_plan,
+    extended_operand_specs,
+    nested_operand_specs,
     opcode_of,
-    plan,
+    operand_specs,
     scalar_type,
 )
 from xdsl_spirv.serialization.raw.words import MAX_WORD_COUNT
@@ -112,10 +112,10 @@ def _opcode(name: str) -> int | None:
 
 
 class _Shape:
-    """An instruction's plan without its result, and the part of it that is one word a token."""
+    """An instruction's operands without its result, and which of them are one word a token."""
 
     def __init__(self, opcode: int):
-        specs = plan(opcode) or ()
+        specs = operand_specs(opcode) or ()
         self.opcode = opcode
         self.result = next((i for i, s in enumerate(specs) if s.kind == "IdResult"), None)
         self.specs = tuple(s for s in specs if s.kind != "IdResult")
@@ -279,7 +279,7 @@ class Encoder:
             if not 0 < count <= len(words) - at:
                 cause = f"{len(words)} words are not instructions: one says it has {count}"
                 raise OperandError(cause, first)
-            if plan(opcode) is not None:
+            if operand_specs(opcode) is not None:
                 self._remember(_shape(opcode), words[at : at + count])
             at += count
         return words
@@ -429,7 +429,7 @@ class _Writer:
             number = int(token) if token.isdecimal() else grammar().instruction(token, known).opcode
         except (KeyError, ValueError):
             raise self._fail(f"{known} has no instruction '{token[:60]}'") from None
-        specs = extended_plan(known, number)
+        specs = extended_operand_specs(known, number)
         if specs is None:
             raise self._fail(f"{known} has no instruction {number}")
         self.words.append(number)
@@ -438,7 +438,7 @@ class _Writer:
 
     def _opcode(self, spec: Spec, token: str) -> None:
         opcode = _opcode(f"Op{token}")
-        specs = None if opcode is None else nested_plan(opcode)
+        specs = None if opcode is None else nested_operand_specs(opcode)
         if opcode is None or specs is None:
             raise self._fail(f"'{token[:60]}' is no operation on constants")
         self.words.append(opcode)

@@ -19,7 +19,7 @@ from xdsl_spirv.serialization.files import write_atomically
 from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule, decode
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError, SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import FLOAT32, format_number
-from xdsl_spirv.serialization.raw.operands import RawOperand, plan
+from xdsl_spirv.serialization.raw.operands import RawOperand, operand_specs
 from xdsl_spirv.serialization.text.friendly_names import friendly_names
 from xdsl_spirv.serialization.text.instruction_forms import (
     UNREADABLE_KINDS,
@@ -296,7 +296,7 @@ class _Printer:
                 return place
             if operand.kind == "MemoryAccess" and int(operand.value).bit_count() > 1:
                 # It reads a mask of several names only where it is optional.
-                specs = plan(instruction.opcode) or ()
+                specs = operand_specs(instruction.opcode) or ()
                 if any(s.kind == "MemoryAccess" and not s.quantifier for s in specs):
                     return place
         return len(operands)

@@ -46,7 +46,7 @@ _BUILT_INS = {
     "WorkgroupSize": "gl_WorkGroupSize",
     "WorkgroupId": "gl_WorkGroupID",
 }
-_FIXED = {
+_LITERAL_NAMES = {
     "OpTypeVoid": "void",
     "OpTypeBool": "bool",
     "OpConstantTrue": "true",
@@ -214,14 +214,14 @@ def _constant(namer: _Namer, operands: list[RawOperand]) -> str:
     return f"{namer.of(operands[0])}_{text}"
 
 
-def _fixed(name: str) -> Describe:
+def _literal_name(name: str) -> Describe:
     return lambda _, __: name
 
 
 _DESCRIBE: dict[str, Describe] = {
-    "OpName": _fixed(""),
-    "OpDecorate": _fixed(""),
-    **{opcode: _fixed(name) for opcode, name in _FIXED.items()},
+    "OpName": _literal_name(""),
+    "OpDecorate": _literal_name(""),
+    **{opcode: _literal_name(name) for opcode, name in _LITERAL_NAMES.items()},
     "OpTypeInt": _integer,
     "OpTypeFloat": _float,
     "OpTypeVector": lambda n, o: n.derived(f"v{o[2].value}", o[1]),

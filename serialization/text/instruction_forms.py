@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.literals import NumberType, format_number, value_of
-from xdsl_spirv.serialization.raw.operands import Spec, enum_table, extended_plan, nested_plan, plan
+from xdsl_spirv.serialization.raw.operands import (
+    Spec,
+    enum_table,
+    extended_operand_specs,
+    nested_operand_specs,
+    operand_specs,
+)
 
 if TYPE_CHECKING:
     from xdsl_spirv.serialization.raw.operands import Symbols
@@ -111,7 +117,7 @@ class Shape:
     """What the grammar says of how to print an opcode."""
 
     def __init__(self, opcode: int):
-        specs = plan(opcode)
+        specs = operand_specs(opcode)
         entry = grammar().by_opcode(opcode)
         self.known = specs is not None
         self.specs = specs or ()
@@ -183,7 +189,7 @@ class Decided(NamedTuple):
     """The first instruction of the form."""
 
 
-def columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | None:
+def operand_columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | None:
     """How to print the operands of a form of `count` of them; None if it has no columns."""
     tables: list[Column] = []
     waiting = list(reversed(of.specs))
@@ -222,7 +228,7 @@ def columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | No
 
 @lru_cache(maxsize=512)
 def _undecided(opcode: int, count: int) -> list[Column] | None:
-    return columns(shape(opcode), count, None)
+    return operand_columns(shape(opcode), count, None)
 
 
 def _number(decided: Decided | None) -> Column:
@@ -239,7 +245,7 @@ def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spe
     """The text of a deciding word and what stands behind it; None if it is not in the grammar."""
     value = decided.words[place]
     if spec.form == "opcode":
-        specs = nested_plan(value)
+        specs = nested_operand_specs(value)
         return None if specs is None else (opcode_name(value), specs)
     if spec.form == "extended":
         set_id = decided.words[place - 1]
@@ -247,7 +253,7 @@ def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spe
             known = decided.symbols.instruction_set(set_id, decided.first)
         except KeyError:
             return None
-        specs = None if known is None else extended_plan(known, value)
+        specs = None if known is None else extended_operand_specs(known, value)
         if specs is None:
             return None
         return extended_name(decided.symbols, set_id, value, decided.first), specs
@@ -319,7 +325,7 @@ class Forms:
                 if inner is None:
                     decided = dict(zip(form.deciding, key, strict=True))
                     inner = form.inner[key] = Form(form.shape)
-                    laid_out = columns(
+                    laid_out = operand_columns(
                         form.shape, len(words) - 1, Decided(decided, self.symbols, place)
                     )
                     self._lay_out(inner, len(words) - 1, laid_out)
@@ -338,7 +344,11 @@ class Forms:
         if not decidable:
             count = len(words) - 1
             few = count < FEW
-            laid_out = _undecided(words[0] & 0xFFFF, count) if few else columns(shaped, count, None)
+            laid_out = (
+                _undecided(words[0] & 0xFFFF, count)
+                if few
+                else operand_columns(shaped, count, None)
+            )
             self._lay_out(form, count, laid_out)
         return form
 

@@ -51,7 +51,7 @@ def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
             return f"{type_} has no parts"
 
 
-def _walk(m: Module, type_: Type | None, indexes: Sequence[int]) -> Type | str | None:
+def _part_at(m: Module, type_: Type | None, indexes: Sequence[int]) -> Type | str | None:
     for index in indexes:
         inner = part(type_, index, m)
         if not isinstance(inner, Type):
@@ -163,7 +163,7 @@ def _access(
     if not indexes:
         yield Problem("there is no index", "give at least one index")
         return
-    reached = _walk(m, type_, indexes)
+    reached = _part_at(m, type_, indexes)
     if isinstance(reached, str):
         yield Problem(reached, "use indexes that lead to a part of the composite")
     elif reached is not None and want is not None and reached is not want:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from xdsl_spirv.grammar import Instruction as GrammarInstruction
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.raw.binary import RawInstruction, RawModule
-from xdsl_spirv.serialization.raw.operands import RawOperand, enum_table, plan
+from xdsl_spirv.serialization.raw.operands import RawOperand, enum_table, operand_specs
 
 if TYPE_CHECKING:
     from xdsl_spirv.serialization.validation.flow import Block
@@ -47,7 +47,7 @@ class Shape:
 def shape(opcode: int) -> Shape:
     """The shape of an opcode's instructions."""
     entry = grammar().by_opcode(opcode)
-    specs = plan(opcode)
+    specs = operand_specs(opcode)
     if entry is None or specs is None:
         return Shape(str(opcode), None, False, 0, {}, 1, 0, ())
     places: dict[str, int] = {}

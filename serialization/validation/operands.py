@@ -249,7 +249,7 @@ def _matrix_product(m: Module, i: Instruction) -> str | None:
     a, b, r = m.type_of(i.words[3]), m.type_of(i.words[4]), m.types.get(i.type_id)
     if a is None or b is None or r is None:
         return None
-    shapes = [_columns(t) for t in (a, b, r)]
+    shapes = [_columns_and_rows(t) for t in (a, b, r)]
     if None in shapes or len({t.scalar for t in (a, b, r)}) > 1:
         return f"there is no product of {a} and {b} as {r}"
     kinds = {
@@ -271,7 +271,7 @@ def _matrix_product(m: Module, i: Instruction) -> str | None:
     return None if agree else f"the sizes of {a} and {b} do not make {r}"
 
 
-def _columns(type_: Type) -> tuple[int, int] | None:
+def _columns_and_rows(type_: Type) -> tuple[int, int] | None:
     """Columns and rows; a vector is one column."""
     if type_.kind == "Matrix" and type_.element is not None:
         return type_.lanes, type_.element.lanes

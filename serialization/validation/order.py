@@ -106,11 +106,11 @@ declared_rule("LAY-05", "2.4", "Functions without a body come before those with 
 
 @module_rule("LAY-06", "2.4", "Every function has an end.")
 def functions(m: Module) -> Problems:
-    yield from _Walk(m).walk()
+    yield from _FunctionOrder(m).problems()
 
 
-class _Walk:
-    """Goes through the functions' instructions once."""
+class _FunctionOrder:
+    """Finds instructions that stand outside a function or block, in one pass over the module."""
 
     def __init__(self, m: Module):
         self.m = m
@@ -119,7 +119,7 @@ class _Walk:
         self.in_block = False
         self.defined = False
 
-    def walk(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[Problem]:
         for i in self.m.instructions:
             if self.function is None and i.op not in ("Function", "FunctionEnd"):
                 continue

@@ -180,11 +180,11 @@ def _log_error(type: str, r: Array, x: Array) -> Array:
 _log = by_type(
     lambda r, x: _log_error("f16", r, x), lambda r, x: _log_error("f32", r, x), "3 ULP, 2^-21 at 1"
 )
-_wave = by_type(lambda r, x: 2.0**-7 + 0 * r, lambda r, x: 2.0**-11 + 0 * r, "2^-11 in [-pi, pi]")
+_sine = by_type(lambda r, x: 2.0**-7 + 0 * r, lambda r, x: 2.0**-11 + 0 * r, "2^-11 in [-pi, pi]")
 _PI = uniform(-3.14, 3.14)
 
 
-def _quotient_of_waves(type: Type) -> Legal:
+def _tangent(type: Type) -> Legal:
     """tan = sin / cos: de/cos + sin de/cos^2."""
     error = 2.0**-7 if type.scalar == "f16" else 2.0**-11
 
@@ -255,9 +255,9 @@ for _name, _legal, _draw in [
     ("Exp2", _exp, _MODEST),
     ("Log", _log, _POSITIVE),
     ("Log2", _log, _POSITIVE),
-    ("Sin", _wave, _PI),
-    ("Cos", _wave, _PI),
-    ("Tan", _quotient_of_waves, uniform(-1.4, 1.4)),
+    ("Sin", _sine, _PI),
+    ("Cos", _sine, _PI),
+    ("Tan", _tangent, uniform(-1.4, 1.4)),
     ("Sinh", _hyperbolic, _MODEST),
     ("Cosh", _hyperbolic, _MODEST),
     ("Tanh", _tanh, _MODEST),

@@ -22,7 +22,7 @@ class AllBlocksLive(OpTrait):
     """The blocks of the operation's regions stay, reached or not."""
 
 
-class FixedBody(OpTrait):
+class KeptBody(OpTrait):
     """Nothing inside the operation's regions is replaced."""
 
 
@@ -45,7 +45,7 @@ def _propagate_to_all_blocks(self: LiveSet, region: Region) -> None:
 
 
 def _simplify_free_region(self: CSEDriver, region: Region) -> None:
-    if not _has(region, FixedBody):
+    if not _has(region, KeptBody):
         _simplify_region(self, region)
 
 
