@@ -35,7 +35,7 @@ def is_zero(value: SSAValue) -> bool:
 
 
 def _broadcast(op: GenericOp) -> SSAValue | None:
-    """What a `linalg.generic` fills its only result with: an input or a value from outside."""
+    """The value that a `linalg.generic` fills its only result with: an input or from outside."""
     last = op.body.block.last_op
     if last is None or len(op.results) != 1 or last is not op.body.block.first_op:
         return None

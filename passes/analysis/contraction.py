@@ -83,12 +83,12 @@ class Contraction:
 
     @cached_property
     def epilogue(self) -> Epilogue:
-        """What the kernel does with the result; raises `NotFused` for what it cannot do."""
+        """The operations that the kernel does on the result; raises `NotFused` for others."""
         return epilogue_of(self.op, self.maps[2])
 
     @cached_property
     def prologues(self) -> tuple[Prologue, Prologue]:
-        """What the kernel does with A's and B's elements as it loads them, last operation first."""
+        """The operations on A's and B's elements as the kernel loads them, the last one first."""
         return tuple(prologue_of(self.a)), tuple(prologue_of(self.b))
 
     @cached_property
@@ -140,9 +140,9 @@ class Contraction:
     def layout_of_result(self, map: AffineMap, shape: Sequence[Size]) -> Layout:
         """Where something lies (walks batch, M, N) whose dimensions these loops walk."""
         batch, m, n, _ = self.groups
-        return layout_of(map, self._walked(map, shape), None, self.sizes, (batch, m, n))
+        return layout_of(map, self._shape_by_loops(map, shape), None, self.sizes, (batch, m, n))
 
-    def _walked(self, map: AffineMap, shape: Sequence[Size]) -> tuple[Size, ...]:
+    def _shape_by_loops(self, map: AffineMap, shape: Sequence[Size]) -> tuple[Size, ...]:
         """A shape, dynamic dimensions in terms of the loops that walk them."""
         return tuple(
             self.sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
@@ -154,7 +154,7 @@ class Contraction:
         """Whether the size of a loop is known only when the program runs."""
         return any(map(is_dynamic, self.sizes))
 
-    def walks_dynamic(self, operand: int) -> bool:
+    def has_dynamic_size(self, operand: int) -> bool:
         """Whether A (0) or B (1) has a dimension whose size is known only when the program runs."""
         return any(map(is_dynamic, extents((self.a, self.b)[operand])))
 
@@ -165,7 +165,7 @@ class Contraction:
         batch, *free, k = self.groups
         groups = (batch, free[operand], k)
         loops = [loop for group in groups for loop in group]
-        if self.walks_dynamic(operand) or any(is_dynamic(self.sizes[loop]) for loop in loops):
+        if self.has_dynamic_size(operand) or any(is_dynamic(self.sizes[loop]) for loop in loops):
             raise NotAContraction(
                 f"{'ab'[operand]} = direct: sizes of {'AB'[operand]} are known only when the "
                 "program runs, and packing needs them before: use staged"
@@ -184,7 +184,7 @@ class Contraction:
     def _layout(self, value: SSAValue, map: AffineMap, groups: Sequence[range]) -> Layout:
         stored, low = (value, None) if packing_of(value) else storage(value)
         around = [all - own for all, own in zip(shape_of(value), shape_of(stored), strict=True)]
-        walked = self._walked(map, shape_of(value))
+        walked = self._shape_by_loops(map, shape_of(value))
         shape = [size - beyond for size, beyond in zip(walked, around, strict=True)]
         return layout_of(map, shape, low, self.sizes, groups)
 
@@ -257,7 +257,7 @@ def packing_of(value: SSAValue) -> PackingAttr | None:
 
 
 def fill_of(value: SSAValue) -> int:
-    """What an operand is where it lies outside of `storage`."""
+    """The fill of an operand outside of its `storage`."""
     match value.owner:
         case PaddedViewOp(fill=IntegerAttr(value=number)):
             return number.data

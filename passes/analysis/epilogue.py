@@ -67,7 +67,7 @@ class Epilogue:
 
 
 def definition(value: SSAValue) -> Operation | None:
-    """What computes a value of a dispatch or collective; None if it comes from outside."""
+    """The operation that computes a value of a dispatch or collective; None if from outside."""
     if isinstance(value, BlockArgument) and not isinstance(value.type, MemRefType):
         return None
     if not isinstance(value.type, MemRefType):
@@ -85,7 +85,7 @@ def definition(value: SSAValue) -> Operation | None:
 
 
 def results_of(op: LinalgStructuredOperation) -> Sequence[SSAValue]:
-    """What an operation makes: its tensors, or the buffers that it writes."""
+    """The results of an operation: its tensors, or the buffers that it writes."""
     return op.results or op.outputs
 
 

@@ -96,9 +96,9 @@ class SizeCode:
         known: dict[object, SSAValue] | None = None,
     ):
         self.write, self.values = write, values
-        """What stands in the block for a value that a size is computed from; None: itself."""
+        """The block's stand-ins for values that sizes are computed from; None: they themselves."""
         self._known = {} if known is None else known
-        """What has been written already."""
+        """Values that have been written already."""
 
     def value(self, size: Size) -> SSAValue:
         """A size as a number of type `index`."""
@@ -199,7 +199,7 @@ def _localize(op: tensor.EmptyOp, code: SizeCode) -> None:
     shape = op.tensor.type.get_shape()
     dynamic = [dimension for dimension, size in enumerate(shape) if size == DYNAMIC_INDEX]
     for at, dimension in enumerate(dynamic):
-        size_of_output = _walked(op.tensor, dimension)
+        size_of_output = _size_by_loops(op.tensor, dimension)
         if size_of_output is None:
             size_of_output = extent(op.tensor, dimension)
         if is_dynamic(size_of_output) and all(_is_given(part) for part in size_of_output.extents):
@@ -211,14 +211,14 @@ def _is_given(dimension: Extent) -> bool:
     return isinstance(dimension.value, BlockArgument)
 
 
-def _walked(value: SSAValue, dimension: int) -> Size | None:
+def _size_by_loops(value: SSAValue, dimension: int) -> Size | None:
     """The size of an output by what the loops that write it read; None if nobody says."""
     for use in value.uses:
         op = use.operation
         if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):
             continue
         if isinstance(op, linalg.ops.FillOp):
-            size = _walked(op.results[0], dimension) if op.results else None
+            size = _size_by_loops(op.results[0], dimension) if op.results else None
         else:
             size = _input_size(op, use.index, dimension)
         if size is not None:

@@ -55,7 +55,7 @@ class Stored(Array):
 
 @dataclass(eq=False)
 class Unwritten(Array):
-    """What nobody has written: whoever reads it is at fault."""
+    """An array that nobody has written: to read it is an error."""
 
     op: Operation
 

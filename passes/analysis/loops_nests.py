@@ -135,7 +135,7 @@ def _initials(array: Computed) -> list[Array]:
 # Rows and columns
 
 
-def columns_of(nest: Nest) -> frozenset[int]:
+def dimensions_along_rows(nest: Nest) -> frozenset[int]:
     """
     The dimensions of a nest that no reduction's outcome depends on; none without a reduction.
     """
@@ -228,7 +228,7 @@ def _places(expr: AffineExpr, point: Sequence[frozenset[int]]) -> frozenset[int]
 
 
 def _reshaped(array: Reshaped, at: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
-    """What each dimension of the source depends on: those that share its elements."""
+    """The dependences of each dimension of the source: of those that share its elements."""
     dependences: list[frozenset[int]] = []
     outer, inner = _ends(array.shape), _ends(array.source.shape)
     strides = sorted({stride for ends in (*outer, *inner) for stride in ends}, key=typical)

@@ -67,7 +67,7 @@ class Reader:
         self.views: dict[SSAValue, _View] = {}
         self.written: dict[SSAValue, None] = {}
         self.loaded: dict[Operation, Array] = {}
-        """What a load that stands outside every loop reads."""
+        """The array that a load outside every loop reads."""
 
     @cached_property
     def equal(self) -> dict[Extent, Size]:
@@ -99,7 +99,7 @@ class Reader:
         return size.replaced(self.equal) if is_dynamic(size) else size
 
     def array(self, value: SSAValue, op: Operation) -> Array:
-        """What a tensor or a buffer holds at this point."""
+        """The array that a tensor or a buffer holds at this point."""
         view = self.views.get(value)
         if view is not None:
             return view.read(self.array(view.source, op))
@@ -131,7 +131,7 @@ class Reader:
 
 
 def results_of_collective(block: Block) -> tuple[Reader, list[Result]]:
-    """What a collective writes to the buffers of its kernel, in the order of the first write."""
+    """The results that a collective writes to its kernel's buffers, in order of the first write."""
     reader = Reader(block)
     reader.read()
     outside = [value for value in reader.written if _is_outside(value, block)]
@@ -139,7 +139,7 @@ def results_of_collective(block: Block) -> tuple[Reader, list[Result]]:
 
 
 def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
-    """What a dispatch yields."""
+    """The results that a dispatch yields."""
     reader = Reader(dispatch.body.block)
     reader.read()
     yielded = [reader.array(value, dispatch) for value in dispatch.yielded]
@@ -149,7 +149,7 @@ def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
 def results_of_operations(
     ops: Sequence[Operation], values: Sequence[SSAValue]
 ) -> tuple[Reader, list[Result]]:
-    """What some operations of a block, on tensors, make of what comes from the others."""
+    """The results of some operations of a block, on tensors, computed from the others' results."""
     block = ops[0].parent_block()
     assert block is not None
     reader = Reader(block)

@@ -233,7 +233,7 @@ def composed(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> A
 
 
 def loops_of(map: AffineMap, dimensions: Sequence[AffineExpr]) -> list[AffineExpr | None]:
-    """What each loop is, if `map` walks a value whose dimensions are these."""
+    """The expression of each loop, if `map` indexes a value whose dimensions are these."""
     loops: list[AffineExpr | None] = [None] * map.num_dims
     for expression, dimension in zip(map.results, dimensions, strict=True):
         if isinstance(expression, AffineDimExpr):

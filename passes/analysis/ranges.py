@@ -55,7 +55,7 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def meet(self, other: Range) -> Range:
-        """What is in both; this one where that is nothing, since then nothing is computed."""
+        """The intersection; this one where that is empty, since then nothing is computed."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return self if low > high else Range(low, high)
 
@@ -227,7 +227,7 @@ EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
 
 
 def _rounded(low: float, high: float, type: Attribute) -> Range:
-    """What a computation on floats may give for these ends."""
+    """The interval of a computation on floats with these ends, rounding errors included."""
     if numbers.isnan(low) or numbers.isnan(high):
         return ANY_FLOAT
     eps = next((eps for kind, eps in EPSILONS if isinstance(element(type), kind)), 2.0**-21)
@@ -345,7 +345,7 @@ def _exact_rising_functions() -> dict[type[Operation], Function]:
 
 
 def computed(op: Operation, operands: Sequence[Range]) -> Range:
-    """What an operation of `arith` or `math` makes of its operands' intervals."""
+    """The interval of an operation of `arith` or `math` by its operands' intervals."""
     if isinstance(op, arith.SelectOp):
         return _selected(op, operands)
     if isinstance(op, arith.ConstantOp):

@@ -195,7 +195,7 @@ DIVISIONS: dict[type, Callable[[Size, int], Size]] = {
 
 
 def number(value: SSAValue) -> Size:
-    """What a number of type `index` (or an integer made of one) is in terms of sizes."""
+    """A number of type `index` (or an integer made of one) in terms of sizes."""
     match value.owner:
         case arith.ConstantOp(value=IntegerAttr() as constant):
             return constant.value.data

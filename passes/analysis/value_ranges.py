@@ -66,7 +66,7 @@ class ValueRanges:
             self._visit(op)
 
     def of(self, value: SSAValue) -> Range:
-        """What a value can be; all numbers of its type if nothing is known."""
+        """The interval of a value; all numbers of its type if nothing is known."""
         interval = self._known.get(value) or everything(value.type)
         assumed = self._assumed.get(value)
         interval = interval if assumed is None else interval.meet(assumed)
@@ -184,7 +184,7 @@ class ValueRanges:
             self._set(result, interval)
 
     def _body(self, block: Block) -> list[Range]:
-        """What a body yields."""
+        """The intervals of the values that a body yields."""
         for op in block.walk():
             if len(op.results) == 1 and not op.regions:
                 self._set(op.results[0], self._scalar(op))
@@ -357,7 +357,7 @@ def _replaced(size: Size, known: Mapping[Extent, Size]) -> Size:
 
 
 def factors_of(value: Operation) -> list[SSAValue]:
-    """What a product of products multiplies."""
+    """The factors of a product of products."""
     factors: list[SSAValue] = []
     for operand in value.operands:
         owner = operand.owner

@@ -99,7 +99,7 @@ def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | 
 
 
 def _dequantized(value: SSAValue) -> Dequantized | None:
-    """What a tensor was dequantized from, through what moved its elements since."""
+    """Traces a tensor through moves of its elements to the integers it was dequantized from."""
     owner = value.owner
     if isinstance(owner, Block) or not isinstance(value.type, TensorType):
         return None

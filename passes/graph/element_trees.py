@@ -165,7 +165,7 @@ def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
 
 
 def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
-    """What the loops are where a map leads to a place; None for those that it leaves open."""
+    """The indices of the loops where a map leads to a place; None for those that it leaves open."""
     loops: list[Index | None] = [None] * map.num_dims
     for expression, index in zip(map.results, place, strict=True):
         if isinstance(expression, AffineDimExpr):

@@ -248,7 +248,7 @@ def _is_spread(op: Operation) -> bool:
 
 
 def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:
-    """What computes an operand from one tensor, element by element, for this root only."""
+    """Adds what computes an operand from one tensor, element by element, for this root only."""
     owner = operand.owner
     padded: tensor.PadOp | None = None
     if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:

@@ -71,16 +71,16 @@ class Group:
     def __contains__(self, op: object) -> bool:
         return op in self.members
 
-    def made(self, value: SSAValue) -> bool:
-        """Whether an operation of the group makes the value."""
+    def produces(self, value: SSAValue) -> bool:
+        """Whether an operation of the group produces the value."""
         return value.owner in self.members
 
     def add(self, op: Operation) -> None:
         self.members[op] = None
 
     def outside(self, op: Operation) -> list[SSAValue]:
-        """What an operation reads that comes into the group."""
-        return [value for value in operands_of(op) if not self.made(value)]
+        """The values from outside the group that an operation reads."""
+        return [value for value in operands_of(op) if not self.produces(value)]
 
     def grow(self, accept: Callable[[Operation], bool]) -> None:
         """
@@ -93,7 +93,7 @@ class Group:
         op = self.root.next_op
         while op is not None and waiting:
             reads = operands_of(op)
-            if any(map(self.made, reads)) or not tainted.isdisjoint(reads):
+            if any(map(self.produces, reads)) or not tainted.isdisjoint(reads):
                 if tainted.isdisjoint(reads) and accept(op):
                     self.add(op)
                     waiting |= self._users_of(op)
@@ -110,7 +110,7 @@ class Group:
         return {user for user in users if user not in self.members}
 
     def results(self) -> list[SSAValue]:
-        """What the group makes and others use."""
+        """The values that the group produces and others use."""
         return [
             value
             for op in self.members
@@ -168,14 +168,14 @@ class Group:
         return members
 
     def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
-        """What comes in, the root's operands first, and what is copied, in order."""
+        """The values that come in, the root's operands first, and the copied operations."""
         inputs: dict[SSAValue, None] = {}
         clones: dict[Operation, None] = {}
 
         def visit(values: Iterable[SSAValue]) -> None:
             for value in values:
                 owner = value.owner
-                if self.made(value):
+                if self.produces(value):
                     if owner in clones or owner is self.root:
                         continue
                     assert isinstance(owner, Operation)
@@ -192,7 +192,7 @@ class Group:
         return list(inputs), list(clones)
 
     def _later(self, ordered: Sequence[Operation]) -> list[Operation]:
-        """What stands between the members and needs what they make."""
+        """The operations between the members that need the members' results."""
         tainted = {value for op in ordered for value in op.results}
         dependents: list[Operation] = []
         for op in _between(ordered[0], ordered[-1]):

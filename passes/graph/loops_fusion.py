@@ -46,10 +46,10 @@ MOVES = (
     tensor.ExpandShapeOp,
     tensor.CastOp,
 )
-"""What only says where elements are found."""
+"""Operations that only say where elements lie."""
 
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.CastOp)
-"""What the host does for nothing."""
+"""Operations that cost the host nothing."""
 
 LARGEST = 32
 """Operations of a group."""
@@ -245,6 +245,6 @@ def _leave_reshapes(group: Group) -> None:
     while changed:
         changed = False
         for op in list(group.members):
-            if isinstance(op, RESHAPES) and not group.made(op.operands[0]):
+            if isinstance(op, RESHAPES) and not group.produces(op.operands[0]):
                 del group.members[op]
                 changed = True

@@ -80,7 +80,7 @@ def fits(interval: Range) -> bool:
 
 
 CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, arith.TruncIOp, arith.TruncFOp)
-"""What is nothing at all once both sides have one type."""
+"""Conversions that vanish once both sides have one type."""
 
 
 class Integers:

@@ -36,7 +36,7 @@ class NarrowTo32BitsPass(ModulePass):
     """
 
     addresses: bool = True
-    """Whether what addresses a tensor is taken to lie in it, as ONNX and MLIR both ask for."""
+    """Whether indices of a tensor are taken to be in bounds, as ONNX and MLIR both ask for."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = load(self.target) if self.target else None

@@ -12,7 +12,7 @@ from xdsl_spirv.passes.analysis.ranges import element
 PASS = "narrow-to-32-bits"
 
 NEEDS: dict[Attribute, str] = {i64: "int64", f64: "float64"}
-"""What a target must have to compute in a type."""
+"""The feature that a target needs to compute in a type."""
 
 
 def touches(op: Operation) -> bool:

@@ -143,13 +143,13 @@ class OutlineDispatchesPass(ModulePass):
         self, dispatch: DispatchOp, loops: LoopsAttr, target: Target, kernels: _Kernels
     ) -> None:
         from xdsl_spirv.passes.loops.body import LoopsBody, loops_name
-        from xdsl_spirv.passes.schedule.loops_schedule import units_of
+        from xdsl_spirv.passes.schedule.loops_schedule import busy_workgroups
 
         try:
             body = LoopsBody(dispatch, loops)
         except Unplaced as error:
             refuse(self.name, error.op, str(error))
-        grid = (least(units_of(dispatch, loops, target), loops.grid[0]), 1, 1)
+        grid = (least(busy_workgroups(dispatch, loops, target), loops.grid[0]), 1, 1)
         _launch(dispatch, body, loops_name(dispatch), _Shape(grid, loops.block), kernels)
 
     def _enclose(self, root: Operation) -> None:

@@ -17,7 +17,7 @@ from xdsl.traits import IsTerminator
 from xdsl_spirv.dialects.schedule import CollectiveOp, LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops, Result
-from xdsl_spirv.passes.analysis.loops_nests import Nest, columns_of, nests_of
+from xdsl_spirv.passes.analysis.loops_nests import Nest, dimensions_along_rows, nests_of
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -142,7 +142,7 @@ class _Distribution:
     ):
         self.code, self.b, self.nest, self.collective = code, code.b, nest, collective
         self.schedule = schedule
-        self.columns = columns_of(nest)
+        self.columns = dimensions_along_rows(nest)
         shape = nest.shape
         self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
         self.row_shape = tuple(s for i, s in enumerate(shape) if i not in self.columns)

@@ -79,7 +79,7 @@ class AssignSchedulePass(ModulePass):
     """A known device's name or the path of a target file."""
 
     typical_size: int = TYPICAL
-    """What sizes that are known only when the program runs are taken for, to choose by."""
+    """The number that a size known only when the program runs is taken for, to choose by."""
 
     only: tuple[str, ...] = ()
     """The layers that alone may take a path, each as PATH=PATTERN."""
@@ -404,7 +404,7 @@ def packable(contraction: Contraction) -> Iterator[str]:
     """The operands that come into a dispatch as they are multiplied."""
     if isinstance(contraction.op.parent_op(), DispatchOp):
         for number, (name, value) in enumerate((("a", contraction.a), ("b", contraction.b))):
-            if isinstance(value, BlockArgument) and not contraction.walks_dynamic(number):
+            if isinstance(value, BlockArgument) and not contraction.has_dynamic_size(number):
                 yield name
 
 

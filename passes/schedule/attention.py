@@ -310,7 +310,7 @@ def check_attention(plan: AttentionPlan) -> None:
 
 
 def problems(plan: AttentionPlan) -> Iterator[str]:
-    """What does not fit, with the number and what would."""
+    """The reasons why it does not fit, each with the number and what would."""
     op, schedule, target = plan.op, plan.schedule, plan.target
     _, _, d, e = op.extents
     yield from _unsupported(plan.element, d, e, target)

@@ -91,7 +91,7 @@ Operand = tuple[SSAValue, Place]
 
 @dataclass(frozen=True)
 class Attention:
-    """What was found: operands and the result with their places, by the loops b0.., m, n, d, e."""
+    """A traced attention: operands and result with their places, by the loops b0.., m, n, d, e."""
 
     q: Operand
     k: Operand

@@ -20,16 +20,16 @@ from xdsl_spirv.passes.analysis.weights import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, StagedTile, ceil_div
 
 LOAD_WEIGHT = 64
-"""What fetching a row or column of a tile costs, in multiplications, where no rate is known."""
+"""The cost of fetching a row or column of a tile, in multiplications, where no rate is known."""
 
 UNRATED = 500.0
 """TFLOPS of a tile that is all multiplications, where no rate is known."""
 
 ACROSS_K = 0.55
-"""What remains of an 8-bit rate where a tile lies across K in Workgroup memory."""
+"""The share of an 8-bit rate that remains where a tile lies across K in Workgroup memory."""
 
 NARROW = {8: 0.9, 4: 0.6, 2: 0.35, 1: 0.2}
-"""What remains of a rate where an operand is moved by so many bytes at a time, not 16."""
+"""The share of a rate that remains where an operand moves by so many bytes at a time, not 16."""
 
 PACKING_SECONDS = 4e-6
 """A dispatch of its own, and the barrier after it."""

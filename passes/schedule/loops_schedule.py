@@ -28,7 +28,7 @@ from xdsl_spirv.passes.analysis.loops_access import crossing, fast_loops, tile_g
 from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops, Stored
 from xdsl_spirv.passes.analysis.loops_nests import (
     Nest,
-    columns_of,
+    dimensions_along_rows,
     nests_of,
     reductions_of,
     sources_of,
@@ -74,7 +74,7 @@ WIDTHS = (8, 4, 2)
 """Neighbouring elements that an invocation may compute at a time."""
 
 MOST_BITS = 128
-"""What an invocation moves at a time."""
+"""Most bits that an invocation moves at a time."""
 
 LEAST_BESIDE = 8
 """Rows that lie side by side which are worth being read together."""
@@ -148,7 +148,7 @@ def _widest(schedules: list[LoopsAttr]) -> LoopsAttr:
 
 def _choose(nest: Nest, target: Target) -> LoopsAttr:
     reductions = reductions_of(nest)
-    columns = columns_of(nest)
+    columns = dimensions_along_rows(nest)
     rows = typical(prod(size for axis, size in enumerate(nest.shape) if axis not in columns))
     busy = BUSY * target.compute_units
     totals = [
@@ -208,7 +208,7 @@ def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsA
         (
             nest.shape[axis]
             for axis in reversed(range(len(nest.shape)))
-            if axis not in columns_of(nest) and nest.shape[axis] != 1
+            if axis not in dimensions_along_rows(nest) and nest.shape[axis] != 1
         ),
         1,
     )
@@ -288,7 +288,7 @@ def _groups(units: int, size: int, target: Target) -> int:
     return max(1, min(-(-units // size), target.max_grid[0], MOST_INVOCATIONS // size))
 
 
-def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> Size:
+def busy_workgroups(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> Size:
     """
     Workgroups that have something to do: those that are launched where all sizes are known, fewer
     where dynamic ones are small.
@@ -296,7 +296,7 @@ def units_of(dispatch: DispatchOp, schedule: LoopsAttr, target: Target) -> Size:
     _, results = results_of_dispatch(dispatch)
     total: Size = 0
     for nest in nests_of(results):
-        columns = columns_of(nest)
+        columns = dimensions_along_rows(nest)
         rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
         if not is_dynamic(rows):
             return schedule.workgroups.data

@@ -47,7 +47,7 @@ from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.plan import packing_for, packs, plan
 
 Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool], SSAValue]
-"""What is packed, how, and whether for an attention -> the result of the dispatch that does it."""
+"""(source, packing, whether for an attention) -> the result of the dispatch that packs it."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class PackOperandsPass(ModulePass):
         packing: PackingAttr,
         packed: Packed,
     ) -> SSAValue:
-        """What stands for an operand of `root` that comes into its dispatch packed."""
+        """The value in place of an operand of `root` that comes into its dispatch packed."""
         dispatch = root.parent_op()
         if not isinstance(dispatch, DispatchOp):
             refuse(self.name, root, "it is in no schedule.dispatch: run form-dispatches first")
@@ -150,7 +150,7 @@ def _packed(
     packed: Packed,
     for_attention: bool,
 ) -> SSAValue:
-    """What the host passes for `value`, packed: by a dispatch that is there, or a new one."""
+    """The packed operand in place of `value`, by a dispatch that is there or a new one."""
     source = dispatch.inputs[value.index]
     known = packed.get((source, packing, for_attention))
     if known is not None:

@@ -28,10 +28,10 @@ from xdsl_spirv.dialects.schedule import (
 COOPERATIVE_MATRIX, ROTATE, DOT, FMA = "cooperative-matrix", "rotate", "dot", "fma"
 
 PATHS = (COOPERATIVE_MATRIX, ROTATE, DOT, FMA)
-"""What may multiply, the fastest first."""
+"""The paths that may multiply, the fastest first."""
 
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
-"""What is no contraction, a copy of an operand into fragments, and a whole attention at once."""
+"""Other kernels: no contraction, a copy of an operand into fragments, and a whole attention."""
 
 KINDS = {"coopmat": COOPERATIVE_MATRIX, "dot": DOT, "fma": FMA}
 

@@ -111,9 +111,9 @@ class StagedTile:
     packed: bool = False
     """Whether elements along K are words in Workgroup memory: four 8-bit ones, for dot products."""
     prologue: Prologue = ()
-    """What is computed of every element on its way to Workgroup memory, last operation first."""
+    """The operations on every element on its way to Workgroup memory, last operation first."""
     fill: int = 0
-    """What is around the operand in memory where it is padded."""
+    """The fill around the operand in memory where it is padded."""
     buffers: int = 1
     """Copies of the tile in Workgroup memory, which take turns."""
     packing: PackingAttr | None = None
@@ -125,7 +125,7 @@ class StagedTile:
 
     @property
     def moved_type(self) -> Attribute:
-        """What one invocation moves at a time."""
+        """The type that one invocation moves at a time."""
         element = self.element_type
         bits = IntegerType(bit_width(element)) if self.as_bits else element
         if self.packed:
@@ -134,12 +134,12 @@ class StagedTile:
 
     @property
     def gathered(self) -> bool:
-        """Whether what is moved at a time is put together from single elements."""
+        """Whether a vector that is moved at a time is put together from single elements."""
         return self.packed and self.run % self.vector != 0
 
     @property
     def source_type(self) -> Attribute:
-        """What is read from global memory at a time."""
+        """The type that is read from global memory at a time."""
         if self.prologue:
             return vector_type(self.stored_type, 1 if self.gathered else self.vector)
         return self.element_type if self.gathered else self.moved_type

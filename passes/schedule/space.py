@@ -59,7 +59,7 @@ def candidates(contraction: Contraction, target: Target, most: int) -> list[Cont
 
 
 def _rated(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """What the target's file lists with rates, by the first instruction, which they are of."""
+    """Plans of the schedules that the target's file has rates for, all of the first instruction."""
     for _, kind in islice(candidates_of(contraction, target), 1):
         yield from _in_order(
             (cost(planned, candidate.rate), number, planned)

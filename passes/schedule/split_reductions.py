@@ -125,7 +125,7 @@ class _Cut:
 
 
 def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
-    """What can be cut; None for what is no such contraction."""
+    """The cut of a contraction; None for an operation that cannot be cut."""
     if SCHEDULE in op.attributes or not _sums_from_zero(op):
         return None
     try:
@@ -135,7 +135,9 @@ def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
     if contraction.is_dynamic or not all(map(_is_plain, op.inputs)):
         return None
     loops = [
-        (size, loop) for loop, size in _reduced(op) if all(_walks(op, i, loop) for i in (0, 1))
+        (size, loop)
+        for loop, size in _reduced(op)
+        if all(_indexes_one_dimension(op, i, loop) for i in (0, 1))
     ]
     if not loops:
         return None
@@ -181,7 +183,7 @@ def _dimension(map: AffineMap, loop: int) -> int | None:
     return None
 
 
-def _walks(op: linalg.ops.GenericOp, operand: int, loop: int) -> bool:
+def _indexes_one_dimension(op: linalg.ops.GenericOp, operand: int, loop: int) -> bool:
     """Whether an operand uses the loop in one dimension only, and there alone."""
     map = op.get_indexing_maps().data[operand].data
     dim = _dimension(map, loop)

@@ -36,7 +36,7 @@ TUNED = "schedule.tuned"
 
 
 def key_of(contraction: Contraction) -> str:
-    """What a schedule is chosen for: types, sizes of the loops, and who walks what."""
+    """The key that a schedule is chosen by: types, sizes of the loops, and who indexes what."""
     a, b, result = contraction.types
     loops = "x".join(map(str, contraction.sizes))
     batch, m, n, k = contraction.counts

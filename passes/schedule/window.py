@@ -179,7 +179,7 @@ class WindowPlan:
     # Whether it fits
 
     def problems(self) -> Iterator[str]:
-        """What hinders this schedule; each says what would fit."""
+        """The problems of this schedule; each says what would fit."""
         if self.contraction.is_dynamic:
             yield "a window schedule needs sizes that are known before the program runs"
             return
