@@ -240,7 +240,7 @@ def _body(
     env: dict[SSAValue, Interval],
     space: Space,
 ) -> Interval:
-    """What the body of an elementwise operation yields."""
+    """The interval that the body of an elementwise operation yields."""
     block = op.body.block
     known = dict(env) | dict(zip(block.args, inputs, strict=True))
     for inner in body_ops(block):

@@ -66,7 +66,7 @@ class Tolerance:
 
 
 def tolerance_of(module: Operation) -> Tolerance:
-    """What the results of a module on tensors may differ by."""
+    """By how much the results of a module on tensors may differ."""
     total, contractions, others, quantized = 0.0, 0, 0, 0
     for op in module.walk():
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
@@ -86,7 +86,7 @@ def tolerance_of(module: Operation) -> Tolerance:
 
 
 def steps(quantized: int) -> float:
-    """What so many roundings to steps may add, as a part of the largest element."""
+    """The error that so many roundings to steps add, as a part of the largest element."""
     return float(STEP * np.sqrt(quantized))
 
 
@@ -154,7 +154,7 @@ def has_onnxruntime() -> bool:
 
 @dataclass(frozen=True)
 class Expected:
-    """What onnxruntime computed, how, and how long it took."""
+    """Results of onnxruntime, how it computed them, and how long it took."""
 
     results: dict[str, Array]
     how: str
@@ -190,7 +190,7 @@ def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str
 def _session(
     model: bytes | str, inputs: Mapping[str, Array], names: Sequence[str], exact: bool
 ) -> tuple[list[Any], float]:
-    """What onnxruntime makes of a model, and in how many seconds."""
+    """Runs a model in onnxruntime: its results, and the seconds that it took."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3

@@ -152,7 +152,7 @@ def _falling(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inter
 
 
 def _bounded(function: ScalarFunction) -> Function:
-    """What the function's exact image and its error leave."""
+    """Intervals of a function: its exact image, widened by its error."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         low, high = function.image(function.meaning, *((x.low, x.high) for x in operands))

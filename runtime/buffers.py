@@ -53,16 +53,16 @@ def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[D
 
     A temporary is written by the first dispatch that is given it.
     """
-    fixed = {b.name for b in buffers if b.kind == "weight"}
+    constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}
     met: set[str] = set()
     dispatches_once: list[Dispatch] = []
     for dispatch in dispatches:
         given = {binding.buffer for binding in dispatch.bindings}
         written = (given & temporary) - met
-        once = bool(written) and given - written <= fixed
+        once = bool(written) and given - written <= constant_buffers
         if once:
-            fixed |= written
+            constant_buffers |= written
         met |= given
         dispatches_once.append(replace(dispatch, once=once))
     return tuple(dispatches_once)

@@ -53,7 +53,7 @@ class CachingParser(Parser):
         return self._once(SHAPED_TYPE, super()._parse_dense_literal_type)
 
     def _once(self, pattern: re.Pattern[str], parse: Callable[[], T]) -> T:
-        """What the text here is parsed to, remembered if the pattern says where it ends."""
+        """Parses the text here; remembers the result if the pattern says where the text ends."""
         match = pattern.match(self.lexer.input.content, self.pos)
         if match is None:
             return parse()
@@ -67,5 +67,5 @@ class CachingParser(Parser):
         return parsed
 
     def _ends_at(self, position: int) -> bool:
-        """Whether what was parsed last is what ends at a position: only space is behind it."""
+        """Whether the last parse ended at a position, but for spaces behind it."""
         return not self.lexer.input.content[position : self.pos].strip() and self.pos >= position

@@ -33,7 +33,7 @@ class DialectOnDemand(Dialect, ABC):
 
     @abstractmethod
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """What to load when a name of the dialect is met; nothing has to declare it."""
+        """Returns what to load when a name of the dialect is met; perhaps nothing declares it."""
 
 
 class DialectOfModules(DialectOnDemand):
@@ -69,7 +69,7 @@ class DialectOfModules(DialectOnDemand):
         return iter(self._all_attributes)
 
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """What stands in the module of a name."""
+        """Returns the declarations in the module of a name, in all modules for an unknown one."""
         module = self._module_of_name.get(name)
         modules = self.modules if module is None else [self._module(module)]
         return [*operations_of(modules), *attributes_of(modules)]

@@ -42,7 +42,7 @@ class Subject(Protocol):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What it reads, in order."""
+        """The inputs that it reads, in order."""
         ...
 
     def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:

@@ -108,7 +108,7 @@ def _cases(judge: Judge, subject: Subject, count: int, seed: int, report: Report
 
 
 def _broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
-    """What is wrong with a module before it runs."""
+    """A finding if a module no longer verifies or can no longer be written as a binary."""
     try:
         after.verify()
     except VerifyException as error:

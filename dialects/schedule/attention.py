@@ -167,11 +167,11 @@ class AttentionAttr(ParametrizedAttribute):
         if self.instruction.kind.data != "coopmat":
             raise VerifyException("the instruction of an attention is a coopmat")
         m, n, k = self.instruction.sizes
-        unit = m * self.subgroups.data
-        if self.query_tile.data % unit:
+        rows = m * self.subgroups.data
+        if self.query_tile.data % rows:
             raise VerifyException(
-                f"query_tile = {self.query_tile.data} is not a multiple of {unit} (subgroups x "
-                f"instruction): {max(unit, self.query_tile.data // unit * unit)} would be"
+                f"query_tile = {self.query_tile.data} is not a multiple of {rows} (subgroups x "
+                f"instruction): {max(rows, self.query_tile.data // rows * rows)} would be"
             )
         for size in (n, k):
             if self.key_tile.data % size:

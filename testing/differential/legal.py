@@ -69,7 +69,7 @@ def within(result: Array, expected: Array, allowed: Array) -> Array:
     with np.errstate(invalid="ignore", over="ignore"):
         computed, truth = result.astype(np.float64), expected.astype(np.float64)
         near = np.abs(computed - truth) <= allowed
-        alike = np.sign(computed) == np.sign(truth)
-        over = np.isinf(computed) & alike & (np.abs(truth) + allowed > largest)
-        back = np.isinf(truth) & alike & (np.abs(computed) + allowed > largest)
+        same_sign = np.sign(computed) == np.sign(truth)
+        over = np.isinf(computed) & same_sign & (np.abs(truth) + allowed > largest)
+        back = np.isinf(truth) & same_sign & (np.abs(computed) + allowed > largest)
     return (computed == truth) | (np.isnan(computed) & np.isnan(truth)) | near | over | back

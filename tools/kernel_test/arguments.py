@@ -52,7 +52,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return "buffers." + ".members.".join(self.path)
 
     @property
@@ -84,7 +84,7 @@ class Buffer:
 
     @property
     def array(self) -> Array:
-        """What the interpreter gets: of the element type, if there is one for the whole."""
+        """The array given to the interpreter: of the buffer's element type if it has just one."""
         whole = len(self.parts) == 1 and not self.parts[0].offset and self.parts[0].leaf.packed
         kind = dtype(self.parts[0].leaf.scalar) if whole else np.dtype(np.uint8)
         return self.data.view(kind) if self.bytes % kind.itemsize == 0 else self.data
@@ -319,9 +319,9 @@ def _packed(scalar: str, shape: tuple[int, ...]) -> Leaf:
 def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int, ...]:
     """The shape that is said, or follows from the block or the content; raises `Misuse`."""
     known = tuple(n for n in leaf.shape if n is not None)
-    fixed = len(known) == len(leaf.shape)
+    has_known_size = len(known) == len(leaf.shape)
     size = contents.size
-    if size is None and fixed:
+    if size is None and has_known_size:
         return known
     if size is None:
         size = _length_of(contents.content, label, base)
@@ -330,7 +330,7 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
             f"{label} has no size", "", f"write size = N, the number of its {leaf.scalar} elements"
         )
     row_elements = math.prod(known)
-    if fixed and math.prod(size) != row_elements:
+    if has_known_size and math.prod(size) != row_elements:
         raise Misuse(
             f"{label} has {row_elements} elements, not {math.prod(size)}", "", "correct size"
         )
@@ -340,7 +340,7 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
             f"its type is {leaf}",
         )  # fmt: skip
     if not leaf.packed:
-        return known if fixed else (math.prod(size) // row_elements, *known)
+        return known if has_known_size else (math.prod(size) // row_elements, *known)
     return size
 
 

@@ -52,7 +52,7 @@ def _index(index: tuple[int, ...]) -> str:
 def names_of(
     buffers: list[Buffer], push: Mapping[str, Any], specialization: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What expressions may name: first contents of buffers, constants; None where ambiguous."""
+    """Values that expressions may name: buffers as they start, constants; None if ambiguous."""
     contents: dict[str, Any] = {}
     taken: set[str] = set()
     values = [(name, b.value()) for b in buffers for name in dict.fromkeys((b.name, *b.names))]
@@ -100,7 +100,7 @@ def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
 
 
 def compare(label: str, got: Array, want: Array, tolerance: Tolerance) -> Mismatch | None:
-    """What differs beyond the tolerance; raises `Misuse` if there is nothing to compare."""
+    """The mismatch beyond the tolerance; raises `Misuse` if there is nothing to compare."""
     if got.size == 0:
         raise Misuse(f"{label}: there are 0 elements to compare", "", "give a size of at least 1")
     error, right = _errors(got, want, tolerance)

@@ -75,7 +75,7 @@ def _axes(index: Any) -> int:
 
 
 def call(name: str, arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """What a function's call costs."""
+    """The cost of a function's call."""
     given = (*arguments, *keywords.values())
     return float(KINDS.get(name, _broadcast)(arguments, keywords)) + sum(map(size, given))
 

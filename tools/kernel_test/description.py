@@ -121,7 +121,7 @@ class KernelTest:
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """The name in reports."""
         return str(self.source).removesuffix(SUFFIX)
 
 

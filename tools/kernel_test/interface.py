@@ -269,8 +269,8 @@ class Interface:
             start = int(offset.parameters[0]) if offset else end
             members.append(Member(names.get(number, f"member{number}"), start, node))
             end = max(end, start + node.size)
-        unit = max((alignment(member.node) for member in members), default=1)
-        return Struct(m.names.get(type_.id, ""), tuple(members), -(-end // unit) * unit)
+        widest = max((alignment(member.node) for member in members), default=1)
+        return Struct(m.names.get(type_.id, ""), tuple(members), -(-end // widest) * widest)
 
     def scalar(self, type_: Type) -> str:
         """A scalar's type as tests write it."""

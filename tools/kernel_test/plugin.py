@@ -88,4 +88,4 @@ class KernelItem(pytest.Item):
 
 
 class KernelFailure(Exception):
-    """What is wrong with a launch, in words."""
+    """A launch failed; the text says why."""

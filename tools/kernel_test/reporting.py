@@ -23,7 +23,7 @@ def told(outcome: Outcome) -> str:
 
 
 def _aside(outcome: Outcome) -> str:
-    """What a launch that is all right has shown."""
+    """A remark on a launch that passed: its findings, and how many elements were compared."""
     if not outcome.passed:
         return ""
     shown: list[str] = []

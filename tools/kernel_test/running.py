@@ -190,7 +190,7 @@ def _failure(test: KernelTest, error: Exception) -> Problem:
 
 
 def _validate(test: KernelTest, kernel: Kernel) -> tuple[list[Problem], list[str]]:
-    """What the validators say, and what is to be noted."""
+    """Validates a kernel: problems, and notes for the report."""
     from xdsl_spirv.serialization.validation import Severity, validate
     from xdsl_spirv.serialization.validation.differences import known_difference
     from xdsl_spirv.tools import khronos
@@ -359,7 +359,7 @@ def _run(
 
 
 def _options(test: KernelTest, size: int) -> Options:
-    """What the interpreter is asked to do; raises `InterpreterError` for what it cannot."""
+    """Options of the interpreter; raises `InterpreterError` for unsupported ones."""
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks
 

@@ -74,7 +74,7 @@ def _rule(rule: str) -> dict[str, Any]:
 
 
 def describe(rule: str) -> str:
-    """What a rule says, in a sentence."""
+    """A rule as one sentence."""
     own = problems.RULES | limits.RULES
     if rule in own:
         return own[rule]
