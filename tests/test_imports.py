@@ -56,11 +56,6 @@ ROOMS = {
 STAGES = (("analysis",), ("emit",), ("graph",), ("schedule",), ("kernel", "loops"), ("spirv",))
 """The lowering's stages, in the order of a module's walk: none reads a later one."""
 
-KNOWN = {
-    ("passes", "serialization"),
-}
-"""Rooms that still import what they should not; none may be added."""
-
 
 def imports_of(room: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
     """Every import of ours in a room: the file, and the module's path in the package."""
@@ -170,8 +165,7 @@ def test_rooms_import_only_what_they_may():
         for file, module in imports_of(room)
         if module[0] not in ROOMS[room] | {room} and (ROOT / module[0]).is_dir()
     }
-    assert set(found) - KNOWN == set(), {edge: found[edge] for edge in set(found) - KNOWN}
-    assert set(found) == KNOWN, f"no longer there, take it out of KNOWN: {KNOWN - set(found)}"
+    assert found == {}
 
 
 def test_no_stage_of_the_lowering_reads_a_later_one():

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = {path.name for path in (ROOT / "src" / "xdsl_spirv").iterdir() if path.is_symlink()}
-FOLDERS -= {"testing"}
+LINKS = (path for path in (ROOT / "src" / "xdsl_spirv").iterdir() if path.is_symlink())
+FOLDERS = {path.name for path in LINKS} - {"testing"}
 DATA = {".py", ".json", ".typed"}
 
 

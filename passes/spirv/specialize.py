@@ -45,6 +45,7 @@ from xdsl_spirv.dialects.spirv.constants import (
 from xdsl_spirv.dialects.spirv.enums import ExecutionMode
 from xdsl_spirv.dialects.spirv.evaluation import evaluate
 from xdsl_spirv.dialects.spirv.folding import Number, integer_attribute
+from xdsl_spirv.dialects.spirv.literals import literal_words
 from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
@@ -306,12 +307,10 @@ class Specialization:
 
 def _constant(name: str, value: Number) -> RawGlobalOp:
     """A constant under a symbol."""
-    from xdsl_spirv.serialization.encode.types import scalar_words
-
     if value.type == IntegerType(1):
         instruction = "OpConstantTrue" if value.value.data else "OpConstantFalse"
         return RawGlobalOp(name, instruction, (), value.type)
-    words = [IntAttr(word) for word in scalar_words(value, value.type, None)]
+    words = [IntAttr(word) for word in literal_words(value, value.type)]
     return RawGlobalOp(name, "OpConstant", words, value.type)
 
 

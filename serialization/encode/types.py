@@ -44,6 +44,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
 from xdsl_spirv.dialects.spirv.constants import constituent_types
 from xdsl_spirv.dialects.spirv.enums import Decoration, FPEncoding, StorageClass
+from xdsl_spirv.dialects.spirv.literals import literal_words
 from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawType
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -57,9 +58,10 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
 from xdsl_spirv.grammar import grammar
+from xdsl_spirv.grammar.literals import integer_words
 from xdsl_spirv.serialization.encode.decorations import Decorations
 from xdsl_spirv.serialization.encode.errors import SPIRVEncodeError
-from xdsl_spirv.serialization.raw.words import ModuleWords, Section, integer_words
+from xdsl_spirv.serialization.raw.words import ModuleWords, Section
 
 SymbolId: TypeAlias = Callable[[str, Operation | None], int]
 """The id of a module's symbol, defining it first if need be."""
@@ -418,18 +420,12 @@ class ConstantTable:
 
 def scalar_words(value: IntegerAttr | FloatAttr, t: Attribute, op: Operation | None) -> list[int]:
     """The literal words of a number of type `t`."""
-    width = _scalar_width(t)
-    if width is None:
-        raise SPIRVEncodeError(f"{value} is no constant of type {t}", op)
-    if isinstance(value, IntegerAttr):
-        return integer_words(value.value.data, *width)
-    if not isinstance(t, FloatType):
+    if _scalar_width(t) is None:
         raise SPIRVEncodeError(f"{value} is no constant of type {t}", op)
     try:
-        packed = t.pack((value.value.data,))
-    except OverflowError:
-        raise SPIRVEncodeError(f"{value.value.data} is beyond the range of {t}", op) from None
-    return integer_words(int.from_bytes(packed, "little"), width[0])
+        return literal_words(value, t)
+    except ValueError as error:
+        raise SPIRVEncodeError(str(error), op) from None
 
 
 def dense_elements(value: DenseIntOrFPElementsAttr) -> list[int]:

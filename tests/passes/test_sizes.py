@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, TensorType, f16, i64
 from xdsl.ir import Block
@@ -149,6 +149,7 @@ def value(size: Size, m: int, n: int) -> int:
     return at
 
 
+@settings(deadline=None)
 @given(TREES, COUNTS, COUNTS)
 def test_arithmetic_is_that_of_the_values(tree: Any, m: int, n: int):
     expected = build(tree, m, n)
@@ -158,6 +159,7 @@ def test_arithmetic_is_that_of_the_values(tree: Any, m: int, n: int):
     assert typical(size) == build(tree, 512, 512)
 
 
+@settings(deadline=None)
 @given(TREES, TREES, COUNTS, COUNTS, st.integers(1, 70))
 def test_what_is_said_of_every_size_holds_for_each(
     one: Any, other: Any, m: int, n: int, divisor: int
