@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from math import gcd
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
+from weakref import WeakKeyDictionary
 
 from typing_extensions import TypeIs
 from xdsl.dialects.builtin import IntegerAttr
@@ -107,7 +109,29 @@ class Least:
 
 Atom: TypeAlias = Extent | Quotient | Least
 Monomial: TypeAlias = tuple[Atom, ...]
-"""A product of atoms, ordered by their hashes; of none, 1."""
+"""A product of atoms, ordered by `_rank`; of none, 1."""
+
+_NUMBERS: WeakKeyDictionary[SSAValue, int] = WeakKeyDictionary()
+_COUNTER = count()
+
+
+def _rank(atom: Atom) -> tuple[Any, ...]:
+    """
+    Orders atoms: equal ones alike, and the same ones in every process that does the same.
+
+    Values are numbered as they are first met; their hashes are addresses, which no two runs share.
+    """
+    if isinstance(atom, Extent):
+        if atom.value not in _NUMBERS:
+            _NUMBERS[atom.value] = next(_COUNTER)
+        return (0, _NUMBERS[atom.value], atom.dimension)
+    if isinstance(atom, Quotient):
+        return (1, _ranks(atom.dividend), atom.divisor)
+    return (2, _ranks(atom.value), atom.limit)
+
+
+def _ranks(size: SymbolicSize) -> tuple[Any, ...]:
+    return tuple(sorted((tuple(map(_rank, atoms)), factor) for atoms, factor in size.terms))
 
 
 class SymbolicSize:
@@ -191,7 +215,7 @@ class SymbolicSize:
         terms: dict[Monomial, int] = {}
         for first, factor in self.terms:
             for second, other_factor in _terms(other):
-                atoms = tuple(sorted((*first, *second), key=hash))
+                atoms = tuple(sorted((*first, *second), key=_rank))
                 terms[atoms] = terms.get(atoms, 0) + factor * other_factor
         return _size(terms)
 

@@ -390,3 +390,49 @@ def test_expressions():
     for wrong in ("min(m)", "m +", "(m", "m // 2", "k", "m / (n_1 - 3)", ""):
         with pytest.raises(ProgramError, match="is no size"):
             evaluate(wrong, values, "grid")
+
+
+REPRODUCED = """
+import hashlib, json, sys
+addresses = [object() for _ in range(int(sys.argv[1]))]  # which others have now
+import xdsl_spirv
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.records import to_json
+program = xdsl_spirv.compile(parse_text(sys.argv[2]), "lavapipe")
+print(json.dumps(to_json(program.manifest)))
+print(*(hashlib.sha256(code.binary).hexdigest() for code in program.code.values()))
+"""
+
+EXPONENTIALS = """
+func.func @main(%x: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %d0 = tensor.dim %x, %c0 : tensor<?x?x?xf32>
+  %d1 = tensor.dim %x, %c1 : tensor<?x?x?xf32>
+  %d2 = tensor.dim %x, %c2 : tensor<?x?x?xf32>
+  %e = tensor.empty(%d0, %d1, %d2) : tensor<?x?x?xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>,
+      affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<?x?x?xf32>) outs(%e : tensor<?x?x?xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %q = math.exp %a : f32
+    linalg.yield %q : f32
+  } -> tensor<?x?x?xf32>
+  return %y : tensor<?x?x?xf32>
+}
+"""
+
+
+def test_every_process_makes_the_same_program():
+    """Products of sizes are ordered by what is met first, not by where it lies in memory."""
+    programs = {
+        subprocess.run(
+            [sys.executable, "-c", REPRODUCED, str(count), EXPONENTIALS],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for count in (1, 333, 1000, 77777)
+    }
+    assert len(programs) == 1, programs
