@@ -1,0 +1,1 @@
+"""ONNX to `linalg` on tensors, with xDSL's builders, in this process."""

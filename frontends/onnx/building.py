@@ -1,0 +1,473 @@
+"""
+Writes `linalg` on tensors: what operators are made of, with sizes that may be known only at run time.
+
+A size is a number or a `SymbolicSize` in the dimensions of the function's inputs, so that equal
+sizes are known to be equal however they were computed. An operation that is written gets the
+location of the node it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain, count
+from typing import Any
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    LocationAttr,
+    UnknownLoc,
+    i64,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Extent,
+    Quotient,
+    Size,
+    SymbolicSize,
+    exact_quotient,
+)
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Tensor, tensor_type
+
+LARGE = 1024
+"""Bytes from which a constant is a weight: an argument of the function."""
+
+Body = Callable[..., Number]
+"""Writes the body of an elementwise operation: the writer of scalars, then a number an operand."""
+
+Map = Sequence[int | None]
+"""For each dimension of an operand the loop that walks it, None where its only element is read."""
+
+
+class TensorBuilder:
+    """Adds operations to the end of a block of the function that a model becomes."""
+
+    def __init__(self, entry: Block):
+        self.entry = entry
+        self.block = entry
+        self.location: LocationAttr = UnknownLoc()
+        self.weights: dict[str, Array] = {}
+        """The values of large constants, by the names of the arguments that they become."""
+        self._last_constant: Operation | None = None
+
+    def insert(self, op: Operation) -> SSAValue:
+        """Add an operation; returns its first result."""
+        for inner in op.walk():
+            inner.location = self.location
+        self.block.add_op(op)
+        return op.results[0]
+
+    # Constants and sizes
+
+    def constant(self, op: Operation) -> SSAValue:
+        """Add a constant at the start of the function, where it is visible everywhere."""
+        op.location = self.location
+        if self._last_constant is not None:
+            self.entry.insert_op_after(op, self._last_constant)
+        elif self.entry.first_op is not None:
+            self.entry.insert_op_before(op, self.entry.first_op)
+        else:
+            self.entry.add_op(op)
+        self._last_constant = op
+        return op.results[0]
+
+    def value(self, t: Tensor) -> SSAValue:
+        """The SSA value of a tensor; a large constant becomes an argument, called as it is."""
+        if t.value is not None:
+            return t.value
+        array = t.numbers
+        if array is None:
+            t.value = self.insert(self._sizes_tensor(t))
+            return t.value
+        array = np.asarray(array, t.element.dtype, order="C")
+        if array.nbytes >= LARGE:
+            t.value = self.entry.insert_arg(t.type, len(self.entry.args))
+            self.weights[self._weight_name(t)] = array
+            return t.value
+        # A truth value is a byte of ones or zeros in MLIR, too, but xDSL reads it with a sign.
+        data = -array.astype(np.int8) if t.element.is_bool else array
+        attribute = DenseIntOrFPElementsAttr(t.type, BytesAttr(data.tobytes()))  # pyright: ignore
+        t.value = self.constant(arith.ConstantOp(attribute))
+        return t.value
+
+    def _weight_name(self, t: Tensor) -> str:
+        base = t.name or "constant"
+        names = chain([base], (f"{base}.{number}" for number in count(1)))
+        return next(name for name in names if name not in self.weights)
+
+    def _sizes_tensor(self, t: Tensor) -> Operation:
+        assert t.known is not None
+        items = [self.integer(item) for item in t.known.flat]
+        return tensor.FromElementsOp(operands=[items], result_types=[t.type])
+
+    def integer(self, size: Size) -> SSAValue:
+        """A size as an i64."""
+        return self.insert(arith.IndexCastOp(self.index(size), I64.type))
+
+    def index(self, size: Size) -> SSAValue:
+        """A size as a value of type `index`."""
+        if isinstance(size, int):
+            return self.constant(arith.ConstantOp(IntegerAttr(size, IndexType())))
+        total: SSAValue | None = None
+        for atoms, factor in size.terms:
+            term: SSAValue | None = None
+            factors = [self._atom(atom) for atom in atoms]
+            if factor != 1 or not factors:
+                factors.append(self.index(factor))
+            for value in factors:
+                term = value if term is None else self.insert(arith.MuliOp(term, value))
+            assert term is not None
+            total = term if total is None else self.insert(arith.AddiOp(total, term))
+        assert total is not None
+        return total
+
+    def _atom(self, atom: Any) -> SSAValue:
+        if isinstance(atom, Extent):
+            return self.insert(tensor.DimOp(atom.value, self.index(atom.dimension)))
+        if isinstance(atom, Quotient):
+            divisor = self.index(atom.divisor)
+            return self.insert(arith.DivUIOp(self.index(atom.dividend), divisor))
+        return self.insert(arith.MinUIOp(self.index(atom.value), self.index(atom.limit)))
+
+    def dynamic(self, sizes: Sequence[Size]) -> list[SSAValue]:
+        """The sizes that are known only at run time, as values."""
+        return [self.index(size) for size in sizes if isinstance(size, SymbolicSize)]
+
+    def operands(self, sizes: Sequence[Size]) -> list[SSAValue | int]:
+        """Sizes as numbers where they are known, else as values."""
+        return [size if isinstance(size, int) else self.index(size) for size in sizes]
+
+    # Whole tensors
+
+    def empty(self, sizes: Sequence[Size], element: Element) -> SSAValue:
+        return self.insert(tensor.EmptyOp(self.dynamic(sizes), tensor_type(element, sizes)))
+
+    def scalar(self, number: float | int, element: Element) -> SSAValue:
+        """A constant number."""
+        block = Block()
+        value = Scalars(Builder(InsertPoint.at_end(block))).number(number, element)
+        op = value.value.owner
+        assert isinstance(op, Operation)
+        op.detach()
+        return self.constant(op)
+
+    def fill(self, number: float | int, sizes: Sequence[Size], element: Element) -> SSAValue:
+        """A tensor of one number."""
+        out = self.empty(sizes, element)
+        fill = linalg.ops.FillOp(
+            [self.scalar(number, element)], [out], [tensor_type(element, sizes)]
+        )
+        return self.insert(fill)
+
+    def generic(
+        self,
+        inputs: Sequence[tuple[Tensor, Map]],
+        outputs: Sequence[tuple[SSAValue, Element, Sequence[Size], Map]],
+        loops: int,
+        body: Callable[..., Sequence[Number]],
+        reduced: Sequence[int] = (),
+    ) -> list[Tensor]:
+        """
+        A `linalg.generic`; `reduced` are its reduction loops, `outputs` what it starts from.
+
+        `body` takes the writer of scalars, a number for each input and one for each output. An
+        input of one known element is a constant in the body.
+        """
+        scalars = [t.numbers if t.numbers is not None and t.numbers.size == 1 else None for t, _ in inputs]
+        given = [(t, m) for (t, m), s in zip(inputs, scalars, strict=True) if s is None]
+        block = Block(arg_types=[*(t.element.type for t, _ in given), *(o[1].type for o in outputs)])
+        writer = Scalars(Builder(InsertPoint.at_end(block)))
+        arguments = iter(block.args)
+        numbers = [
+            Number(writer, next(arguments), t.element) if s is None else writer.number(s.item(), t.element)
+            for (t, _), s in zip(inputs, scalars, strict=True)
+        ]
+        accumulators = [Number(writer, next(arguments), o[1]) for o in outputs]
+        results = body(writer, *numbers, *accumulators)
+        writer.builder.insert(linalg.ops.YieldOp(*(r.value for r in results)))
+        maps = [*(m for _, m in given), *(o[3] for o in outputs)]
+        kinds = [
+            IteratorTypeAttr.reduction() if i in reduced else IteratorTypeAttr.parallel()
+            for i in range(loops)
+        ]
+        op = linalg.ops.GenericOp(
+            [self.value(t) for t, _ in given],
+            [o[0] for o in outputs],
+            Region(block),
+            [AffineMapAttr(_affine(m, loops)) for m in maps],
+            kinds,
+            [tensor_type(o[1], o[2]) for o in outputs],
+        )
+        self.insert(op)
+        return [Tensor(o[1], o[2], r) for o, r in zip(outputs, op.results, strict=True)]
+
+    def elementwise(self, body: Body, *tensors: Tensor, element: Element | None = None) -> Tensor:
+        """
+        `body` of the operands' elements, broadcast as ONNX broadcasts.
+
+        The result has the last operand's element type unless another is given.
+        """
+        sizes = broadcast(*(t.sizes for t in tensors))
+        element = element or tensors[-1].element
+        maps = [_broadcast_map(t.sizes, sizes) for t in tensors]
+        out = (self.empty(sizes, element), element, sizes, list(range(len(sizes))))
+
+        def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
+            return [body(s, *numbers[:-1])]
+
+        return self.generic(list(zip(tensors, maps, strict=True)), [out], len(sizes), write)[0]
+
+    def convert(self, t: Tensor, element: Element) -> Tensor:
+        """A tensor in another element type."""
+        if t.element == element:
+            return t
+        if t.numbers is not None and t.value is None:
+            return Tensor(element, t.sizes, known=t.numbers.astype(element.dtype))
+        return self.elementwise(lambda s, x: x.to(element), t, element=element)
+
+    def reduce(
+        self,
+        body: Callable[[Scalars, Number, Number], Number],
+        start: float | int,
+        t: Tensor,
+        axes: Sequence[int],
+        keep: bool = True,
+        element: Element | None = None,
+    ) -> Tensor:
+        """
+        `body(s, element, accumulator)` over axes, from `start`, in the element type given.
+
+        Sums of narrow floats are accumulated in f32: pass `element=F32` and convert.
+        """
+        element = element or t.element
+        kept = [i for i in range(t.rank) if i not in axes]
+        sizes = [t.sizes[i] for i in kept]
+        out = (self.fill(start, sizes, element), element, sizes, kept)
+
+        def write(s: Scalars, x: Number, accumulator: Number) -> Sequence[Number]:
+            return [body(s, x.to(element), accumulator)]
+
+        result = self.generic([(t, list(range(t.rank)))], [out], t.rank, write, axes)[0]
+        if not keep:
+            return result
+        return self.reshape(result, [1 if i in axes else s for i, s in enumerate(t.sizes)])
+
+    def reshape(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
+        """
+        The same elements in order, in another shape; its product must be the same.
+
+        Groups of dimensions with equal products are collapsed and expanded one by one, so that
+        what is next to each other stays apart where it can.
+        """
+        sizes = tuple(sizes)
+        if sizes == t.sizes:
+            return t
+        if t.known is not None and t.value is None and all(isinstance(s, int) for s in sizes):
+            return Tensor(t.element, sizes, known=t.known.reshape(sizes))  # pyright: ignore
+        groups = _groups(t.sizes, sizes)
+        middle = [_product(t.sizes[i] for i in given) for given, _ in groups]
+        collapsed = self._collapse(t, middle, [given for given, _ in groups])
+        return self._expand(collapsed, sizes, [wanted for _, wanted in groups])
+
+    def _collapse(self, t: Tensor, sizes: Sequence[Size], groups: list[list[int]]) -> Tensor:
+        if len(sizes) == t.rank:
+            return t
+        op = tensor.CollapseShapeOp(
+            operands=[self.value(t)],
+            properties={"reassociation": _reassociation(groups)},
+            result_types=[tensor_type(t.element, sizes)],
+        )
+        return Tensor(t.element, sizes, self.insert(op))
+
+    def _expand(self, t: Tensor, sizes: Sequence[Size], groups: list[list[int]]) -> Tensor:
+        if len(sizes) == t.rank:
+            return t
+        result = tensor_type(t.element, sizes)
+        op = tensor.ExpandShapeOp(
+            self.value(t), self.dynamic(sizes), _reassociation(groups), result.get_shape(), result
+        )
+        return Tensor(t.element, sizes, self.insert(op))
+
+    def transpose(self, t: Tensor, order: Sequence[int]) -> Tensor:
+        """Dimension `i` of the result is dimension `order[i]` of the operand."""
+        if list(order) == list(range(t.rank)):
+            return t
+        sizes = [t.sizes[i] for i in order]
+        out = (self.empty(sizes, t.element), t.element, sizes, list(range(t.rank)))
+        source = [list(order).index(i) for i in range(t.rank)]
+        return self.generic([(t, source)], [out], t.rank, lambda s, x, _: [x])[0]
+
+    def expand(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
+        """Broadcast to sizes."""
+        sizes = broadcast(t.sizes, tuple(sizes))
+        if sizes == t.sizes:
+            return t
+        maps = _broadcast_map(t.sizes, sizes)
+        out = (self.empty(sizes, t.element), t.element, sizes, list(range(len(sizes))))
+        return self.generic([(t, maps)], [out], len(sizes), lambda s, x, _: [x])[0]
+
+    def slice(
+        self, t: Tensor, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int]
+    ) -> Tensor:
+        """Every `step`-th element from a start on, as many as `sizes` says; steps are positive."""
+        if all(s == 0 for s in starts) and tuple(sizes) == t.sizes and set(steps) <= {1}:
+            return t
+        op = tensor.ExtractSliceOp(
+            self.value(t),
+            self.operands(starts),
+            self.operands(sizes),
+            list(steps),
+            tensor_type(t.element, sizes),
+        )
+        return Tensor(t.element, sizes, self.insert(op))
+
+    def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
+        """Tensors one after another along an axis."""
+        sizes = list(tensors[0].sizes)
+        sizes[axis] = sum((t.sizes[axis] for t in tensors), start=0)
+        result = self.empty(sizes, tensors[0].element)
+        start: Size = 0
+        for t in tensors:
+            starts: list[Size] = [0] * len(sizes)
+            starts[axis] = start
+            op = tensor.InsertSliceOp(
+                self.value(t),
+                result,
+                self.operands(starts),
+                self.operands(t.sizes),
+                [1] * len(sizes),
+            )
+            result = self.insert(op)
+            start = start + t.sizes[axis]
+        return Tensor(tensors[0].element, sizes, result)
+
+    def pad(
+        self, t: Tensor, low: Sequence[int], high: Sequence[int], number: float | int
+    ) -> Tensor:
+        """More elements around a tensor, all of one number; amounts are not negative."""
+        if not any((*low, *high)):
+            return t
+        sizes = [a + s + b for a, s, b in zip(low, t.sizes, high, strict=True)]
+        block = Block(arg_types=[IndexType()] * t.rank)
+        padding = self.scalar(number, t.element)
+        block.add_op(tensor.YieldOp(padding))
+        op = tensor.PadOp(
+            self.value(t), [], [], Region(block), list(low), list(high), tensor_type(t.element, sizes)
+        )
+        return Tensor(t.element, sizes, self.insert(op))
+
+    def contract(
+        self,
+        a: Tensor,
+        a_map: Map,
+        b: Tensor,
+        b_map: Map,
+        sizes: Sequence[Size],
+        loops: int,
+        element: Element | None = None,
+    ) -> Tensor:
+        """
+        The sum of products over the loops behind those of the result, which come first.
+
+        Products of narrow floats are summed in f32, of integers in the element type given.
+        """
+        result = element or a.element
+        element = F32 if result.is_float and result.bits < 32 else result
+        out = (self.fill(0, sizes, element), element, sizes, list(range(len(sizes))))
+
+        def write(s: Scalars, x: Number, y: Number, total: Number) -> Sequence[Number]:
+            return [total + x.to(element) * y.to(element)]
+
+        product = self.generic(
+            [(a, a_map), (b, b_map)], [out], loops, write, range(len(sizes), loops)
+        )[0]
+        return self.convert(product, result)
+
+
+def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
+    """
+    The shape that shapes are broadcast to; raises `ValueError` for sizes that differ.
+
+    A size that is known only at run time is taken to be the other one, unless that is 1.
+    """
+    rank = max(map(len, shapes), default=0)
+    sizes: list[Size] = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, rank - len(shape)):
+            other = sizes[i]
+            if other == 1 or (isinstance(other, SymbolicSize) and isinstance(size, int) and size != 1):
+                sizes[i] = size
+            elif isinstance(size, int) and isinstance(other, int) and size not in (1, other):
+                raise ValueError(f"{size} elements do not broadcast with {other}")
+    return tuple(sizes)
+
+
+def _broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | None]:
+    first = len(sizes) - len(shape)
+    return [
+        None if size == 1 and sizes[i] != 1 else i for i, size in enumerate(shape, first)
+    ]
+
+
+def _affine(dimensions: Map, loops: int) -> AffineMap:
+    results: list[AffineExpr] = [
+        AffineConstantExpr(0) if d is None else AffineDimExpr(d) for d in dimensions
+    ]
+    return AffineMap(loops, 0, tuple(results))
+
+
+def _reassociation(groups: list[list[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    return ArrayAttr(ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups)
+
+
+def _product(sizes: Any) -> Size:
+    total: Size = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def _groups(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
+    """
+    Consecutive dimensions of two shapes with equal products, as few in a group as can be.
+
+    Raises `ValueError` if the products of all differ.
+    """
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(given) or j < len(wanted):
+        left: list[int] = []
+        right: list[int] = []
+        a: Size = 1
+        b: Size = 1
+        while True:
+            if left and right and a == b:
+                break
+            grows_left = not left or (right and i < len(given) and exact_quotient(b, a) is not None)
+            if (grows_left or j >= len(wanted)) and i < len(given):
+                a, left, i = a * given[i], [*left, i], i + 1
+            elif j < len(wanted):
+                b, right, j = b * wanted[j], [*right, j], j + 1
+            else:
+                break
+        groups.append((left, right))
+    # What is left over at one end has elements of its own only if it is 1.
+    while len(groups) > 1 and not (groups[-1][0] and groups[-1][1]):
+        last = groups.pop()
+        groups[-1] = (groups[-1][0] + last[0], groups[-1][1] + last[1])
+    for left, right in groups:
+        if _product(given[k] for k in left) != _product(wanted[k] for k in right):
+            raise ValueError(f"{list(given)} has other elements than {list(wanted)}")
+    return groups

@@ -1,0 +1,295 @@
+"""
+A graph's nodes one after the other: each is computed now, or written by its operator's function.
+
+What is known while importing (shapes, axes, constants of few bytes) is computed here, sizes among
+it, so that no shape depends on anything but the sizes of inputs. An operator without a function is
+expanded where ONNX defines it by others. Every refusal names the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import numpy as np
+from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr
+from xdsl.ir import Block
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.registry import Operator, Results, lookup
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, I64, Tensor, element_of
+from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
+
+SMALL = 1 << 14
+"""Elements up to which a result is computed while importing if all operands are known."""
+
+RANDOM = frozenset(
+    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial")
+)
+
+
+class Nodes(TensorBuilder):
+    """Imports nodes into a block: the environment of values by name, and what is being imported."""
+
+    def __init__(self, entry: Block, model: Model):
+        super().__init__(entry)
+        self.model = model
+        self.versions = {o.domain: o.version for o in model.opset_import}
+        self.values: dict[str, Tensor] = {}
+        self.node: Any = None
+
+    def refuse(self, cause: str, remedy: str) -> NoReturn:
+        """Raises `FrontendError` for the node that is being imported."""
+        node = self.node
+        raise FrontendError(
+            f"{node.op_type}: {cause}",
+            f"node {node.name!r}, operator {node.op_type}",
+            remedy,
+            operator=node.op_type,
+            node=node.name,
+        )
+
+    def run(self, nodes: Sequence[Any]) -> None:
+        """Import nodes in their order."""
+        for node in nodes:
+            self.node = node
+            self.location = NameLoc(StringAttr(node.name), NoneAttr())
+            self._define(node.output, self._results(node))
+
+    def _define(self, names: Sequence[str], results: Sequence[Tensor | None]) -> None:
+        for name, result in zip(names, results, strict=False):
+            if name and result is not None:
+                self.values[name] = result
+        for name in list(names)[len(results) :]:
+            if name:
+                self.refuse(f"the output {name!r} is not computed", "leave the output out")
+
+    def _results(self, node: Any) -> Sequence[Tensor | None]:
+        inputs = [self.values[name] if name else None for name in node.input]
+        attributes = attributes_of(node)
+        domain = node.domain if node.domain != "ai.onnx" else ""
+        entry = lookup(domain, node.op_type, self.versions.get(domain, 1))
+        known = self._computed(node, entry, inputs, attributes)
+        if known is not None:
+            return known
+        if entry is None:
+            return self._expanded(node, inputs)
+        given, options = self._arguments(entry, inputs, attributes)
+        try:
+            results = entry.function(self, *given, **options)
+        except UnknownSizeError as error:
+            self.refuse(f"a size that is open decides: {error}", "give the sizes of inputs: --dim")
+        except (ValueError, TypeError) as error:
+            self.refuse(str(error), "see what ONNX asks of the operator, or cut the model there")
+        return _several(results)
+
+    def _arguments(
+        self, entry: Operator, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any]
+    ) -> tuple[list[Tensor | None], dict[str, Any]]:
+        """Inputs by position and attributes by name; raises for an attribute nobody reads."""
+        given = list(inputs)
+        options: dict[str, Any] = {}
+        for name, value in attributes.items():
+            if name in entry.attributes:
+                options[name] = value
+            elif name in entry.inputs:
+                position = entry.inputs.index(name)
+                given += [None] * (position + 1 - len(given))
+                given[position] = self._as_input(value)
+            else:
+                self.refuse(f"the attribute {name!r} is not known", "leave the attribute out")
+        if len(given) > len(entry.inputs) and not entry.is_variadic:
+            if any(t is not None for t in given[len(entry.inputs) :]):
+                self.refuse(f"{len(given)} inputs are too many", "see ONNX's definition")
+            given = given[: len(entry.inputs)]
+        return given, options
+
+    def _as_input(self, value: Any) -> Tensor:
+        array = np.array(value)
+        if array.dtype.kind == "f":
+            array = array.astype(np.float32)
+        return Tensor.of(array)
+
+    # What is known now
+
+    def _computed(
+        self,
+        node: Any,
+        entry: Operator | None,
+        inputs: Sequence[Tensor | None],
+        attributes: Mapping[str, Any],
+    ) -> Sequence[Tensor | None] | None:
+        """The results where the operands' data is known and small; None where it is not."""
+        given = [t for t in inputs if t is not None]
+        if not given or any(t.known is None or t.value is not None and t.known is None for t in given):
+            return None
+        symbolic = any(t.numbers is None for t in given)
+        if symbolic:
+            if entry is None or entry.fold is None:
+                return None
+            arrays = [None if t is None else t.known for t in inputs]
+            try:
+                array = np.asarray(entry.fold(*arrays, **attributes), object)
+            except UnknownSizeError:
+                return None
+            return [Tensor(I64, array.shape, known=array)]
+        if node.op_type in RANDOM or sum(_count(t) for t in given) > SMALL or has_graph(node):
+            return None
+        try:
+            results = self._evaluated(node, inputs)
+        except Exception:
+            # The evaluator lacks the operator, or the operands do not fit: its function will say.
+            return None
+        if any(np.asarray(r).size > SMALL for r in results):
+            return None
+        return [Tensor.of(np.asarray(array)) for array in results]
+
+    def _evaluated(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Any]:
+        """What onnx's own evaluator makes of one node."""
+        onnx: Any = import_module("onnx")
+        helper = onnx.helper
+        arrays = {
+            name: t.numbers
+            for name, t in zip(node.input, inputs, strict=True)
+            if t is not None and t.numbers is not None
+        }
+        values = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in arrays.items()
+        ]
+        outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+        graph = helper.make_graph([node], "node", values, outputs)
+        model = helper.make_model(graph, opset_imports=self.model.opset_import, ir_version=8)
+        evaluator = import_module("onnx.reference").ReferenceEvaluator(model)
+        with np.errstate(all="ignore"):
+            return evaluator.run(None, arrays)
+
+    # Operators that ONNX defines by others
+
+    def _expanded(self, node: Any, inputs: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        """The results by the definition of the operator, in the model or in ONNX."""
+        body = self._model_function(node) or self._standard_function(node, inputs)
+        if body is None:
+            domain = f" of the domain {node.domain!r}" if node.domain else ""
+            self.refuse(
+                f"the operator{domain} is not imported",
+                "replace the node by others, or cut the model there",
+            )
+        values, versions, around = self.values, self.versions, self.node
+        self.values = {
+            name: t for name, t in zip(body.input, inputs, strict=False) if t is not None
+        }
+        self.versions = {o.domain: o.version for o in body.opset_import} or versions
+        try:
+            for inner in _with_attributes(body, node):
+                self.node = inner
+                self._define(inner.output, self._results(inner))
+            return [self.values.get(name) for name in body.output]
+        finally:
+            self.values, self.versions, self.node = values, versions, around
+
+    def _model_function(self, node: Any) -> Any | None:
+        return next(
+            (
+                f
+                for f in self.model.functions
+                if f.name == node.op_type and f.domain == node.domain
+            ),
+            None,
+        )
+
+    def _standard_function(self, node: Any, inputs: Sequence[Tensor | None]) -> Any | None:
+        onnx: Any = import_module("onnx")
+        version = self.versions.get(node.domain, 1)
+        if not onnx.defs.has(node.op_type, node.domain):
+            return None
+        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        if schema.has_function:
+            return schema.function_body
+        if not schema.has_context_dependent_function:
+            return None
+        types = [b"" if t is None else _type_proto(t).SerializeToString() for t in inputs]
+        body = onnx.FunctionProto()
+        data = schema.get_context_dependent_function(node.SerializeToString(), types)
+        body.ParseFromString(data)
+        return body
+
+
+def _type_proto(t: Tensor) -> Any:
+    onnx: Any = import_module("onnx")
+    sizes = [s if isinstance(s, int) else None for s in t.sizes]
+    return onnx.helper.make_tensor_type_proto(number_of(t.element.name), sizes)
+
+
+def number_of(name: str) -> int:
+    """ONNX's number of an element type by MLIR's name."""
+    onnx: Any = import_module("onnx")
+    code = next(code for code, known in ELEMENT_TYPES.items() if known == name)
+    return onnx.TensorProto.DataType.Value(code)
+
+
+def element_numbered(number: int) -> Any:
+    """The element type that ONNX numbers; raises `ValueError` for one that no tensor has here."""
+    onnx: Any = import_module("onnx")
+    code = onnx.TensorProto.DataType.Name(number)
+    name = ELEMENT_TYPES.get(code, "")
+    if name not in ELEMENTS:
+        raise ValueError(f"elements of the type {code.lower()} are not imported")
+    return ELEMENTS[name]
+
+
+def attributes_of(node: Any) -> dict[str, Any]:
+    """Attributes as Python values: text as `str`, tensors as arrays, graphs as they are."""
+    onnx: Any = import_module("onnx")
+    found: dict[str, Any] = {}
+    for attribute in node.attribute:
+        value = onnx.helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            value = value.decode()
+        elif isinstance(value, onnx.TensorProto):
+            value = onnx.numpy_helper.to_array(value)
+        elif attribute.type == attribute.STRINGS:
+            value = [text.decode() for text in value]
+        found[attribute.name] = value
+    return found
+
+
+def has_graph(node: Any) -> bool:
+    """Whether a node holds graphs."""
+    return any(a.HasField("g") or a.graphs for a in node.attribute)
+
+
+def _with_attributes(body: Any, node: Any) -> list[Any]:
+    """The nodes of a function's body, with the attributes that they refer to from the call."""
+    given = {attribute.name: attribute for attribute in node.attribute}
+    given = {a.name: a for a in getattr(body, "attribute_proto", ())} | given
+    nodes: list[Any] = []
+    for number, inner in enumerate(body.node):
+        copy = type(inner)()
+        copy.CopyFrom(inner)
+        copy.name = node.name
+        del copy.attribute[:]
+        for attribute in inner.attribute:
+            source = given.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+            if source is not None:
+                written = copy.attribute.add()
+                written.CopyFrom(source)
+                written.name = attribute.name
+                written.ref_attr_name = ""
+        nodes.append(copy)
+        del number
+    return nodes
+
+
+def _count(t: Tensor) -> int:
+    return 0 if t.known is None else t.known.size
+
+
+def _several(results: Results) -> Sequence[Tensor | None]:
+    return [results] if isinstance(results, Tensor) else list(results)
+
+
+__all__ = ["Nodes", "SymbolicSize", "attributes_of", "element_numbered", "element_of", "number_of"]

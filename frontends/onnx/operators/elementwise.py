@@ -1,0 +1,321 @@
+"""
+Operators that compute every element from the elements at its place, operands broadcast.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import math
+
+from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import BOOL, I32, Element, Tensor
+
+Body = Callable[..., Number]
+
+
+def _declare(
+    name: str, body: Body, since: int = 1, element: Element | None = None, fold: Any = None
+) -> None:
+    """An operator without attributes that is one body."""
+
+    def function(b: Nodes, *tensors: Tensor) -> Tensor:
+        return b.elementwise(body, *tensors, element=element)
+
+    operator(name, since=since, fold=fold)(function)
+
+
+def _math(op: Any) -> Body:
+    return lambda s, x: s.unary(op, x)
+
+
+def _integer_division(x: Any, y: Any) -> Any:
+    """Quotients of sizes, which are not negative."""
+    return np.floor_divide(x, y)
+
+
+_declare("Add", lambda s, x, y: x + y, fold=python.add)
+_declare("Sub", lambda s, x, y: x - y, fold=python.sub)
+_declare("Mul", lambda s, x, y: x * y, fold=python.mul)
+_declare("Div", lambda s, x, y: x / y, fold=_integer_division)
+_declare("Neg", lambda s, x: -x, fold=python.neg)
+_declare("Abs", lambda s, x: s.absolute(x))
+_declare("Reciprocal", lambda s, x: 1 / x)
+_declare("Exp", _math(math.ExpOp))
+_declare("Log", _math(math.LogOp))
+_declare("Sqrt", _math(math.SqrtOp))
+_declare("Ceil", _math(math.CeilOp))
+_declare("Floor", _math(math.FloorOp))
+_declare("Round", _math(math.RoundEvenOp))
+_declare("Sin", _math(math.SinOp))
+_declare("Cos", _math(math.CosOp))
+_declare("Tan", _math(math.TanOp))
+_declare("Asin", _math(math.AsinOp))
+_declare("Acos", _math(math.AcosOp))
+_declare("Atan", _math(math.AtanOp))
+_declare("Sinh", _math(math.SinhOp))
+_declare("Cosh", _math(math.CoshOp))
+_declare("Tanh", _math(math.TanhOp))
+_declare("Asinh", _math(math.AsinhOp))
+_declare("Acosh", _math(math.AcoshOp))
+_declare("Atanh", _math(math.AtanhOp))
+_declare("Erf", _math(math.ErfOp))
+_declare("Relu", lambda s, x: s.maximum(x, 0))
+_declare("Sigmoid", lambda s, x: 1 / (1 + s.exp(-x)))
+_declare("Softsign", lambda s, x: x / (1 + s.absolute(x)))
+_declare("Equal", lambda s, x, y: x.equals(y), element=BOOL)
+_declare("Less", lambda s, x, y: x < y, element=BOOL)
+_declare("LessOrEqual", lambda s, x, y: x <= y, element=BOOL)
+_declare("Greater", lambda s, x, y: x > y, element=BOOL)
+_declare("GreaterOrEqual", lambda s, x, y: x >= y, element=BOOL)
+_declare("And", lambda s, x, y: x & y)
+_declare("Or", lambda s, x, y: x | y)
+_declare("Xor", lambda s, x, y: x ^ y)
+_declare("Not", lambda s, x: ~x)
+_declare("BitwiseAnd", lambda s, x, y: x & y)
+_declare("BitwiseOr", lambda s, x, y: x | y)
+_declare("BitwiseXor", lambda s, x, y: x ^ y)
+_declare("BitwiseNot", lambda s, x: ~x)
+_declare("IsNaN", lambda s, x: s.is_nan(x), element=BOOL)
+_declare("Where", lambda s, c, x, y: s.select(c, x, y))
+
+
+@operator("Sign")
+def sign(b: Nodes, x: Tensor, /) -> Tensor:
+    def body(s: Scalars, x: Number) -> Number:
+        positive = s.select(x > 0, 1, x - x)
+        return s.select(x < 0, -1, positive) if x.element.is_float or x.element.is_signed else positive
+
+    return b.elementwise(body, x)
+
+
+@operator("Softplus")
+def softplus(b: Nodes, x: Tensor, /) -> Tensor:
+    """log(1 + e^x), written so that nothing overflows."""
+
+    def body(s: Scalars, x: Number) -> Number:
+        return s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x)))
+
+    return b.elementwise(body, x)
+
+
+@operator("LeakyRelu")
+def leaky_relu(b: Nodes, x: Tensor, /, *, alpha: float = 0.01) -> Tensor:
+    return b.elementwise(lambda s, x: s.select(x < 0, x * alpha, x), x)
+
+
+@operator("PRelu")
+def prelu(b: Nodes, x: Tensor, slope: Tensor, /) -> Tensor:
+    return b.elementwise(lambda s, slope, x: s.select(x < 0, x * slope, x), slope, x)
+
+
+@operator("Elu")
+def elu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
+    return b.elementwise(lambda s, x: s.select(x < 0, s.unary(math.ExpM1Op, x) * alpha, x), x)
+
+
+@operator("Celu")
+def celu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
+    def body(s: Scalars, x: Number) -> Number:
+        return s.select(x < 0, s.unary(math.ExpM1Op, x / alpha) * alpha, x)
+
+    return b.elementwise(body, x)
+
+
+@operator("Selu")
+def selu(
+    b: Nodes, x: Tensor, /, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+) -> Tensor:
+    def body(s: Scalars, x: Number) -> Number:
+        return s.select(x > 0, x, s.unary(math.ExpM1Op, x) * alpha) * gamma
+
+    return b.elementwise(body, x)
+
+
+@operator("ThresholdedRelu")
+def thresholded_relu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
+    return b.elementwise(lambda s, x: s.select(x > alpha, x, 0), x)
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(b: Nodes, x: Tensor, /, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
+    return b.elementwise(lambda s, x: s.maximum(s.minimum(x * alpha + beta, 1), 0), x)
+
+
+@operator("HardSwish")
+def hard_swish(b: Nodes, x: Tensor, /) -> Tensor:
+    return b.elementwise(lambda s, x: x * s.maximum(s.minimum(x * (1 / 6) + 0.5, 1), 0), x)
+
+
+@operator("Gelu")
+def gelu(b: Nodes, x: Tensor, /, *, approximate: str = "none") -> Tensor:
+    def exact(s: Scalars, x: Number) -> Number:
+        return x * 0.5 * (1 + s.unary(math.ErfOp, x * 0.5**0.5))
+
+    def by_tanh(s: Scalars, x: Number) -> Number:
+        inner = (x + x * x * x * 0.044715) * (2 / np.pi) ** 0.5
+        return x * 0.5 * (1 + s.unary(math.TanhOp, inner))
+
+    if approximate not in ("none", "tanh"):
+        b.refuse(f"approximate is {approximate!r}", "use 'none' or 'tanh'")
+    return b.elementwise(by_tanh if approximate == "tanh" else exact, x)
+
+
+@operator("Mish")
+def mish(b: Nodes, x: Tensor, /) -> Tensor:
+    def body(s: Scalars, x: Number) -> Number:
+        return x * s.unary(math.TanhOp, s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x))))
+
+    return b.elementwise(body, x)
+
+
+@operator("Shrink")
+def shrink(b: Nodes, x: Tensor, /, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
+    def body(s: Scalars, x: Number) -> Number:
+        return s.select(x < -lambd, x + bias, s.select(x > lambd, x - bias, 0))
+
+    return b.elementwise(body, x)
+
+
+@operator("IsInf")
+def is_inf(b: Nodes, x: Tensor, /, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
+    def body(s: Scalars, x: Number) -> Number:
+        infinite = s.is_infinite(x)
+        if not detect_negative:
+            infinite = infinite & (x > 0)
+        return infinite if detect_positive else infinite & (x < 0)
+
+    return b.elementwise(body, x, element=BOOL)
+
+
+@operator("Max")
+def maximum(b: Nodes, *tensors: Tensor) -> Tensor:
+    result = tensors[0]
+    for other in tensors[1:]:
+        result = b.elementwise(lambda s, x, y: s.maximum(x, y), result, other)
+    return result
+
+
+@operator("Min")
+def minimum(b: Nodes, *tensors: Tensor) -> Tensor:
+    result = tensors[0]
+    for other in tensors[1:]:
+        result = b.elementwise(lambda s, x, y: s.minimum(x, y), result, other)
+    return result
+
+
+@operator("Sum")
+def total(b: Nodes, *tensors: Tensor) -> Tensor:
+    result = tensors[0]
+    for other in tensors[1:]:
+        result = b.elementwise(lambda s, x, y: x + y, result, other)
+    return result
+
+
+@operator("Mean")
+def mean(b: Nodes, *tensors: Tensor) -> Tensor:
+    count = len(tensors)
+    return b.elementwise(lambda s, x: x / count, total(b, *tensors))  # pyright: ignore
+
+
+@operator("Pow")
+def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
+    """The base's type is the result's; a small whole exponent is a product."""
+    exponent = y.numbers
+    if exponent is not None and exponent.size == 1 and exponent.item() in (1.0, 2.0, 3.0):
+        sizes_as = b.expand(x, y.sizes) if len(y.sizes) > x.rank else x
+        return b.elementwise(
+            {1: lambda s, x: x, 2: lambda s, x: x * x, 3: lambda s, x: x * x * x}[int(exponent.item())],
+            sizes_as,
+        )
+    if not x.element.is_float:
+        b.refuse(f"a power of {x.element}", "cast the base to float")
+
+    def body(s: Scalars, y: Number, x: Number) -> Number:
+        if y.element.is_float:
+            return s.binary(math.PowFOp, math.PowFOp, x, y.to(x.element))
+        return s.binary(math.PowFOp, math.PowFOp, x, y.to(x.element))
+
+    return b.elementwise(body, y, x)
+
+
+@operator("Mod")
+def modulo(b: Nodes, x: Tensor, y: Tensor, /, *, fmod: int = 0) -> Tensor:
+    """The rest with the divisor's sign, as Python has it, or with the dividend's."""
+    if x.element.is_float and not fmod:
+        b.refuse("fmod is 0 for floats", "set fmod to 1")
+
+    def body(s: Scalars, x: Number, y: Number) -> Number:
+        rest = x % y
+        if fmod or not x.element.is_signed:
+            return rest
+        return s.select(rest.differs(0) & ((rest ^ y) < 0), rest + y, rest)
+
+    return b.elementwise(body, x, y)
+
+
+@operator("BitShift")
+def shift(b: Nodes, x: Tensor, y: Tensor, /, *, direction: str) -> Tensor:
+    return b.elementwise(
+        (lambda s, x, y: x << y) if direction == "LEFT" else (lambda s, x, y: x >> y), x, y
+    )
+
+
+@operator("Clip")
+def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = None, /) -> Tensor:
+    """NaN stays NaN; an upper bound below the lower one wins."""
+    if min is not None:
+        x = b.elementwise(lambda s, low, x: s.maximum(x, low), b.convert(min, x.element), x)
+    if max is not None:
+        x = b.elementwise(lambda s, high, x: s.minimum(x, high), b.convert(max, x.element), x)
+    return x
+
+
+def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
+    if not element_numbered(to).is_signed:
+        raise ValueError("sizes are integers")
+    return x
+
+
+@operator("Cast")
+def cast(b: Nodes, x: Tensor, /, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
+    element = element_numbered(to)
+    if x.element.is_float and element.bits < 32 and not element.is_float and not element.is_bool:
+        # What a narrow integer does not hold wraps, as in C and onnxruntime.
+        return b.elementwise(lambda s, x: x.to(I32).to(element), x, element=element)
+    return b.convert(x, element)
+
+
+@operator("CastLike")
+def cast_like(b: Nodes, x: Tensor, like: Tensor, /, *, saturate: int = 1) -> Tensor:
+    return b.convert(x, like.element)
+
+
+@operator("Identity", fold=lambda x: x)
+def identity(b: Nodes, x: Tensor, /) -> Tensor:
+    return x
+
+
+@operator("Dropout")
+def dropout(
+    b: Nodes,
+    x: Tensor,
+    ratio: Tensor | None = None,
+    training_mode: Tensor | None = None,
+    /,
+    *,
+    seed: int = 0,
+    is_test: int = 1,
+) -> tuple[Tensor, Tensor]:
+    """Outside of training nothing is dropped."""
+    training = training_mode is not None and (
+        training_mode.numbers is None or bool(training_mode.numbers.any())
+    )
+    if training:
+        b.refuse("training_mode is not false", "export the model for inference")
+    return x, b.elementwise(lambda s, x: s.number(1, BOOL), x, element=BOOL)

@@ -1,0 +1,378 @@
+"""
+Operators that combine the elements along axes, and those that normalize by such a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import math
+
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, axis_of, integers
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor
+
+
+def total_of(sizes: Sequence[Any]) -> Any:
+    """The number of elements."""
+    total: Any = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def sum_element(element: Element) -> Element:
+    """What sums are accumulated in: narrow floats in f32."""
+    return F32 if element.is_float and element.bits < 32 else element
+
+
+def summed(
+    b: Nodes,
+    x: Tensor,
+    axes: Sequence[int],
+    keep: bool = True,
+    of: Callable[[Scalars, Number], Number] | None = None,
+) -> Tensor:
+    """The sum over axes, of a function of the elements; in the accumulator's type."""
+    term = of or (lambda s, x: x)
+    return b.reduce(
+        lambda s, x, total: total + term(s, x), 0, x, axes, keep, sum_element(x.element)
+    )
+
+
+def divided(b: Nodes, x: Tensor, count: Any) -> Tensor:
+    """A tensor by a number of elements, which may be open."""
+    if isinstance(count, int):
+        return b.elementwise(lambda s, x: x / count, x)
+    number = b.integer(count)
+
+    def body(s: Scalars, x: Number) -> Number:
+        return x / Number(s, number, I64).to(x.element)
+
+    return b.elementwise(body, x)
+
+
+def _reduced_axes(
+    b: Nodes, x: Tensor, axes: Tensor | None, noop_with_empty_axes: int
+) -> list[int] | None:
+    """The axes; None where nothing is to be done."""
+    numbers = [] if axes is None else integers(b, axes, "axes")
+    if not numbers:
+        return None if noop_with_empty_axes else list(range(x.rank))
+    return axes_of(b, numbers, x.rank)
+
+
+def _declare(name: str, compute: Callable[[Nodes, Tensor, list[int], bool], Tensor]) -> None:
+    @operator(name)
+    def function(
+        b: Nodes,
+        x: Tensor,
+        axes: Tensor | None = None,
+        /,
+        *,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> Tensor:
+        chosen = _reduced_axes(b, x, axes, noop_with_empty_axes)
+        if chosen is None:
+            chosen = []
+        return b.convert(compute(b, x, chosen, bool(keepdims)), x.element)
+
+    del function
+
+
+def maximum_over(b: Nodes, x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
+    return b.reduce(lambda s, x, m: s.maximum(m, x), x.element.least, x, axes, keep)
+
+
+def minimum_over(b: Nodes, x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
+    return b.reduce(lambda s, x, m: s.minimum(m, x), x.element.greatest, x, axes, keep)
+
+
+def _mean(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
+    return divided(b, summed(b, x, axes, keep), total_of(x.sizes[i] for i in axes))
+
+
+def _logarithm_of_sum(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
+    return b.elementwise(lambda s, x: s.unary(math.LogOp, x), summed(b, x, axes, keep))
+
+
+def _logarithm_of_exponentials(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
+    """With the largest element apart, which is finite then, nothing overflows."""
+    largest = maximum_over(b, x, axes, True)
+    largest = b.elementwise(
+        lambda s, x: s.select(s.is_infinite(x), 0, x), largest
+    )
+    moved = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
+    logarithm = b.elementwise(
+        lambda s, m, x: s.unary(math.LogOp, x) + m.to(x.element), largest, summed(b, moved, axes)
+    )
+    kept = [s for i, s in enumerate(logarithm.sizes) if keep or i not in axes]
+    return b.reshape(logarithm, kept)
+
+
+def _root(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
+    squares = summed(b, x, axes, keep, lambda s, x: x * x)
+    return b.elementwise(lambda s, x: s.unary(math.SqrtOp, x), squares)
+
+
+_declare("ReduceSum", summed)
+_declare("ReduceMean", _mean)
+_declare("ReduceMax", maximum_over)
+_declare("ReduceMin", minimum_over)
+_declare(
+    "ReduceProd",
+    lambda b, x, axes, keep: b.reduce(
+        lambda s, x, p: p * x, 1, x, axes, keep, sum_element(x.element)
+    ),
+)
+_declare("ReduceSumSquare", lambda b, x, a, k: summed(b, x, a, k, lambda s, x: x * x))
+_declare("ReduceL1", lambda b, x, a, k: summed(b, x, a, k, lambda s, x: s.absolute(x)))
+_declare("ReduceL2", _root)
+_declare("ReduceLogSum", _logarithm_of_sum)
+_declare("ReduceLogSumExp", _logarithm_of_exponentials)
+
+
+# Softmax and what is like it
+
+
+def _flattened(b: Nodes, x: Tensor, axis: int) -> tuple[Tensor, int]:
+    """Before opset 13 everything from the axis on is one dimension."""
+    rows, columns = total_of(x.sizes[:axis]), total_of(x.sizes[axis:])
+    return b.reshape(x, [rows, columns]), 1
+
+
+def _softmax(b: Nodes, x: Tensor, axis: int) -> Tensor:
+    largest = maximum_over(b, x, [axis], True)
+    exponentials = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
+    total = b.convert(summed(b, exponentials, [axis]), x.element)
+    return b.elementwise(lambda s, t, x: x / t, total, exponentials)
+
+
+def _log_softmax(b: Nodes, x: Tensor, axis: int) -> Tensor:
+    largest = maximum_over(b, x, [axis], True)
+    moved = b.elementwise(lambda s, m, x: x - m, largest, x)
+    exponentials = b.elementwise(lambda s, x: s.exp(x), moved)
+    total = b.convert(summed(b, exponentials, [axis]), x.element)
+    return b.elementwise(lambda s, t, x: x - s.unary(math.LogOp, t), total, moved)
+
+
+def _hardmax(b: Nodes, x: Tensor, axis: int) -> Tensor:
+    first = _position(b, x, axis, True, False)
+
+    def body(s: Scalars, at: Number, x: Number) -> Number:
+        return s.select(at.equals(s.index(axis)), s.number(1, x.element), 0)
+
+    return b.elementwise(body, first, x)
+
+
+for _name, _compute in (
+    ("Softmax", _softmax),
+    ("LogSoftmax", _log_softmax),
+    ("Hardmax", _hardmax),
+):
+
+    def _register(compute: Callable[[Nodes, Tensor, int], Tensor], name: str) -> None:
+        @operator(name, since=13)
+        def of_axis(b: Nodes, x: Tensor, /, *, axis: int = -1) -> Tensor:
+            return compute(b, x, axis_of(b, axis, x.rank))
+
+        @operator(name)
+        def of_rest(b: Nodes, x: Tensor, /, *, axis: int = 1) -> Tensor:
+            flat, along = _flattened(b, x, axis_of(b, axis, x.rank + 1))
+            return b.reshape(compute(b, flat, along), x.sizes)
+
+        del of_axis, of_rest
+
+    _register(_compute, _name)
+
+
+# Positions
+
+
+def _position(b: Nodes, x: Tensor, axis: int, greatest: bool, last: bool) -> Tensor:
+    """Where the greatest or least element is, the first or last of equal ones; NaN is one."""
+    kept = [i for i in range(x.rank) if i != axis]
+    sizes = [x.sizes[i] for i in kept]
+    start = x.element.least if greatest else x.element.greatest
+    outputs = [
+        (b.fill(start, sizes, x.element), x.element, sizes, kept),
+        (b.fill(-1, sizes, I32), I32, sizes, kept),
+    ]
+
+    def body(s: Scalars, x: Number, best: Number, at: Number) -> Sequence[Number]:
+        better = x > best if greatest else x < best
+        if last:
+            better = better | x.equals(best)
+        better = better | (at < 0)
+        if x.element.is_float:
+            better = (better | s.is_nan(x)) & (last_or(s, best, last))
+        here = s.index(axis).to(I32)
+        return [s.select(better, x, best), s.select(better, here, at)]
+
+    def last_or(s: Scalars, best: Number, last: bool) -> Number:
+        """Whether a NaN that was met may still be replaced: only by a later NaN."""
+        return best.equals(best)
+
+    found = b.generic([(x, list(range(x.rank)))], outputs, x.rank, body, [axis])[1]
+    wide = b.convert(found, I64)
+    return b.reshape(wide, [1 if i == axis else s for i, s in enumerate(x.sizes)])
+
+
+def _declare_position(name: str, greatest: bool) -> None:
+    @operator(name)
+    def function(
+        b: Nodes, x: Tensor, /, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+    ) -> Tensor:
+        axis = axis_of(b, axis, x.rank)
+        result = _position(b, x, axis, greatest, bool(select_last_index))
+        sizes = [s for i, s in enumerate(result.sizes) if keepdims or i != axis]
+        return b.reshape(result, sizes)
+
+    del function
+
+
+_declare_position("ArgMax", True)
+_declare_position("ArgMin", False)
+
+
+# Normalization
+
+
+def normalized(
+    b: Nodes, x: Tensor, axes: Sequence[int], epsilon: float, center: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Elements by their deviation over axes, in f32 at least; and mean and inverse deviation."""
+    wide = b.convert(x, sum_element(x.element))
+    count = total_of(x.sizes[i] for i in axes)
+    mean = divided(b, summed(b, wide, axes), count)
+    moved = b.elementwise(lambda s, m, x: x - m, mean, wide) if center else wide
+    variance = divided(b, summed(b, moved, axes, of=lambda s, x: x * x), count)
+    inverse = b.elementwise(lambda s, v: s.unary(math.RsqrtOp, v + epsilon), variance)
+    return b.elementwise(lambda s, r, x: x * r, inverse, moved), mean, inverse
+
+
+@operator("LayerNormalization")
+def layer_normalization(
+    b: Nodes,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor | None = None,
+    /,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Tensor, Tensor, Tensor]:
+    first = axis_of(b, axis, x.rank)
+    result, mean, inverse = normalized(b, x, range(first, x.rank), epsilon)
+    result = b.convert(result, x.element)
+    result = b.elementwise(lambda s, w, x: x * w, scale, result)
+    if bias is not None:
+        result = b.elementwise(lambda s, w, x: x + w, bias, result)
+    return result, mean, inverse
+
+
+@operator("RMSNormalization")
+def rms_normalization(
+    b: Nodes,
+    x: Tensor,
+    scale: Tensor,
+    /,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Tensor:
+    first = axis_of(b, axis, x.rank)
+    result, _, _ = normalized(b, x, range(first, x.rank), epsilon, center=False)
+    return b.elementwise(lambda s, w, x: x * w, scale, b.convert(result, x.element))
+
+
+def _of_channels(b: Nodes, t: Tensor, rank: int) -> Tensor:
+    """A tensor of one element a channel, to be broadcast with `rank` dimensions."""
+    return b.reshape(t, [*t.sizes, *[1] * (rank - 2)])
+
+
+@operator("BatchNormalization")
+def batch_normalization(
+    b: Nodes,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    /,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+    spatial: int = 1,
+) -> Tensor:
+    if training_mode or not spatial:
+        b.refuse("it is in training mode, or not spatial", "export the model for inference")
+    scale, bias, mean, variance = (
+        _of_channels(b, t, max(x.rank, 2)) for t in (scale, bias, mean, variance)
+    )
+
+    def body(
+        s: Scalars, scale: Number, bias: Number, mean: Number, variance: Number, x: Number
+    ) -> Number:
+        inverse = s.unary(math.RsqrtOp, variance + epsilon)
+        result = (x.to(mean.element) - mean) * (inverse * scale.to(mean.element))
+        return (result + bias.to(mean.element)).to(x.element)
+
+    return b.elementwise(body, scale, bias, mean, variance, x)
+
+
+@operator("InstanceNormalization")
+def instance_normalization(
+    b: Nodes, x: Tensor, scale: Tensor, bias: Tensor, /, *, epsilon: float = 1e-5
+) -> Tensor:
+    result, _, _ = normalized(b, x, range(2, x.rank), epsilon)
+    scale, bias = (_of_channels(b, t, x.rank) for t in (scale, bias))
+
+    def body(s: Scalars, scale: Number, bias: Number, x: Number) -> Number:
+        return x.to(scale.element) * scale + bias
+
+    return b.elementwise(body, scale, bias, b.convert(result, x.element))
+
+
+@operator("LpNormalization")
+def lp_normalization(b: Nodes, x: Tensor, /, *, axis: int = -1, p: int = 2) -> Tensor:
+    along = [axis_of(b, axis, x.rank)]
+    if p == 1:
+        norm = summed(b, x, along, of=lambda s, x: s.absolute(x))
+    else:
+        norm = _root(b, x, along, True)
+    return b.elementwise(lambda s, n, x: x / n, b.convert(norm, x.element), x)
+
+
+@operator("CumSum")
+def cumulative_sum(
+    b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
+) -> Tensor:
+    """Each element is a sum of its own: as many steps as elements, but all at once."""
+    along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
+    element = sum_element(x.element)
+    # The loop behind those of the result walks the summed dimension.
+    sizes, loops = list(x.sizes), x.rank + 1
+    out = (b.fill(0, sizes, element), element, sizes, list(range(x.rank)))
+    walked = [x.rank if i == along else i for i in range(x.rank)]
+
+    def body(s: Scalars, x: Number, total: Number) -> Sequence[Number]:
+        here, there = s.index(along), s.index(loops - 1)
+        if reverse:
+            here, there = there, here
+        counts = there < here if exclusive else there <= here
+        return [total + s.select(counts, x.to(element), 0)]
+
+    summed_up = b.generic([(x, walked)], [out], loops, body, [loops - 1])[0]
+    return b.convert(summed_up, x.element)
+
+
+__all__ = ["I64", "normalized", "np", "summed", "total_of"]

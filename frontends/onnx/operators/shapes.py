@@ -1,0 +1,431 @@
+"""
+Operators that move elements, and those that compute shapes.
+
+Lists of sizes, axes and positions are read from data that is known while importing; sizes among it
+may be those of inputs that are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import tensor
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exact_quotient
+from xdsl_spirv.frontends.onnx.building import broadcast
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor, element_of
+
+
+def integers(b: Nodes, t: Tensor, what: str) -> list[int]:
+    """The numbers of a list that has to be known."""
+    numbers = t.numbers
+    if numbers is None:
+        b.refuse(f"{what} are computed when the model runs", "make them constants")
+    return [int(n) for n in numbers.ravel()]
+
+
+def sizes_in(b: Nodes, t: Tensor, what: str) -> list[Size]:
+    """The sizes of a list whose elements follow from the inputs' sizes."""
+    if t.known is None:
+        b.refuse(f"{what} are computed from data when the model runs", "make them constants")
+    return [s if isinstance(s, SymbolicSize) else int(s) for s in t.known.ravel()]
+
+
+def axis_of(b: Nodes, axis: int, rank: int) -> int:
+    """An axis counted from the front; refused if there is none."""
+    if not -rank <= axis < max(rank, 1):
+        b.refuse(f"axis {axis} of {rank} dimensions", f"give an axis in {-rank} to {rank - 1}")
+    return axis % rank if rank else 0
+
+
+def axes_of(b: Nodes, axes: Sequence[int], rank: int) -> list[int]:
+    numbers = [axis_of(b, axis, rank) for axis in axes]
+    if len(set(numbers)) != len(numbers):
+        b.refuse(f"axes {list(axes)} name a dimension twice", "name each once")
+    return numbers
+
+
+# Shapes as data
+
+
+def sizes_tensor(sizes: Sequence[Size]) -> Tensor:
+    """A list of sizes as known data."""
+    data = np.empty(len(sizes), object)
+    data[:] = list(sizes)
+    return Tensor(I64, (len(sizes),), known=data)
+
+
+@operator("Shape")
+def shape(b: Nodes, x: Tensor, /, *, start: int = 0, end: int | None = None) -> Tensor:
+    return sizes_tensor(x.sizes[slice(start, end)])
+
+
+@operator("Size")
+def size(b: Nodes, x: Tensor, /) -> Tensor:
+    total: Size = 1
+    for one in x.sizes:
+        total = total * one
+    return Tensor(I64, (), known=sizes_tensor([total]).known[0:1].reshape(()))  # pyright: ignore
+
+
+@operator("Constant")
+def constant(
+    b: Nodes,
+    /,
+    *,
+    value: Array | None = None,
+    value_float: float | None = None,
+    value_floats: Sequence[float] | None = None,
+    value_int: int | None = None,
+    value_ints: Sequence[int] | None = None,
+) -> Tensor:
+    if value is not None:
+        return Tensor.of(np.asarray(value))
+    for number, dtype in ((value_float, np.float32), (value_floats, np.float32)):
+        if number is not None:
+            return Tensor.of(np.array(number, dtype))
+    integer = value_int if value_int is not None else value_ints
+    if integer is None:
+        b.refuse("its value is text or sparse", "use a dense tensor of numbers")
+    return Tensor.of(np.array(integer, np.int64))
+
+
+@operator("ConstantOfShape")
+def constant_of_shape(b: Nodes, shape: Tensor, /, *, value: Array | None = None) -> Tensor:
+    array = np.zeros(1, np.float32) if value is None else np.asarray(value)
+    sizes = sizes_in(b, shape, "sizes")
+    known = [s for s in sizes if isinstance(s, int)]
+    if len(known) == len(sizes) and np.prod(known, dtype=np.int64) <= 1 << 14:
+        return Tensor.of(np.full(known, array.item(), array.dtype))
+    element = element_of(array.dtype)
+    return Tensor(element, sizes, b.fill(array.item(), sizes, element))
+
+
+@operator("Range")
+def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
+    """Of integers, up to a size that may be open; by 1 then, from a number."""
+    first = sizes_in(b, start, "start")[0]
+    step = integers(b, delta, "delta")[0]
+    last = sizes_in(b, limit, "limit")[0]
+    if not isinstance(first, int) or step != 1:
+        b.refuse("start or delta are open", "count by 1 from a number")
+    count = last - first
+    out = (b.empty([count], I64), I64, [count], [0])
+    return b.generic([], [out], 1, lambda s, _: [s.index(0) + first])[0]
+
+
+# One element after the other in another shape
+
+
+def _reshape_fold(x: Any, shape: Any, **attributes: Any) -> Any:
+    return np.reshape(x, [int(s) for s in shape])
+
+
+@operator("Reshape", fold=_reshape_fold)
+def reshape(b: Nodes, x: Tensor, shape: Tensor, /, *, allowzero: int = 0) -> Tensor:
+    wanted = sizes_in(b, shape, "sizes")
+    if not allowzero:
+        wanted = [x.sizes[i] if s == 0 and i < x.rank else s for i, s in enumerate(wanted)]
+    if -1 in wanted:
+        total: Size = 1
+        for one in x.sizes:
+            total = total * one
+        rest: Size = 1
+        for one in wanted:
+            rest = rest * one if one != -1 else rest
+        if rest == 0:
+            b.refuse("a size of -1 beside one of 0", "give all sizes")
+        quotient = exact_quotient(total, rest)
+        if quotient is None:
+            b.refuse(f"{total} elements are not known to be a multiple of {rest}", "give all sizes")
+        wanted[wanted.index(-1)] = quotient
+    return b.reshape(x, wanted)
+
+
+@operator("Flatten")
+def flatten(b: Nodes, x: Tensor, /, *, axis: int = 1) -> Tensor:
+    axis = axis + x.rank if axis < 0 else axis
+    rows: Size = 1
+    for one in x.sizes[:axis]:
+        rows = rows * one
+    columns: Size = 1
+    for one in x.sizes[axis:]:
+        columns = columns * one
+    return b.reshape(x, [rows, columns])
+
+
+def _squeeze_fold(x: Any, axes: Any = None, **attributes: Any) -> Any:
+    axes = attributes.get("axes") if axes is None else axes
+    return np.squeeze(x, None if axes is None else tuple(int(a) for a in axes))
+
+
+@operator("Squeeze", fold=_squeeze_fold)
+def squeeze(b: Nodes, x: Tensor, axes: Tensor | None = None, /) -> Tensor:
+    if axes is None:
+        dropped = [i for i, s in enumerate(x.sizes) if s == 1]
+    else:
+        dropped = axes_of(b, integers(b, axes, "axes"), x.rank)
+    if any(isinstance(x.sizes[i], int) and x.sizes[i] != 1 for i in dropped):
+        b.refuse(f"{x} has no size of 1 at {dropped}", "name axes of size 1")
+    return b.reshape(x, [s for i, s in enumerate(x.sizes) if i not in dropped])
+
+
+def _unsqueeze_fold(x: Any, axes: Any = None, **attributes: Any) -> Any:
+    axes = attributes.get("axes") if axes is None else axes
+    return np.expand_dims(x, tuple(int(a) for a in axes))
+
+
+@operator("Unsqueeze", fold=_unsqueeze_fold)
+def unsqueeze(b: Nodes, x: Tensor, axes: Tensor, /) -> Tensor:
+    numbers = integers(b, axes, "axes")
+    new = axes_of(b, numbers, x.rank + len(numbers))
+    given = iter(x.sizes)
+    return b.reshape(x, [1 if i in new else next(given) for i in range(x.rank + len(new))])
+
+
+@operator("Transpose")
+def transpose(b: Nodes, x: Tensor, /, *, perm: Sequence[int] | None = None) -> Tensor:
+    order = list(reversed(range(x.rank))) if perm is None else axes_of(b, perm, x.rank)
+    return b.transpose(x, order)
+
+
+@operator("Expand")
+def expand(b: Nodes, x: Tensor, shape: Tensor, /) -> Tensor:
+    return b.expand(x, broadcast(x.sizes, sizes_in(b, shape, "sizes")))
+
+
+@operator("Tile")
+def tile(b: Nodes, x: Tensor, repeats: Tensor, /) -> Tensor:
+    """Repeats are dimensions of their own, collapsed with those that they repeat."""
+    times = sizes_in(b, repeats, "repeats")
+    apart: list[Size] = []
+    together: list[Size] = []
+    for count, one in zip(times, x.sizes, strict=True):
+        apart += [count, one]
+        together.append(count * one)
+    spread = b.reshape(x, [s for one in x.sizes for s in (1, one)])
+    return b.reshape(b.expand(spread, apart), together)
+
+
+# Parts and wholes
+
+
+def _concat_fold(*arrays: Any, axis: int, **attributes: Any) -> Any:
+    return np.concatenate([np.asarray(a, object) for a in arrays], axis)
+
+
+@operator("Concat", fold=_concat_fold)
+def concat(b: Nodes, *tensors: Tensor, axis: int = 1) -> Tensor:
+    axis = axis_of(b, axis, tensors[0].rank)
+    parts = [t for t in tensors if t.sizes[axis] != 0] or [tensors[0]]
+    return parts[0] if len(parts) == 1 else b.concatenate(parts, axis)
+
+
+@operator("Split")
+def split(
+    b: Nodes,
+    x: Tensor,
+    split: Tensor | None = None,
+    /,
+    *,
+    axis: int = 0,
+    num_outputs: int | None = None,
+) -> list[Tensor]:
+    axis = axis_of(b, axis, x.rank)
+    whole = x.sizes[axis]
+    if split is not None:
+        parts = sizes_in(b, split, "sizes")
+    else:
+        count = num_outputs or len(b.node.output)
+        if not isinstance(whole, int):
+            b.refuse("a size that is open is split", "give the sizes of the parts")
+        each = -(-whole // count)
+        parts = [min(each, whole - i * each) for i in range(count)]
+    results: list[Tensor] = []
+    start: Size = 0
+    for part in parts:
+        starts = [start if i == axis else 0 for i in range(x.rank)]
+        sizes = [part if i == axis else s for i, s in enumerate(x.sizes)]
+        results.append(b.slice(x, starts, sizes, [1] * x.rank))
+        start = start + part
+    return results
+
+
+def _slice_fold(
+    x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None, **given: Any
+) -> Any:
+    starts, ends = (given.get(n) if v is None else v for n, v in (("starts", starts), ("ends", ends)))
+    axes = given.get("axes") if axes is None else axes
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    index: list[Any] = [slice(None)] * np.ndim(x)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        index[int(axis)] = slice(int(start), int(end), int(step))
+    return x[tuple(index)]
+
+
+@operator("Slice", fold=_slice_fold)
+def slice_(
+    b: Nodes,
+    x: Tensor,
+    starts: Tensor,
+    ends: Tensor,
+    axes: Tensor | None = None,
+    steps: Tensor | None = None,
+    /,
+) -> Tensor:
+    """Backwards by walking the reversed tensor."""
+    first, last = sizes_in(b, starts, "starts"), sizes_in(b, ends, "ends")
+    along = axes_of(b, integers(b, axes, "axes") if axes else range(len(first)), x.rank)
+    by = integers(b, steps, "steps") if steps else [1] * len(first)
+    begin: list[Size] = [0] * x.rank
+    count: list[Size] = list(x.sizes)
+    step = [1] * x.rank
+    backwards: list[int] = []
+    for axis, start, end, stride in zip(along, first, last, by, strict=True):
+        begin[axis], count[axis] = _span(b, x.sizes[axis], start, end, stride)
+        step[axis] = abs(stride)
+        if stride < 0:
+            backwards.append(axis)
+    for axis in backwards:
+        # Of the reversed dimension, counted from its end.
+        begin[axis] = x.sizes[axis] - 1 - begin[axis]
+    return b.slice(reverse(b, x, backwards), begin, count, step)
+
+
+def _span(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size]:
+    """Where a slice of a dimension begins, and how many elements it has."""
+    if step == 0:
+        b.refuse("a step of 0", "give another step")
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        first, last, _ = slice(start, end if end > -(1 << 62) else None, step).indices(size)
+        return (first, len(range(first, last, step)))
+    if step < 0:
+        if (start, step) == (-1, -1) and isinstance(end, int) and end < -(1 << 31):
+            return size - 1, size
+        b.refuse("backwards along a size that is open", "give the size")
+    first = _place(size, start)
+    last = size if isinstance(end, int) and end >= (1 << 31) - 1 else _place(size, end)
+    return first, (last - first + (step - 1)) // step
+
+
+def _place(size: Size, place: Size) -> Size:
+    """A place counted from the start. One beyond an open size is taken to be within it."""
+    return size + place if isinstance(place, int) and place < 0 else place
+
+
+def reverse(b: Nodes, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """The elements along axes from the last to the first."""
+    if not axes:
+        return x
+    source = b.value(x)
+    last = [b.value(sizes_tensor([x.sizes[i] - 1])) for i in axes]
+    del last
+    out = (b.empty(x.sizes, x.element), x.element, x.sizes, list(range(x.rank)))
+    ends = {i: b.integer(x.sizes[i] - 1) for i in axes}
+
+    def body(s: Scalars, _: Number) -> Sequence[Number]:
+        places = [
+            Number(s, ends[i], I64) - s.index(i) if i in axes else s.index(i) for i in range(x.rank)
+        ]
+        read = tensor.ExtractOp(source, [s.position(p) for p in places], x.element.type)
+        s.builder.insert(read)
+        return [Number(s, read.results[0], x.element)]
+
+    return b.generic([], [out], x.rank, body)[0]
+
+
+def _gather_fold(x: Any, indices: Any, axis: int = 0, **attributes: Any) -> Any:
+    return np.take(x, np.asarray(indices, np.int64), axis)
+
+
+@operator("Gather", fold=_gather_fold)
+def gather(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
+    """An index counts from the end if it is negative."""
+    axis = axis_of(b, axis, x.rank)
+    known, size = indices.numbers, x.sizes[axis]
+    if known is not None and isinstance(size, int) and known.size:
+        if known.min() < -size or known.max() >= size:
+            b.refuse(f"an index is out of range of {size} elements", "mend the indices")
+    if known is not None and known.size == 1 and isinstance(size, int):
+        starts = [int(known.item()) % size if i == axis else 0 for i in range(x.rank)]
+        sizes = [1 if i == axis else s for i, s in enumerate(x.sizes)]
+        one = b.slice(x, starts, sizes, [1] * x.rank)
+        return b.reshape(one, [*x.sizes[:axis], *indices.sizes, *x.sizes[axis + 1 :]])
+    sizes = [*x.sizes[:axis], *indices.sizes, *x.sizes[axis + 1 :]]
+    source, end = b.value(x), b.integer(size)
+    loops, inner = len(sizes), indices.rank
+
+    def body(s: Scalars, index: Number, _: Number) -> Sequence[Number]:
+        wide = index.to(I64)
+        at = s.select(wide < 0, wide + Number(s, end, I64), wide)
+        walked = [*range(axis), None, *range(axis + inner, loops)]
+        places = [at if i is None else s.index(i) for i in walked]
+        read = tensor.ExtractOp(source, [s.position(p) for p in places], x.element.type)
+        s.builder.insert(read)
+        return [Number(s, read.results[0], x.element)]
+
+    out = (b.empty(sizes, x.element), x.element, sizes, list(range(loops)))
+    return b.generic([(indices, list(range(axis, axis + inner)))], [out], loops, body)[0]
+
+
+@operator("Pad")
+def pad(
+    b: Nodes,
+    x: Tensor,
+    pads: Tensor,
+    constant_value: Tensor | None = None,
+    axes: Tensor | None = None,
+    /,
+    *,
+    mode: str = "constant",
+    value: float = 0.0,
+) -> Tensor:
+    """A negative amount takes elements away."""
+    amounts = integers(b, pads, "pads")
+    along = axes_of(b, integers(b, axes, "axes") if axes else range(x.rank), x.rank)
+    low, high = [0] * x.rank, [0] * x.rank
+    for axis, before, after in zip(along, amounts, amounts[len(along) :], strict=False):
+        low[axis], high[axis] = before, after
+    if mode != "constant":
+        b.refuse(f"mode {mode!r}", "pad with a constant")
+    number = value
+    if constant_value is not None:
+        if constant_value.numbers is None:
+            b.refuse("the number to pad with is computed", "make it a constant")
+        number = constant_value.numbers.item()
+    starts = [max(0, -n) for n in low]
+    sizes = [s - f + min(0, n) for s, f, n in zip(x.sizes, starts, high, strict=True)]
+    cut = b.slice(x, starts, sizes, [1] * x.rank)
+    return b.pad(cut, [max(0, n) for n in low], [max(0, n) for n in high], number)
+
+
+@operator("DepthToSpace")
+def depth_to_space(b: Nodes, x: Tensor, /, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    n, c, h, w = x.sizes
+    depth = exact_quotient(c, blocksize * blocksize)
+    if depth is None:
+        b.refuse(f"{c} channels are no multiple of {blocksize}^2", "see blocksize")
+    if mode == "DCR":
+        apart = b.reshape(x, [n, blocksize, blocksize, depth, h, w])
+        moved = b.transpose(apart, [0, 3, 4, 1, 5, 2])
+    else:
+        apart = b.reshape(x, [n, depth, blocksize, blocksize, h, w])
+        moved = b.transpose(apart, [0, 1, 4, 2, 5, 3])
+    return b.reshape(moved, [n, depth, h * blocksize, w * blocksize])
+
+
+@operator("SpaceToDepth")
+def space_to_depth(b: Nodes, x: Tensor, /, *, blocksize: int) -> Tensor:
+    n, c, h, w = x.sizes
+    rows, columns = exact_quotient(h, blocksize), exact_quotient(w, blocksize)
+    if rows is None or columns is None:
+        b.refuse(f"{h} x {w} is no multiple of {blocksize}", "see blocksize")
+    apart = b.reshape(x, [n, c, rows, blocksize, columns, blocksize])
+    moved = b.transpose(apart, [0, 3, 5, 1, 2, 4])
+    return b.reshape(moved, [n, c * (blocksize * blocksize), rows, columns])

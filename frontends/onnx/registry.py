@@ -1,0 +1,88 @@
+"""
+Operators by domain, name and the opset that they are defined from: one function each.
+
+    @operator("Relu")
+    def relu(b: Nodes, x: Tensor, /) -> Tensor: ...
+
+A function takes what writes the module, the inputs by position and the attributes by keyword, under
+ONNX's names and with ONNX's defaults; an optional input is None where it is left out. An attribute
+that became an input in a later opset (`axes`) is an input of the function: a node of an older opset
+gives it as a constant. So one function serves all opsets that mean the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from xdsl_spirv.frontends.onnx.values import Array, Tensor
+
+Results: TypeAlias = "Tensor | Sequence[Tensor | None]"
+Fold: TypeAlias = Callable[..., Array]
+"""Computes the result from the operands' data, arrays of sizes among them."""
+
+DOMAINS = {"ai.onnx": ""}
+"""Other names of domains."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator as it is defined from an opset on."""
+
+    domain: str
+    name: str
+    since: int
+    function: Callable[..., Results]
+    fold: Fold | None
+
+    @cached_property
+    def _parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.function).parameters.values())[1:]
+
+    @cached_property
+    def inputs(self) -> list[str]:
+        """The names of the inputs, without a variadic last one."""
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return [p.name for p in self._parameters if p.kind in kinds]
+
+    @cached_property
+    def is_variadic(self) -> bool:
+        return any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in self._parameters)
+
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        return frozenset(
+            p.name for p in self._parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
+        )
+
+
+_OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+
+
+def operator(
+    *names: str, since: int = 1, domain: str = "", fold: Fold | None = None
+) -> Callable[[Callable[..., Results]], Callable[..., Results]]:
+    """Register a function for operators from an opset on."""
+
+    def register(function: Callable[..., Results]) -> Callable[..., Results]:
+        for name in names:
+            entries = _OPERATORS.setdefault((domain, name), [])
+            entries.append(Operator(domain, name, since, function, fold))
+            entries.sort(key=lambda entry: entry.since, reverse=True)
+        return function
+
+    return register
+
+
+def lookup(domain: str, name: str, version: int) -> Operator | None:
+    """The operator in a version of its domain; None if there is none."""
+    entries = _OPERATORS.get((DOMAINS.get(domain, domain), name), ())
+    return next((entry for entry in entries if entry.since <= version), None)
+
+
+def registered() -> list[Operator]:
+    """All operators."""
+    return [entry for entries in _OPERATORS.values() for entry in entries]

@@ -1,0 +1,236 @@
+"""
+The body of an elementwise operation: numbers with signs, written with Python's operators.
+
+    lambda s, x: s.maximum(x, 0)                       # Relu
+    lambda s, x, y: s.select(x < y, x * 2, -y)
+
+Every number knows its element type, so that `/`, `<` and conversions take the right instruction
+for signed, unsigned and floating-point operands. Plain Python numbers become constants of the other
+operand's type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, linalg, math
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.frontends.onnx.values import BOOL, I64, Element
+from xdsl_spirv.upstream.scalar_extensions import IsInfOp, IsNaNOp, RemfOp
+
+Operand: TypeAlias = "Number | float | int | bool"
+
+COMPARISONS = {
+    # float (false for NaN), signed, unsigned
+    "==": ("oeq", "eq", "eq"),
+    "!=": ("une", "ne", "ne"),
+    "<": ("olt", "slt", "ult"),
+    "<=": ("ole", "sle", "ule"),
+    ">": ("ogt", "sgt", "ugt"),
+    ">=": ("oge", "sge", "uge"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """An SSA value of a number's element type in a body that is being written."""
+
+    scalars: Scalars
+    value: SSAValue
+    element: Element
+
+    def __add__(self, other: Operand) -> Number:
+        return self.scalars.binary(arith.AddfOp, arith.AddiOp, self, other)
+
+    def __radd__(self, other: Operand) -> Number:
+        return self + other
+
+    def __sub__(self, other: Operand) -> Number:
+        return self.scalars.binary(arith.SubfOp, arith.SubiOp, self, other)
+
+    def __rsub__(self, other: Operand) -> Number:
+        return self.scalars.number(other, self.element) - self
+
+    def __mul__(self, other: Operand) -> Number:
+        return self.scalars.binary(arith.MulfOp, arith.MuliOp, self, other)
+
+    def __rmul__(self, other: Operand) -> Number:
+        return self * other
+
+    def __truediv__(self, other: Operand) -> Number:
+        """Quotient of floats; of integers rounded toward zero, as ONNX divides."""
+        integer = arith.DivSIOp if self.element.is_signed else arith.DivUIOp
+        return self.scalars.binary(arith.DivfOp, integer, self, other)
+
+    def __rtruediv__(self, other: Operand) -> Number:
+        return self.scalars.number(other, self.element) / self
+
+    def __mod__(self, other: Operand) -> Number:
+        """The rest with the dividend's sign, as C has it."""
+        integer = arith.RemSIOp if self.element.is_signed else arith.RemUIOp
+        return self.scalars.binary(RemfOp, integer, self, other)
+
+    def __neg__(self) -> Number:
+        if self.element.is_float:
+            return self.scalars.unary(arith.NegfOp, self)
+        return self.scalars.number(0, self.element) - self
+
+    def __and__(self, other: Operand) -> Number:
+        return self.scalars.binary(None, arith.AndIOp, self, other)
+
+    def __or__(self, other: Operand) -> Number:
+        return self.scalars.binary(None, arith.OrIOp, self, other)
+
+    def __xor__(self, other: Operand) -> Number:
+        return self.scalars.binary(None, arith.XOrIOp, self, other)
+
+    def __invert__(self) -> Number:
+        return self ^ (1 if self.element.is_bool else -1)
+
+    def __lshift__(self, other: Operand) -> Number:
+        return self.scalars.binary(None, arith.ShLIOp, self, other)
+
+    def __rshift__(self, other: Operand) -> Number:
+        integer = arith.ShRSIOp if self.element.is_signed else arith.ShRUIOp
+        return self.scalars.binary(None, integer, self, other)
+
+    def __lt__(self, other: Operand) -> Number:
+        return self.scalars.compare("<", self, other)
+
+    def __le__(self, other: Operand) -> Number:
+        return self.scalars.compare("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Number:
+        return self.scalars.compare(">", self, other)
+
+    def __ge__(self, other: Operand) -> Number:
+        return self.scalars.compare(">=", self, other)
+
+    def equals(self, other: Operand) -> Number:
+        return self.scalars.compare("==", self, other)
+
+    def differs(self, other: Operand) -> Number:
+        """Whether the numbers differ; NaN differs from everything."""
+        return self.scalars.compare("!=", self, other)
+
+    def to(self, element: Element) -> Number:
+        """The number in another element type, as ONNX's Cast converts what fits."""
+        return self.scalars.convert(self, element)
+
+
+class Scalars:
+    """Writes the operations of a body."""
+
+    def __init__(self, builder: Builder):
+        self.builder = builder
+
+    def number(self, value: Operand, element: Element) -> Number:
+        """A number of an element type: itself, or a constant."""
+        if isinstance(value, Number):
+            return value
+        if element.is_float:
+            attribute = FloatAttr(float(value), element.type)  # pyright: ignore
+        else:
+            bits = element.bits
+            wrapped = int(value) & ((1 << bits) - 1)
+            signed = wrapped - (1 << bits) if bits > 1 and wrapped >> (bits - 1) else wrapped
+            attribute = IntegerAttr(signed if bits > 1 else -wrapped, element.type)  # pyright: ignore
+        return self._insert(arith.ConstantOp(attribute), element)
+
+    def unary(self, op: type[Operation], x: Number) -> Number:
+        """An operation of `arith` or `math` on one number of its type."""
+        return self._insert(op(x.value), x.element)  # pyright: ignore[reportCallIssue]
+
+    def binary(
+        self, float_op: type[Operation] | None, integer_op: type[Operation], x: Number, y: Operand
+    ) -> Number:
+        """An operation on two numbers of one type; raises `TypeError` for floats without one."""
+        other = self.number(y, x.element)
+        op = float_op if x.element.is_float else integer_op
+        if op is None or other.element != x.element:
+            raise TypeError(f"{x.element} with {other.element}")
+        return self._insert(op(x.value, other.value), x.element)  # pyright: ignore
+
+    def compare(self, sign: str, x: Number, y: Operand) -> Number:
+        other = self.number(y, x.element)
+        of_floats, signed, unsigned = COMPARISONS[sign]
+        if x.element.is_float:
+            return self._insert(arith.CmpfOp(x.value, other.value, of_floats), BOOL)
+        predicate = signed if x.element.is_signed else unsigned
+        return self._insert(arith.CmpiOp(x.value, other.value, predicate), BOOL)
+
+    def select(self, condition: Number, then: Operand, otherwise: Operand) -> Number:
+        """One of two numbers, of which one at least is no Python number."""
+        element = next(v.element for v in (then, otherwise) if isinstance(v, Number))
+        a, b = self.number(then, element), self.number(otherwise, element)
+        return self._insert(arith.SelectOp(condition.value, a.value, b.value), element)
+
+    def maximum(self, x: Number, y: Operand) -> Number:
+        """The greater number; NaN if one is."""
+        integer = arith.MaxSIOp if x.element.is_signed else arith.MaxUIOp
+        return self.binary(arith.MaximumfOp, integer, x, y)
+
+    def minimum(self, x: Number, y: Operand) -> Number:
+        """The lesser number; NaN if one is."""
+        integer = arith.MinSIOp if x.element.is_signed else arith.MinUIOp
+        return self.binary(arith.MinimumfOp, integer, x, y)
+
+    def absolute(self, x: Number) -> Number:
+        if not x.element.is_float and not x.element.is_signed:
+            return x
+        return self.unary(math.AbsFOp if x.element.is_float else math.AbsIOp, x)
+
+    def is_nan(self, x: Number) -> Number:
+        return self._insert(IsNaNOp(x.value), BOOL)
+
+    def is_infinite(self, x: Number) -> Number:
+        return self._insert(IsInfOp(x.value), BOOL)
+
+    def exp(self, x: Number) -> Number:
+        return self.unary(math.ExpOp, x)
+
+    def index(self, loop: int) -> Number:
+        """The number of the iteration of a loop, as i64."""
+        position = linalg.ops.IndexOp(loop)
+        self.builder.insert(position)
+        return self._insert(arith.IndexCastOp(position.results[0], I64.type), I64)
+
+    def position(self, x: Number) -> SSAValue:
+        """A number as an index."""
+        cast = arith.IndexCastOp(x.value, IndexType())
+        self.builder.insert(cast)
+        return cast.results[0]
+
+    def convert(self, x: Number, element: Element) -> Number:
+        """See `Number.to`."""
+        source = x.element
+        if source == element:
+            return x
+        if element.is_bool:
+            return x.differs(0)
+        if source.is_float and element.is_float:
+            return self._resize(arith.ExtFOp, arith.TruncFOp, x, element)
+        if source.is_float:
+            op = arith.FPToSIOp if element.is_signed else arith.FPToUIOp
+            return self._insert(op(x.value, element.type), element)  # pyright: ignore
+        if element.is_float:
+            op = arith.SIToFPOp if source.is_signed else arith.UIToFPOp
+            return self._insert(op(x.value, element.type), element)  # pyright: ignore
+        if source.bits == element.bits:
+            return Number(self, x.value, element)
+        wider = arith.ExtSIOp if source.is_signed else arith.ExtUIOp
+        return self._resize(wider, arith.TruncIOp, x, element)
+
+    def _resize(
+        self, wider: type[Operation], narrower: type[Operation], x: Number, element: Element
+    ) -> Number:
+        op = wider if element.bits > x.element.bits else narrower
+        return self._insert(op(x.value, element.type), element)  # pyright: ignore
+
+    def _insert(self, op: Operation, element: Element) -> Number:
+        self.builder.insert(op)
+        return Number(self, op.results[0], element)

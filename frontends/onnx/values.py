@@ -1,0 +1,150 @@
+"""
+Tensors of a model while it is imported: element type with its sign, sizes, and data where known.
+
+MLIR's integers have no sign and its tensors no names for dynamic sizes; both stay here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    TensorType,
+)
+from xdsl.dialects.builtin import DYNAMIC_INDEX as OPEN
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element type by MLIR's name with a sign (`ui8`), and what it is in MLIR and numpy."""
+
+    name: str
+    type: Attribute
+    dtype: np.dtype[Any]
+
+    @cached_property
+    def is_float(self) -> bool:
+        return isinstance(self.type, AnyFloat)
+
+    @cached_property
+    def is_bool(self) -> bool:
+        return self.name == "i1"
+
+    @cached_property
+    def is_signed(self) -> bool:
+        """Whether it is an integer with a sign."""
+        return not self.is_float and not self.is_bool and self.name[0] == "i"
+
+    @cached_property
+    def bits(self) -> int:
+        return 1 if self.is_bool else 8 * self.dtype.itemsize
+
+    @property
+    def least(self) -> float | int:
+        """The least number: minus infinity of floats."""
+        return -np.inf if self.is_float else 0 if self.is_bool else int(np.iinfo(self.dtype).min)
+
+    @property
+    def greatest(self) -> float | int:
+        """The greatest number: infinity of floats."""
+        return np.inf if self.is_float else 1 if self.is_bool else int(np.iinfo(self.dtype).max)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _integer(name: str) -> Element:
+    bits = int(name.lstrip("ui"))
+    return Element(name, IntegerType(bits), np.dtype(("u" if name[0] == "u" else "") + f"int{bits}"))
+
+
+F16 = Element("f16", Float16Type(), np.dtype(np.float16))
+BF16 = Element("bf16", BFloat16Type(), np.dtype(ml_dtypes.bfloat16))
+F32 = Element("f32", Float32Type(), np.dtype(np.float32))
+F64 = Element("f64", Float64Type(), np.dtype(np.float64))
+BOOL = Element("i1", IntegerType(1), np.dtype(np.bool_))
+I8, I16, I32, I64 = map(_integer, ("i8", "i16", "i32", "i64"))
+U8, U16, U32, U64 = map(_integer, ("ui8", "ui16", "ui32", "ui64"))
+
+ELEMENTS = {
+    element.name: element
+    for element in (F16, BF16, F32, F64, BOOL, I8, I16, I32, I64, U8, U16, U32, U64)
+}
+
+
+def element_of(dtype: np.dtype[Any]) -> Element:
+    """The element type of a numpy array; raises `ValueError` for one that no tensor has."""
+    for element in ELEMENTS.values():
+        if element.dtype == dtype:
+            return element
+    raise ValueError(f"elements of the type {dtype} are not imported")
+
+
+class Tensor:
+    """
+    A value of the model.
+
+    `known` is its data where the importer knows it: numbers, or for integers an array of objects
+    whose elements are sizes (`Size`). `value` is None until a known tensor is used as a value.
+    """
+
+    def __init__(
+        self,
+        element: Element,
+        sizes: Sequence[Size],
+        value: SSAValue | None = None,
+        known: Array | None = None,
+        name: str = "",
+    ):
+        self.element = element
+        self.sizes = tuple(sizes)
+        self.value = value
+        self.known = known
+        self.name = name
+        """What a weight is called."""
+
+    @staticmethod
+    def of(array: Array, name: str = "") -> Tensor:
+        """A constant; raises `ValueError` for numbers of a type that no tensor has here."""
+        return Tensor(element_of(array.dtype), array.shape, known=array, name=name)
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def type(self) -> TensorType[Attribute]:
+        return tensor_type(self.element, self.sizes)
+
+    @property
+    def numbers(self) -> Array | None:
+        """The data where all of it is numbers."""
+        if self.known is None or self.known.dtype != object:
+            return self.known
+        if any(isinstance(item, SymbolicSize) for item in self.known.flat):
+            return None
+        return self.known.astype(self.element.dtype)
+
+    def __str__(self) -> str:
+        return "x".join([*map(str, self.sizes), str(self.element)])
+
+
+def tensor_type(element: Element, sizes: Sequence[Size]) -> TensorType[Attribute]:
+    """The MLIR type of a tensor."""
+    return TensorType(element.type, [s if isinstance(s, int) else OPEN for s in sizes])
