@@ -18,7 +18,9 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
+    DYNAMIC_INDEX,
     BytesAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IndexType,
     IntegerAttr,
@@ -27,7 +29,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
@@ -47,8 +49,11 @@ LARGE = 1024
 Body = Callable[..., Number]
 """Writes the body of an elementwise operation: the writer of scalars, then a number an operand."""
 
-Map = Sequence[int | None]
-"""For each dimension of an operand the loop that walks it, None where its only element is read."""
+Map = Sequence[int | AffineExpr | None]
+"""
+For each dimension of an operand the loop that walks it, or an expression in the loops; None where
+its only element is read.
+"""
 
 
 class TensorBuilder:
@@ -276,10 +281,27 @@ class TensorBuilder:
             return t
         if t.known is not None and t.value is None and all(isinstance(s, int) for s in sizes):
             return Tensor(t.element, sizes, known=t.known.reshape(sizes))  # pyright: ignore
+        if not sizes or not t.rank:
+            return self._of_one_element(t, sizes)
         groups = _groups(t.sizes, sizes)
         middle = [_product(t.sizes[i] for i in given) for given, _ in groups]
         collapsed = self._collapse(t, middle, [given for given, _ in groups])
         return self._expand(collapsed, sizes, [wanted for _, wanted in groups])
+
+    def _of_one_element(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
+        """Between a scalar and dimensions of size 1."""
+        if any(size != 1 for size in (*t.sizes, *sizes)):
+            raise ValueError(f"{t} has other elements than {list(sizes)}")
+        if not t.rank:
+            # xDSL expands no tensor without dimensions.
+            return self.expand(t, sizes)
+        op = tensor.CollapseShapeOp(
+            operands=[self.value(t)],
+            properties={"reassociation": ArrayAttr[ArrayAttr[IntegerAttr]]([])},
+            result_types=[tensor_type(t.element, ())],
+        )
+        scalar = Tensor(t.element, (), self.insert(op))
+        return self.expand(scalar, sizes) if sizes else scalar
 
     def _collapse(self, t: Tensor, sizes: Sequence[Size], groups: list[list[int]]) -> Tensor:
         if len(sizes) == t.rank:
@@ -314,6 +336,8 @@ class TensorBuilder:
         sizes = broadcast(t.sizes, tuple(sizes))
         if sizes == t.sizes:
             return t
+        if t.known is not None and t.known.size == 1 and t.value is None and _is_few(sizes):
+            return Tensor(t.element, sizes, known=np.broadcast_to(t.known, sizes))  # pyright: ignore
         maps = _broadcast_map(t.sizes, sizes)
         out = (self.empty(sizes, t.element), t.element, sizes, list(range(len(sizes))))
         return self.generic([(t, maps)], [out], len(sizes), lambda s, x, _: [x])[0]
@@ -333,6 +357,31 @@ class TensorBuilder:
         )
         return Tensor(t.element, sizes, self.insert(op))
 
+    def insert_slice(
+        self, t: Tensor, into: SSAValue, starts: Sequence[Size], steps: Sequence[int]
+    ) -> SSAValue:
+        """A tensor with another one at every `step`-th place from a start on."""
+        offsets, sizes = self.operands(starts), self.operands(t.sizes)
+        static = [
+            [item if isinstance(item, int) else DYNAMIC_INDEX for item in items]
+            for items in (offsets, sizes)
+        ]
+        op = tensor.InsertSliceOp.build(
+            operands=[
+                self.value(t),
+                into,
+                *([v for v in items if not isinstance(v, int)] for items in (offsets, sizes)),
+                [],
+            ],
+            properties={
+                "static_offsets": DenseArrayBase.from_list(i64, static[0]),
+                "static_sizes": DenseArrayBase.from_list(i64, static[1]),
+                "static_strides": DenseArrayBase.from_list(i64, list(steps)),
+            },
+            result_types=[into.type],
+        )
+        return self.insert(op)
+
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
         """Tensors one after another along an axis."""
         sizes = list(tensors[0].sizes)
@@ -342,14 +391,7 @@ class TensorBuilder:
         for t in tensors:
             starts: list[Size] = [0] * len(sizes)
             starts[axis] = start
-            op = tensor.InsertSliceOp(
-                self.value(t),
-                result,
-                self.operands(starts),
-                self.operands(t.sizes),
-                [1] * len(sizes),
-            )
-            result = self.insert(op)
+            result = self.insert_slice(t, result, starts, [1] * len(sizes))
             start = start + t.sizes[axis]
         return Tensor(tensors[0].element, sizes, result)
 
@@ -423,13 +465,19 @@ def _broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | N
 
 def _affine(dimensions: Map, loops: int) -> AffineMap:
     results: list[AffineExpr] = [
-        AffineConstantExpr(0) if d is None else AffineDimExpr(d) for d in dimensions
+        AffineConstantExpr(0) if d is None else AffineDimExpr(d) if isinstance(d, int) else d
+        for d in dimensions
     ]
     return AffineMap(loops, 0, tuple(results))
 
 
 def _reassociation(groups: list[list[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
     return ArrayAttr(ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups)
+
+
+def _is_few(sizes: Sequence[Size]) -> bool:
+    product = _product(sizes)
+    return isinstance(product, int) and product <= LARGE
 
 
 def _product(sizes: Any) -> Size:

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-FILES = ("elementwise", "shapes", "reductions", "products")
+FILES = ("elementwise", "shapes", "reductions", "products", "windows", "indexing", "images", "quantized", "recurrent", "control")
 
 
 def load() -> None:

@@ -349,7 +349,12 @@ def lp_normalization(b: Nodes, x: Tensor, /, *, axis: int = -1, p: int = 2) -> T
         norm = summed(b, x, along, of=lambda s, x: s.absolute(x))
     else:
         norm = _root(b, x, along, True)
-    return b.elementwise(lambda s, n, x: x / n, b.convert(norm, x.element), x)
+
+    def body(s: Scalars, n: Number, x: Number) -> Number:
+        """A vector of zeros stays one."""
+        return s.select(n.equals(0), 0, x / n)
+
+    return b.elementwise(body, b.convert(norm, x.element), x)
 
 
 @operator("CumSum")

@@ -1,0 +1,324 @@
+"""
+Operators that sample an image between its elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
+from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
+from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, integers, sizes_in
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor
+
+
+@operator("Resize", since=11)
+def resize(
+    b: Nodes,
+    x: Tensor,
+    roi: Tensor | None = None,
+    scales: Tensor | None = None,
+    sizes: Tensor | None = None,
+    /,
+    *,
+    antialias: int = 0,
+    axes: Sequence[int] | None = None,
+    coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch",
+    mode: str = "nearest",
+    nearest_mode: str = "round_prefer_floor",
+) -> Tensor:
+    """
+    Along one axis after the other: which elements make each new one, and how much of each.
+
+    Both follow from the sizes alone, so they are constants.
+    """
+    along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
+    wanted, factors = _sizes(b, x, along, scales, sizes, keep_aspect_ratio_policy)
+    crops = coordinate_transformation_mode == "tf_crop_and_resize"
+    if crops and (roi is None or roi.numbers is None):
+        b.refuse("roi is computed when the model runs", "make it a constant")
+    corners = None if roi is None or roi.numbers is None or not roi.numbers.size else roi.numbers
+    result = x
+    for number, axis in enumerate(along):
+        size, new, scale = x.sizes[axis], wanted[number], factors[number]
+        whole = scale == 1 and new == size and coordinate_transformation_mode != "tf_crop_and_resize"
+        if whole:
+            continue
+        if not isinstance(size, int) or not isinstance(new, int):
+            result = _repeated(b, result, axis, size, new, scale, mode, coordinate_transformation_mode, nearest_mode)
+            continue
+        ends = (0.0, 1.0)
+        if corners is not None:
+            ends = (float(corners[number]), float(corners[len(along) + number]))
+        places = _coordinates(b, size, new, scale, coordinate_transformation_mode, ends)
+        taken, shares = _taps(b, places, size, scale, mode, nearest_mode, cubic_coeff_a, bool(antialias), bool(exclude_outside))
+        outside = None
+        if coordinate_transformation_mode == "tf_crop_and_resize":
+            outside = (places < 0) | (places > size - 1)
+        result = _mixed(b, result, axis, taken, shares, outside, extrapolation_value)
+    return result
+
+
+@operator("Resize", since=10)
+def resize_10(b: Nodes, x: Tensor, scales: Tensor, /, *, mode: str = "nearest") -> Tensor:
+    """Before opset 11 coordinates are divided by the scale, and nearest rounds down."""
+    return resize(  # pyright: ignore
+        b,
+        x,
+        None,
+        scales,
+        None,
+        mode=mode,
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+
+
+@operator("Upsample", since=7)
+def upsample(b: Nodes, x: Tensor, scales: Tensor, /, *, mode: str = "nearest") -> Tensor:
+    return resize_10(b, x, scales, mode=mode)  # pyright: ignore
+
+
+def _sizes(
+    b: Nodes,
+    x: Tensor,
+    along: Sequence[int],
+    scales: Tensor | None,
+    sizes: Tensor | None,
+    policy: str,
+) -> tuple[list[Size], list[float]]:
+    """The new sizes along axes, and the factors that coordinates are made with."""
+    if sizes is not None and sizes.sizes != (0,):
+        wanted = sizes_in(b, sizes, "sizes")
+        old = [x.sizes[i] for i in along]
+        if policy != "stretch":
+            numbers = [s for s in (*old, *wanted) if isinstance(s, int)]
+            if len(numbers) != 2 * len(along):
+                b.refuse("a ratio that is kept, of a size that is open", "give the sizes")
+            ratios = [w / o for w, o in zip(numbers[len(along) :], numbers, strict=False)]
+            scale = min(ratios) if policy == "not_larger" else max(ratios)
+            return [int(np.floor(o * scale + 0.5)) for o in numbers[: len(along)]], [scale] * len(along)
+        factors = [
+            w / o if isinstance(w, int) and isinstance(o, int) else 1.0 if w == o else _ratio(b, w, o)
+            for w, o in zip(wanted, old, strict=True)
+        ]
+        return wanted, factors
+    if scales is None or scales.numbers is None:
+        b.refuse("scales are computed when the model runs", "make them constants")
+    factors = [float(f) for f in scales.numbers.ravel()]
+    return [_scaled(b, x.sizes[i], f) for i, f in zip(along, factors, strict=True)], factors
+
+
+def _scaled(b: Nodes, size: Size, factor: float) -> Size:
+    if isinstance(size, int):
+        return int(np.floor(size * factor))
+    up, down = round(factor), round(1 / factor)
+    if factor == up:
+        return size * up
+    if abs(factor * down - 1) < 1e-9:
+        return size // down
+    b.refuse(f"a scale of {factor} of a size that is open", "use a whole scale, or give the size")
+
+
+def _ratio(b: Nodes, new: Size, old: Size) -> float:
+    for factor in range(1, 65):
+        if new == old * factor:
+            return float(factor)
+        if new == old // factor:
+            return 1 / factor
+    b.refuse("sizes whose ratio is open", "use scales")
+
+
+def _repeated(
+    b: Nodes,
+    x: Tensor,
+    axis: int,
+    size: Size,
+    new: Size,
+    scale: float,
+    mode: str,
+    coordinates: str,
+    rounding: str,
+) -> Tensor:
+    """An open size by a whole scale, element by element as its place asks."""
+    source = Reader(b, x)
+    sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
+    from xdsl.dialects import math
+
+    from xdsl_spirv.frontends.onnx.values import F32
+
+    if coordinates not in ("half_pixel", "pytorch_half_pixel", "asymmetric") or mode == "cubic":
+        b.refuse(f"mode {mode}, {coordinates}, of a size that is open", "give the size")
+    shift = 0.0 if coordinates == "asymmetric" else 0.5
+
+    def body(s: Scalars) -> Number:
+        place = (s.index(axis).to(F32) + shift) * (1 / scale) - shift
+        last = source.extent(s, axis) - 1
+
+        def at(position: Number) -> Number:
+            held = s.minimum(s.maximum(position.to(I64), 0), last)
+            return source.read(s, [held if i == axis else s.index(i) for i in range(x.rank)])
+
+        if mode == "nearest":
+            rounded = {
+                "floor": lambda: s.unary(math.FloorOp, place),
+                "ceil": lambda: s.unary(math.CeilOp, place),
+                "round_prefer_floor": lambda: s.unary(math.CeilOp, place - 0.5),
+                "round_prefer_ceil": lambda: s.unary(math.FloorOp, place + 0.5),
+            }[rounding]()
+            return at(rounded)
+        below = s.unary(math.FloorOp, place)
+        share = (place - below).to(x.element)
+        return at(below) * (1 - share) + at(below + 1) * share
+
+    return written(b, x.element, sizes, body)
+
+
+def _coordinates(
+    b: Nodes, size: int, new: int, scale: float, mode: str, ends: tuple[float, float]
+) -> Array:
+    """Where in the old image each new element lies."""
+    at = np.arange(new, dtype=np.float64)
+    match mode:
+        case "half_pixel":
+            return (at + 0.5) / scale - 0.5
+        case "half_pixel_symmetric":
+            adjusted = new / (scale * size)
+            return size / 2 * (1 - adjusted) + (at + 0.5) / scale - 0.5
+        case "pytorch_half_pixel":
+            return (at + 0.5) / scale - 0.5 if new > 1 else np.zeros(new)
+        case "align_corners":
+            length = scale * size
+            return at * (size - 1) / (length - 1) if length != 1 and new > 1 else np.zeros(new)
+        case "asymmetric":
+            return at / scale
+        case "tf_half_pixel_for_nn":
+            return (at + 0.5) / scale
+        case "tf_crop_and_resize":
+            start, end = ends
+            if new == 1:
+                return np.full(1, 0.5 * (start + end) * (size - 1))
+            return start * (size - 1) + at * (end - start) * (size - 1) / (new - 1)
+        case _:
+            b.refuse(f"coordinate_transformation_mode {mode!r}", "use half_pixel or asymmetric")
+
+
+def _taps(
+    b: Nodes,
+    places: Array,
+    size: int,
+    scale: float,
+    mode: str,
+    rounding: str,
+    cubic: float,
+    antialias: bool,
+    exclude: bool,
+) -> tuple[Array, Array]:
+    """The old elements that make each new one, and their shares: two arrays, new x taps."""
+    if mode == "nearest":
+        nearest = {
+            "round_prefer_floor": lambda: np.ceil(places - 0.5),
+            "round_prefer_ceil": lambda: np.floor(places + 0.5),
+            "floor": lambda: np.floor(places),
+            "ceil": lambda: np.ceil(places),
+        }[rounding]()
+        taken = np.clip(nearest, 0, size - 1).astype(np.int64)
+        return taken[:, None], np.ones((len(places), 1))
+    if mode not in ("linear", "cubic"):
+        b.refuse(f"mode {mode!r}", "use nearest, linear or cubic")
+    stretch = min(scale, 1.0) if antialias else 1.0
+    reach = (1 if mode == "linear" else 2) / stretch
+    count = 2 * int(np.ceil(reach))
+    first = np.floor(places) - (count // 2 - 1)
+    taken = first[:, None] + np.arange(count)
+    distance = np.abs(taken - places[:, None]) * stretch
+    shares = np.maximum(0, 1 - distance) if mode == "linear" else _cubic(distance, cubic)
+    if exclude:
+        shares = np.where((taken >= 0) & (taken < size), shares, 0)
+    if exclude or antialias:
+        shares = shares / shares.sum(1, keepdims=True)
+    return np.clip(taken, 0, size - 1).astype(np.int64), shares
+
+
+def _cubic(x: Array, a: float) -> Array:
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = a * (((x - 5) * x + 8) * x - 4)
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _mixed(
+    b: Nodes,
+    x: Tensor,
+    axis: int,
+    taken: Array,
+    shares: Array,
+    outside: Array | None,
+    elsewhere: float,
+) -> Tensor:
+    """New elements along an axis as shares of old ones."""
+    source = Reader(b, x)
+    count, taps = taken.shape
+    sizes: list[Size] = [count if i == axis else s for i, s in enumerate(x.sizes)]
+    inputs: list[tuple[Tensor, Any]] = [
+        (Tensor.of(np.ascontiguousarray(taken[:, k])), [axis]) for k in range(taps)
+    ]
+    whole = taps == 1
+    element = x.element if whole else sum_element(x.element)
+    if not whole and not x.element.is_float:
+        from xdsl_spirv.frontends.onnx.values import F32
+
+        element = F32
+    if not whole:
+        parts = np.asarray(shares, element.dtype)
+        inputs += [(Tensor.of(np.ascontiguousarray(parts[:, k])), [axis]) for k in range(taps)]
+    if outside is not None:
+        inputs.append((Tensor.of(outside), [axis]))
+
+    def body(s: Scalars, *numbers: Number) -> Number:
+        values = [
+            source.read(s, [at if i == axis else s.index(i) for i in range(x.rank)]).to(element)
+            for at in numbers[:taps]
+        ]
+        result = values[0]
+        if not whole:
+            result = values[0] * numbers[taps]
+            for value, share in zip(values[1:], numbers[taps + 1 : 2 * taps], strict=True):
+                result = result + value * share
+        if outside is not None:
+            result = s.select(numbers[-1], elsewhere, result)
+        return result.to(x.element)
+
+    return written(b, x.element, sizes, body, inputs)
+
+
+@operator("CenterCropPad")
+def center_crop_pad(
+    b: Nodes, x: Tensor, shape: Tensor, /, *, axes: Sequence[int] | None = None
+) -> Tensor:
+    along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
+    wanted = integers(b, shape, "sizes")
+    for axis, new in zip(along, wanted, strict=True):
+        size = x.sizes[axis]
+        if not isinstance(size, int):
+            b.refuse("a size that is open is cropped or padded", "give the size")
+        low, high = [0] * x.rank, [0] * x.rank
+        if new < size:
+            starts = [(size - new) // 2 if i == axis else 0 for i in range(x.rank)]
+            sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
+            x = b.slice(x, starts, sizes, [1] * x.rank)
+        else:
+            low[axis] = (new - size) // 2
+            high[axis] = new - size - low[axis]
+            x = b.pad(x, low, high, 0)
+    return x

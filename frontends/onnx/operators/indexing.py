@@ -1,0 +1,327 @@
+"""
+Operators that choose elements by indices which are data: gather, scatter, sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import tensor
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.operators.reductions import total_of
+from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, gather, integers, sizes_in
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Tensor
+
+
+class Reader:
+    """Reads elements of a tensor at computed places, inside a body."""
+
+    def __init__(self, b: Nodes, t: Tensor):
+        self.value = b.value(t)
+        self.element = t.element
+        self.extents = [b.integer(size) for size in t.sizes]
+
+    def extent(self, s: Scalars, axis: int) -> Number:
+        return Number(s, self.extents[axis], I64)
+
+    def wrapped(self, s: Scalars, place: Number, axis: int) -> Number:
+        """An index that counts from the end if it is negative."""
+        wide = place.to(I64)
+        return s.select(wide < 0, wide + self.extent(s, axis), wide)
+
+    def read(self, s: Scalars, places: Sequence[Number]) -> Number:
+        op = tensor.ExtractOp(self.value, [s.position(p) for p in places], self.element.type)
+        s.builder.insert(op)
+        return Number(s, op.results[0], self.element)
+
+
+def written(
+    b: Nodes,
+    element: Any,
+    sizes: Sequence[Size],
+    body: Callable[..., Number],
+    inputs: Sequence[tuple[Tensor, Any]] = (),
+) -> Tensor:
+    """A tensor whose every element `body` computes from where it is, and from inputs."""
+    out = (b.empty(sizes, element), element, sizes, list(range(len(sizes))))
+
+    def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
+        return [body(s, *numbers[:-1])]
+
+    return b.generic(inputs, [out], len(sizes), write)[0]
+
+
+def checked(b: Nodes, indices: Tensor, size: Size) -> None:
+    """Refuses constant indices that are out of range."""
+    known = indices.numbers
+    if known is not None and isinstance(size, int) and known.size:
+        if known.min() < -size or known.max() >= size:
+            b.refuse(f"an index is out of range of {size} elements", "mend the indices")
+
+
+@operator("GatherElements")
+def gather_elements(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
+    axis = axis_of(b, axis, x.rank)
+    checked(b, indices, x.sizes[axis])
+    source = Reader(b, x)
+
+    def body(s: Scalars, index: Number) -> Number:
+        at = source.wrapped(s, index, axis)
+        return source.read(s, [at if i == axis else s.index(i) for i in range(x.rank)])
+
+    every = list(range(x.rank))
+    return written(b, x.element, indices.sizes, body, [(indices, every)])
+
+
+@operator("GatherND")
+def gather_nd(b: Nodes, x: Tensor, indices: Tensor, /, *, batch_dims: int = 0) -> Tensor:
+    depth = indices.sizes[-1]
+    if not isinstance(depth, int):
+        b.refuse("the number of indices is open", "give it a size")
+    outer = indices.rank - 1
+    rest = x.sizes[batch_dims + depth :]
+    sizes = [*indices.sizes[:-1], *rest]
+    source, places = Reader(b, x), Reader(b, indices)
+
+    def body(s: Scalars) -> Number:
+        here = [s.index(i) for i in range(outer)]
+        at = here[:batch_dims]
+        for k in range(depth):
+            index = places.read(s, [*here, s.number(k, I64)])
+            at.append(source.wrapped(s, index, batch_dims + k))
+        at += [s.index(outer + i) for i in range(len(rest))]
+        return source.read(s, at)
+
+    return written(b, x.element, sizes, body)
+
+
+# Scatter: every element of the result looks for the updates that are meant for it.
+
+COMBINE: dict[str, Callable[[Scalars, Number, Number], Number]] = {
+    "none": lambda s, old, new: new,
+    "add": lambda s, old, new: old + new,
+    "mul": lambda s, old, new: old * new,
+    "max": lambda s, old, new: s.maximum(old, new),
+    "min": lambda s, old, new: s.minimum(old, new),
+}
+
+
+@operator("ScatterElements", "Scatter")
+def scatter_elements(
+    b: Nodes,
+    x: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    /,
+    *,
+    axis: int = 0,
+    reduction: str = "none",
+) -> Tensor:
+    """Updates are taken in their order, so that of several without a reduction the last wins."""
+    axis = axis_of(b, axis, x.rank)
+    if reduction not in COMBINE:
+        b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
+    checked(b, indices, x.sizes[axis])
+    combine = COMBINE[reduction]
+    every = list(range(x.rank))
+    # The loop behind those of the result goes through the updates along the axis.
+    others = [i for i in every if i != axis]
+    whole = all(indices.sizes[i] == x.sizes[i] for i in others)
+    if not whole:
+        b.refuse("indices that leave out elements of other axes", "use ScatterND")
+    walked = [x.rank if i == axis else i for i in every]
+    target = Reader(b, x)
+    out = (b.value(b.elementwise(lambda s, x: x, x)), x.element, x.sizes, every)
+
+    def write(s: Scalars, index: Number, update: Number, held: Number) -> Sequence[Number]:
+        mine = target.wrapped(s, index, axis).equals(s.index(axis))
+        return [s.select(mine, combine(s, held, update), held)]
+
+    return b.generic(
+        [(indices, walked), (updates, walked)], [out], x.rank + 1, write, [x.rank]
+    )[0]
+
+
+@operator("ScatterND")
+def scatter_nd(
+    b: Nodes, x: Tensor, indices: Tensor, updates: Tensor, /, *, reduction: str = "none"
+) -> Tensor:
+    """Updates are taken in their order."""
+    depth = indices.sizes[-1]
+    if not isinstance(depth, int):
+        b.refuse("the number of indices is open", "give it a size")
+    if reduction not in COMBINE:
+        b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
+    combine = COMBINE[reduction]
+    count = total_of(indices.sizes[:-1])
+    rest = x.sizes[depth:]
+    places = b.reshape(indices, [count, depth])
+    rows = b.reshape(updates, [count, *rest])
+    target, read = Reader(b, x), Reader(b, places)
+    every = list(range(x.rank))
+    out = (b.value(b.elementwise(lambda s, x: x, x)), x.element, x.sizes, every)
+
+    def write(s: Scalars, update: Number, held: Number) -> Sequence[Number]:
+        row = s.index(x.rank)
+        mine: Number | None = None
+        for k in range(depth):
+            place = target.wrapped(s, read.read(s, [row, s.number(k, I64)]), k)
+            here = place.equals(s.index(k))
+            mine = here if mine is None else mine & here
+        new = combine(s, held, update)
+        return [new if mine is None else s.select(mine, new, held)]
+
+    walked = [x.rank, *range(depth, x.rank)]
+    return b.generic([(rows, walked)], [out], x.rank + 1, write, [x.rank])[0]
+
+
+# Order
+
+
+@operator("TopK")
+def top_k(
+    b: Nodes,
+    x: Tensor,
+    k: Tensor,
+    /,
+    *,
+    axis: int = -1,
+    largest: int = 1,
+    sorted: int = 1,
+) -> tuple[Tensor, Tensor]:
+    """
+    Every element counts those that come before it: that is its place.
+
+    Of equal elements the first comes first; NaN counts as the greatest. Quadratic in the axis, but
+    all at once.
+    """
+    axis = axis_of(b, axis, x.rank)
+    count = sizes_in(b, k, "k")[0]
+    places = ranks(b, x, axis, bool(largest))
+    sizes = [count if i == axis else s for i, s in enumerate(x.sizes)]
+    every = list(range(x.rank))
+    out = (b.fill(0, sizes, I64), I64, sizes, every)
+    walked = [x.rank if i == axis else i for i in every]
+
+    def write(s: Scalars, place: Number, held: Number) -> Sequence[Number]:
+        mine = place.to(I64).equals(s.index(axis))
+        return [s.select(mine, s.index(x.rank), held)]
+
+    indices = b.generic([(places, walked)], [out], x.rank + 1, write, [x.rank])[0]
+    source = Reader(b, x)
+
+    def read(s: Scalars, index: Number) -> Number:
+        return source.read(s, [index if i == axis else s.index(i) for i in every])
+
+    return written(b, x.element, sizes, read, [(indices, every)]), indices
+
+
+def ranks(b: Nodes, x: Tensor, axis: int, descending: bool) -> Tensor:
+    """How many elements along an axis come before each, in i32."""
+    every = list(range(x.rank))
+    out = (b.fill(0, x.sizes, I32), I32, x.sizes, every)
+    other = [x.rank if i == axis else i for i in every]
+
+    def write(s: Scalars, here: Number, there: Number, total: Number) -> Sequence[Number]:
+        before = _comes_first(s, there, here, descending)
+        same = ~before & ~_comes_first(s, here, there, descending)
+        first = before | (same & (s.index(x.rank) < s.index(axis)))
+        return [total + s.select(first, s.number(1, I32), 0)]
+
+    return b.generic([(x, every), (x, other)], [out], x.rank + 1, write, [x.rank])[0]
+
+
+def _comes_first(s: Scalars, a: Number, b: Number, descending: bool) -> Number:
+    first = a > b if descending else a < b
+    if not a.element.is_float:
+        return first
+    a_nan, b_nan = s.is_nan(a), s.is_nan(b)
+    return (first | (a_nan & ~b_nan)) if descending else (first | (b_nan & ~a_nan))
+
+
+# Masks
+
+
+@operator("Trilu")
+def trilu(b: Nodes, x: Tensor, k: Tensor | None = None, /, *, upper: int = 1) -> Tensor:
+    offset = integers(b, k, "k")[0] if k is not None else 0
+    row, column = x.rank - 2, x.rank - 1
+
+    def body(s: Scalars, x: Number) -> Number:
+        distance = s.index(column) - s.index(row)
+        kept = distance >= offset if upper else distance <= offset
+        return s.select(kept, x, 0)
+
+    return b.elementwise(body, x)
+
+
+@operator("EyeLike")
+def eye_like(b: Nodes, x: Tensor, /, *, dtype: int | None = None, k: int = 0) -> Tensor:
+    element = x.element if dtype is None else element_numbered(dtype)
+
+    def body(s: Scalars) -> Number:
+        return s.select((s.index(1) - s.index(0)).equals(k), s.number(1, element), 0)
+
+    return written(b, element, x.sizes, body)
+
+
+@operator("OneHot")
+def one_hot(
+    b: Nodes, indices: Tensor, depth: Tensor, values: Tensor, /, *, axis: int = -1
+) -> Tensor:
+    count = sizes_in(b, depth, "depth")[0]
+    axis = axis_of(b, axis, indices.rank + 1)
+    sizes = [*indices.sizes[:axis], count, *indices.sizes[axis:]]
+    walked = [i for i in range(len(sizes)) if i != axis]
+    read = Reader(b, values)
+    end = b.integer(count)
+
+    def body(s: Scalars, index: Number) -> Number:
+        wide = index.to(I64)
+        at = s.select(wide < 0, wide + Number(s, end, I64), wide)
+        on = read.read(s, [s.number(1, I64)])
+        return s.select(at.equals(s.index(axis)), on, read.read(s, [s.number(0, I64)]))
+
+    return written(b, values.element, sizes, body, [(indices, walked)])
+
+
+@operator("ReverseSequence")
+def reverse_sequence(
+    b: Nodes,
+    x: Tensor,
+    lengths: Tensor,
+    /,
+    *,
+    batch_axis: int = 1,
+    time_axis: int = 0,
+) -> Tensor:
+    source = Reader(b, x)
+    every = list(range(x.rank))
+
+    def body(s: Scalars, length: Number) -> Number:
+        time = s.index(time_axis)
+        wide = length.to(I64)
+        at = s.select(time < wide, wide - 1 - time, time)
+        return source.read(s, [at if i == time_axis else s.index(i) for i in every])
+
+    return written(b, x.element, x.sizes, body, [(lengths, [batch_axis])])
+
+
+@operator("Compress")
+def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
+    known = condition.numbers
+    if known is None:
+        b.refuse("the condition decides how large the result is", "make it a constant")
+    if axis is None:
+        x, axis = b.reshape(x, [total_of(x.sizes)]), 0
+    chosen = np.flatnonzero(known).astype(np.int64)
+    return gather(b, x, Tensor.of(chosen), axis=axis)  # pyright: ignore
+
+
+__all__ = ["BOOL", "Reader", "written"]

@@ -1,0 +1,392 @@
+"""
+RNN, GRU and LSTM: one step after the other, in as many steps as the sequence has.
+
+The products with the input are one product for all steps; a step multiplies the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import math
+
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import Tensor
+
+Function = Callable[[Scalars, Number], Number]
+
+MOST_STEPS = 4096
+"""Steps that are written one by one."""
+
+
+def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> Function:
+    """The function of that name, whatever its case."""
+
+    def number(value: float | None, default: float) -> float:
+        return default if value is None else value
+
+    functions: dict[str, Function] = {
+        "sigmoid": lambda s, x: 1 / (1 + s.exp(-x)),
+        "tanh": lambda s, x: s.unary(math.TanhOp, x),
+        "relu": lambda s, x: s.maximum(x, 0),
+        "affine": lambda s, x: x * number(alpha, 1.0) + number(beta, 0.0),
+        "leakyrelu": lambda s, x: s.select(x < 0, x * number(alpha, 0.01), x),
+        "thresholdedrelu": lambda s, x: s.select(x > number(alpha, 1.0), x, 0),
+        "scaledtanh": lambda s, x: s.unary(math.TanhOp, x * number(beta, 1.0)) * number(alpha, 1.0),
+        "hardsigmoid": lambda s, x: s.maximum(
+            s.minimum(x * number(alpha, 0.2) + number(beta, 0.5), 1), 0
+        ),
+        "elu": lambda s, x: s.select(
+            x < 0, s.unary(math.ExpM1Op, x) * number(alpha, 1.0), x
+        ),
+        "softsign": lambda s, x: x / (1 + s.absolute(x)),
+        "softplus": lambda s, x: s.maximum(x, 0)
+        + s.unary(math.Log1pOp, s.exp(-s.absolute(x))),
+    }
+    if name.lower() not in functions:
+        b.refuse(f"the activation {name!r}", f"use one of {', '.join(functions)}")
+    return functions[name.lower()]
+
+
+class Recurrence:
+    """What the three operators share: directions, gates, steps and lengths."""
+
+    def __init__(
+        self,
+        b: Nodes,
+        tensors: Sequence[Tensor | None],
+        gates: int,
+        defaults: Sequence[str],
+        *,
+        direction: str,
+        hidden_size: int | None,
+        layout: int,
+        clip: float | None,
+        activations: Sequence[str] | None,
+        activation_alpha: Sequence[float] | None,
+        activation_beta: Sequence[float] | None,
+    ):
+        x, w, r, bias, lengths = tensors
+        assert x is not None and w is not None and r is not None
+        self.b, self.gates, self.clip, self.layout = b, gates, clip, layout
+        self.x = b.transpose(x, [1, 0, 2]) if layout else x
+        self.w, self.r, self.bias, self.lengths = w, r, bias, lengths
+        self.directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[
+            direction
+        ]
+        hidden = r.sizes[2]
+        if not isinstance(hidden, int) or not isinstance(self.x.sizes[0], int):
+            b.refuse("the number of steps or of hidden elements is open", "give the sizes")
+        self.hidden, self.steps = hidden, self.x.sizes[0]
+        if self.steps > MOST_STEPS:
+            b.refuse(f"{self.steps} steps", f"use at most {MOST_STEPS}, or a Loop")
+        self.batch, self.element = self.x.sizes[1], x.element
+        names = list(activations or list(defaults) * len(self.directions))
+        alphas = iter(activation_alpha or ())
+        betas = iter(activation_beta or ())
+        takes_alpha = ("affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu")
+        takes_beta = ("affine", "scaledtanh", "hardsigmoid")
+        self.activations = [
+            activation(
+                b,
+                name,
+                next(alphas, None) if name.lower() in takes_alpha else None,
+                next(betas, None) if name.lower() in takes_beta else None,
+            )
+            for name in names
+        ]
+
+    def functions(self, direction: int) -> list[Function]:
+        count = len(self.activations) // len(self.directions)
+        return self.activations[direction * count : (direction + 1) * count]
+
+    def part(self, t: Tensor, direction: int) -> Tensor:
+        """A tensor's slice for a direction, without that dimension."""
+        starts = [direction, *[0] * (t.rank - 1)]
+        one = self.b.slice(t, starts, [1, *t.sizes[1:]], [1] * t.rank)
+        return self.b.reshape(one, t.sizes[1:])
+
+    def initial(self, t: Tensor | None, direction: int) -> Tensor:
+        """The state before the first step: batch x hidden."""
+        sizes = [self.batch, self.hidden]
+        if t is None:
+            return Tensor(self.element, sizes, self.b.fill(0, sizes, self.element))
+        return self.part(self.b.transpose(t, [1, 0, 2]) if self.layout else t, direction)
+
+    def columns(self, t: Tensor, first: int, count: int = 1) -> Tensor:
+        """The gates from one on, of a tensor whose last dimension holds all."""
+        starts = [*[0] * (t.rank - 1), first * self.hidden]
+        sizes = [*t.sizes[:-1], count * self.hidden]
+        return self.b.slice(t, starts, sizes, [1] * t.rank)
+
+    def rows(self, t: Tensor, first: int, count: int) -> Tensor:
+        """The gates from one on, of weights whose first dimension holds all."""
+        starts = [first * self.hidden, *[0] * (t.rank - 1)]
+        return self.b.slice(t, starts, [count * self.hidden, *t.sizes[1:]], [1] * t.rank)
+
+    def biases(self, direction: int) -> tuple[Tensor, Tensor] | None:
+        """Those of the input and of the state."""
+        if self.bias is None:
+            return None
+        whole = self.part(self.bias, direction)
+        return self.columns(whole, 0, self.gates), self.columns(whole, self.gates, self.gates)
+
+    def projected(self, direction: int) -> Tensor:
+        """The input of all steps by the weights: steps x batch x gates."""
+        w = self.part(self.w, direction)
+        sizes = [self.steps, self.batch, self.gates * self.hidden]
+        return self.b.contract(self.x, [0, 1, 3], w, [2, 3], sizes, 4)
+
+    def times_state(self, state: Tensor, weights: Tensor) -> Tensor:
+        sizes = [self.batch, weights.sizes[0]]
+        return self.b.contract(state, [0, 2], weights, [1, 2], sizes, 3)
+
+    def step_of(self, t: Tensor, step: int) -> Tensor:
+        one = self.b.slice(t, [step, *[0] * (t.rank - 1)], [1, *t.sizes[1:]], [1] * t.rank)
+        return self.b.reshape(one, t.sizes[1:])
+
+    def clipped(self, s: Scalars, x: Number) -> Number:
+        if self.clip is None:
+            return x
+        return s.minimum(s.maximum(x, -self.clip), self.clip)
+
+    def run(
+        self,
+        states: Callable[[int], list[Tensor]],
+        step: Callable[[int, Tensor, list[Tensor]], list[Tensor]],
+    ) -> list[Tensor]:
+        """
+        All directions: the outputs of all steps, then the last states.
+
+        `step` takes the direction, the step's projected input and the states, the output first.
+        """
+        outputs: list[Tensor] = []
+        finals: list[list[Tensor]] = []
+        for direction, backwards in enumerate(self.directions):
+            given = self.projected(direction)
+            held = states(direction)
+            made: list[Tensor | None] = [None] * self.steps
+            for n in range(self.steps):
+                at = self.steps - 1 - n if backwards else n
+                new = step(direction, self.step_of(given, at), held)
+                held, made[at] = self._within(at, new, held)
+            outputs.append(self._stacked([t for t in made if t is not None], 0))
+            finals.append(held)
+        count = len(finals[0])
+        whole = self._stacked(outputs, 1)
+        last = [self._stacked([f[i] for f in finals], 0) for i in range(count)]
+        if self.layout:
+            whole = self.b.transpose(whole, [2, 0, 1, 3])
+            last = [self.b.transpose(t, [1, 0, 2]) for t in last]
+        return [whole, *last]
+
+    def _within(
+        self, at: int, new: list[Tensor], held: list[Tensor]
+    ) -> tuple[list[Tensor], Tensor]:
+        """Beyond a sequence's end its states stay, and its output is zero."""
+        if self.lengths is None:
+            return new, new[0]
+        lengths = self.b.reshape(self.lengths, [self.batch, 1])
+
+        def kept(s: Scalars, length: Number, new: Number, old: Number) -> Number:
+            return s.select(length > at, new, old)
+
+        states = [
+            self.b.elementwise(kept, lengths, a, c) for a, c in zip(new, held, strict=True)
+        ]
+        output = self.b.elementwise(
+            lambda s, length, x: s.select(length > at, x, 0), lengths, new[0]
+        )
+        return states, output
+
+    def _stacked(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
+        parts = [
+            self.b.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in tensors
+        ]
+        return parts[0] if len(parts) == 1 else self.b.concatenate(parts, axis)
+
+
+@operator("RNN", since=7)
+def rnn(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    /,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+) -> Sequence[Tensor]:
+    n = Recurrence(
+        b, (x, w, r, bias, lengths), 1, ("Tanh",),
+        direction=direction, hidden_size=hidden_size, layout=layout, clip=clip,
+        activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta,
+    )  # fmt: skip
+
+    def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
+        (f,) = n.functions(direction)
+        product = n.times_state(held[0], n.part(n.r, direction))
+        biases = n.biases(direction) or ()
+
+        def body(s: Scalars, *numbers: Number) -> Number:
+            total = numbers[-1]
+            for number in numbers[:-1]:
+                total = total + number
+            return f(s, n.clipped(s, total))
+
+        return [b.elementwise(body, *biases, product, given)]
+
+    return n.run(lambda d: [n.initial(initial_h, d)], step)
+
+
+@operator("GRU", since=7)
+def gru(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    /,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+) -> Sequence[Tensor]:
+    """Gates in the order z, r, h."""
+    n = Recurrence(
+        b, (x, w, r, bias, lengths), 3, ("Sigmoid", "Tanh"),
+        direction=direction, hidden_size=hidden_size, layout=layout, clip=clip,
+        activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta,
+    )  # fmt: skip
+
+    def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
+        f, g = n.functions(direction)
+        state, weights, biases = held[0], n.part(n.r, direction), n.biases(direction)
+        given_bias = biases[0] if biases is not None else None
+        if given_bias is not None:
+            given = b.elementwise(lambda s, c, x: x + c, given_bias, given)
+
+        def gate(number: int, product: Tensor, f: Function) -> Tensor:
+            parts = [n.columns(given, number), product]
+            if biases is not None:
+                parts.insert(0, n.columns(biases[1], number))
+
+            def body(s: Scalars, *numbers: Number) -> Number:
+                total = numbers[0]
+                for one in numbers[1:]:
+                    total = total + one
+                return f(s, n.clipped(s, total))
+
+            return b.elementwise(body, *parts)
+
+        products = n.times_state(state, n.rows(weights, 0, 2))
+        update = gate(0, n.columns(products, 0), f)
+        reset = gate(1, n.columns(products, 1), f)
+        last = n.rows(weights, 2, 1)
+        if linear_before_reset:
+            product = n.times_state(state, last)
+            if biases is not None:
+                product = b.elementwise(
+                    lambda s, c, x: x + c, n.columns(biases[1], 2), product
+                )
+            product = b.elementwise(lambda s, r, x: x * r, reset, product)
+            new = b.elementwise(
+                lambda s, p, x: g(s, n.clipped(s, x + p)), product, n.columns(given, 2)
+            )
+        else:
+            faded = b.elementwise(lambda s, r, h: h * r, reset, state)
+            new = gate(2, n.times_state(faded, last), g)
+        return [
+            b.elementwise(lambda s, z, h, new: new * (1 - z) + h * z, update, state, new)
+        ]
+
+    return n.run(lambda d: [n.initial(initial_h, d)], step)
+
+
+@operator("LSTM", since=7)
+def lstm(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    peepholes: Tensor | None = None,
+    /,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+) -> Sequence[Tensor]:
+    """Gates in the order i, o, f, c."""
+    n = Recurrence(
+        b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"),
+        direction=direction, hidden_size=hidden_size, layout=layout, clip=clip,
+        activations=activations, activation_alpha=activation_alpha, activation_beta=activation_beta,
+    )  # fmt: skip
+
+    def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
+        f, g, h = n.functions(direction)
+        state, cell = held
+        product = n.times_state(state, n.part(n.r, direction))
+        biases = n.biases(direction) or ()
+
+        def sum_of(s: Scalars, *numbers: Number) -> Number:
+            total = numbers[0]
+            for one in numbers[1:]:
+                total = total + one
+            return total
+
+        total = b.elementwise(sum_of, *biases, product, given)
+        weights = None if peepholes is None else n.part(peepholes, direction)
+
+        def gate(number: int, function: Function, seen: Tensor | None, peephole: int) -> Tensor:
+            parts = [n.columns(total, number)]
+            if weights is not None and seen is not None:
+                own = n.columns(weights, peephole)
+                parts = [b.elementwise(lambda s, p, c: c * p, own, seen), *parts]
+
+            def body(s: Scalars, *numbers: Number) -> Number:
+                return function(s, n.clipped(s, sum_of(s, *numbers)))
+
+            return b.elementwise(body, *parts)
+
+        enters = gate(0, f, cell, 0)
+        if input_forget:
+            stays = b.elementwise(lambda s, i: 1 - i, enters)
+        else:
+            stays = gate(2, f, cell, 2)
+        new = gate(3, g, None, 0)
+        cell = b.elementwise(
+            lambda s, stays, cell, enters, new: stays * cell + enters * new,
+            stays, cell, enters, new,
+        )  # fmt: skip
+        leaves = gate(1, f, cell, 1)
+        output = b.elementwise(lambda s, o, c: o * h(s, c), leaves, cell)
+        return [output, cell]
+
+    return n.run(lambda d: [n.initial(initial_h, d), n.initial(initial_c, d)], step)

@@ -1,0 +1,524 @@
+"""
+Operators that slide a window over an image: convolution and pooling, in any number of dimensions.
+
+An image is N x C x spatial dimensions. Padding is written out, the window's position is an index
+map: no tensor of windows ever exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import math
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.reductions import (
+    divided,
+    maximum_over,
+    sum_element,
+    summed,
+    total_of,
+)
+from xdsl_spirv.frontends.onnx.operators.shapes import reverse
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F32, I64, Tensor
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over an image: for each spatial dimension its size, steps, and the padding."""
+
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    low: list[int]
+    high: list[int]
+    """With what a last window in ceil_mode has beyond the padding."""
+    beyond: list[int]
+    """How much of `high` that is."""
+    sizes: list[Size]
+    """Of the result."""
+
+    def position(self, axis: int, output_loop: int, kernel_loop: int) -> AffineExpr:
+        """The place in the padded image that a window's element has."""
+        return AffineDimExpr(output_loop) * self.strides[axis] + (
+            AffineDimExpr(kernel_loop) * self.dilations[axis]
+        )
+
+
+def window_of(
+    b: Nodes,
+    image: Sequence[Size],
+    kernel: Sequence[int],
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    ceil_mode: int = 0,
+) -> Window:
+    """The window over spatial dimensions; refuses padding that depends on a size that is open."""
+    rank = len(image)
+    steps = list(strides or [1] * rank)
+    apart = list(dilations or [1] * rank)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True)]
+    low, high = [0] * rank, [0] * rank
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        for i, size in enumerate(image):
+            total = _same_padding(b, size, steps[i], reach[i])
+            less, more = total // 2, total - total // 2
+            low[i], high[i] = (less, more) if auto_pad == "SAME_UPPER" else (more, less)
+    elif auto_pad == "NOTSET":
+        low, high = list((pads or [0] * 2 * rank)[:rank]), list((pads or [0] * 2 * rank)[rank:])
+    beyond = [0] * rank
+    sizes: list[Size] = []
+    for i, size in enumerate(image):
+        room = size + low[i] + high[i] - reach[i]
+        count = room // steps[i] + 1
+        if ceil_mode and auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
+            if not isinstance(size, int):
+                b.refuse("ceil_mode of a size that is open", "give the size, or set ceil_mode to 0")
+            count = -(-(size + low[i] + high[i] - reach[i]) // steps[i]) + 1
+            if (count - 1) * steps[i] >= size + low[i]:
+                count -= 1
+            beyond[i] = max(0, (count - 1) * steps[i] + reach[i] - size - low[i] - high[i])
+        if isinstance(count, int) and count < 1:
+            b.refuse(f"a window of {reach[i]} on {size} elements", "use a smaller window")
+        sizes.append(count)
+    high = [h + e for h, e in zip(high, beyond, strict=True)]
+    return Window(list(kernel), steps, apart, low, high, beyond, sizes)
+
+
+def _same_padding(b: Nodes, size: Size, stride: int, reach: int) -> int:
+    if isinstance(size, int):
+        return max(0, (-(-size // stride) - 1) * stride + reach - size)
+    if stride != 1:
+        b.refuse("auto_pad with strides, of a size that is open", "give the size, or pads")
+    return reach - 1
+
+
+def padded(b: Nodes, x: Tensor, window: Window, number: float | int) -> Tensor:
+    """The image with the window's padding; a negative amount takes elements away."""
+    low, high = ([0] * (x.rank - len(p)) + p for p in (window.low, window.high))
+    starts = [max(0, -n) for n in low]
+    sizes = [s - f + min(0, n) for s, f, n in zip(x.sizes, starts, high, strict=True)]
+    cut = b.slice(x, starts, sizes, [1] * x.rank)
+    return b.pad(cut, [max(0, n) for n in low], [max(0, n) for n in high], number)
+
+
+# Convolution
+
+
+def convolve(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    window: Window,
+    group: int,
+    element: Any = None,
+    fill: float | int = 0,
+) -> Tensor:
+    """N x C x ... by M x C / group x ...: the sum of products, without a bias."""
+    image = padded(b, x, window, fill)
+    n, channels = x.sizes[:2]
+    m, depth = w.sizes[:2]
+    if isinstance(channels, int) and isinstance(depth, int) and channels != depth * group:
+        b.refuse(f"{x} has {channels} channels, the weights {depth} in {group} groups", "mend them")
+    rank = len(window.kernel)
+    if group == 1:
+        loops = 2 + rank
+        walks = [window.position(i, 2 + i, loops + 1 + i) for i in range(rank)]
+        kernel = list(range(loops + 1, loops + 1 + rank))
+        sizes = [n, m, *window.sizes]
+        return b.contract(
+            image, [0, loops, *walks], w, [1, loops, *kernel], sizes, loops + 1 + rank, element
+        )
+    per_group = exact_quotient(m, group)
+    if per_group is None:
+        b.refuse(f"{m} outputs in {group} groups", "use a multiple")
+    image = b.reshape(image, [n, group, depth, *image.sizes[2:]])
+    weights = b.reshape(w, [group, per_group, depth, *w.sizes[2:]])
+    loops = 3 + rank
+    walks = [window.position(i, 3 + i, loops + 1 + i) for i in range(rank)]
+    kernel = list(range(loops + 1, loops + 1 + rank))
+    result = b.contract(
+        image,
+        [0, 1, loops, *walks],
+        weights,
+        [1, 2, loops, *kernel],
+        [n, group, per_group, *window.sizes],
+        loops + 1 + rank,
+        element,
+    )
+    return b.reshape(result, [n, m, *window.sizes])
+
+
+def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[int]:
+    """The spatial dimensions of weights, which have to be known."""
+    sizes = w.sizes[2:]
+    if kernel_shape is not None and list(kernel_shape) != list(sizes):
+        b.refuse(f"kernel_shape is {list(kernel_shape)}, the weights are {w}", "mend one of them")
+    if not all(isinstance(s, int) for s in sizes):
+        b.refuse("the kernel's size is open", "give it a size")
+    return [s for s in sizes if isinstance(s, int)]
+
+
+def with_bias(b: Nodes, x: Tensor, bias: Tensor | None) -> Tensor:
+    """One number for each channel added."""
+    if bias is None:
+        return x
+    spread = b.reshape(bias, [*bias.sizes, *[1] * (x.rank - 2)])
+    return b.elementwise(lambda s, c, x: x + c, spread, x)
+
+
+@operator("Conv")
+def conv(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    /,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    kernel = kernel_of(b, w, kernel_shape)
+    window = window_of(b, x.sizes[2:], kernel, strides, dilations, pads, auto_pad)
+    return with_bias(b, convolve(b, x, w, window, group), bias)
+
+
+@operator("ConvTranspose")
+def conv_transpose(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    bias: Tensor | None = None,
+    /,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """A convolution of the image with zeros between its elements, the kernel turned around."""
+    kernel = kernel_of(b, w, kernel_shape)
+    rank = len(kernel)
+    steps, apart = list(strides or [1] * rank), list(dilations or [1] * rank)
+    extra = list(output_padding or [0] * rank)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True)]
+    low, high = list((pads or [0] * 2 * rank)[:rank]), list((pads or [0] * 2 * rank)[rank:])
+    image = x.sizes[2:]
+    wanted: list[Size] | None = None
+    if output_shape is not None:
+        wanted = list(output_shape[-rank:])
+    elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = [s * t for s, t in zip(image, steps, strict=True)]
+    if wanted is not None:
+        for i in range(rank):
+            total = (image[i] - 1) * steps[i] + extra[i] + reach[i] - wanted[i]
+            if not isinstance(total, int):
+                b.refuse("output_shape of a size that is open", "give the size, or pads")
+            # What is missing to the wanted size is added at the end.
+            extra[i] += max(-total, 0)
+            total = max(total, 0)
+            less, more = total // 2, total - total // 2
+            low[i], high[i] = (more, less) if auto_pad == "SAME_LOWER" else (less, more)
+    spread = _with_zeros_between(b, x, steps)
+    turned = reverse_weights(b, w)
+    n, m = w.sizes[:2]
+    grouped = exact_quotient(n, group)
+    if grouped is None:
+        b.refuse(f"{n} inputs in {group} groups", "use a multiple")
+    turned = b.reshape(turned, [group, grouped, m, *w.sizes[2:]])
+    turned = b.transpose(turned, [0, 2, 1, *range(3, 3 + rank)])
+    turned = b.reshape(turned, [m * group, grouped, *w.sizes[2:]])
+    around = [
+        *(r - 1 - p for r, p in zip(reach, low, strict=True)),
+        *(r - 1 - p + e for r, p, e in zip(reach, high, extra, strict=True)),
+    ]
+    window = window_of(b, spread.sizes[2:], kernel, None, apart, around, "NOTSET")
+    return with_bias(b, convolve(b, spread, turned, window, group), bias)
+
+
+def _with_zeros_between(b: Nodes, x: Tensor, steps: Sequence[int]) -> Tensor:
+    if set(steps) == {1}:
+        return x
+    sizes = [*x.sizes[:2], *((s - 1) * t + 1 for s, t in zip(x.sizes[2:], steps, strict=True))]
+    zeros = b.fill(0, sizes, x.element)
+    value = b.insert_slice(x, zeros, [0] * x.rank, [1, 1, *steps])
+    return Tensor(x.element, sizes, value)
+
+
+def reverse_weights(b: Nodes, w: Tensor) -> Tensor:
+    """Weights with their spatial dimensions turned around."""
+    axes = [i for i in range(2, w.rank) if w.sizes[i] != 1]
+    if w.numbers is not None and w.value is None:
+        return Tensor.of(np.ascontiguousarray(np.flip(w.numbers, axes)), w.name)
+    return reverse(b, w, axes)
+
+
+# Pooling
+
+
+def _pooled(
+    b: Nodes,
+    image: Tensor,
+    window: Window,
+    start: float | int,
+    body: Any,
+    element: Any,
+) -> Tensor:
+    """`body(s, element, accumulator)` over every window."""
+    rank = len(window.kernel)
+    sizes = [*image.sizes[:2], *window.sizes]
+    out = (b.fill(start, sizes, element), element, sizes, list(range(2 + rank)))
+    walks = [window.position(i, 2 + i, 2 + rank + i) for i in range(rank)]
+    # Says how many iterations the window's loops have; nobody reads it.
+    shape = Tensor(element, window.kernel, b.empty(window.kernel, element))
+    loops = 2 + 2 * rank
+
+    def write(s: Scalars, x: Number, _: Number, accumulator: Number) -> Sequence[Number]:
+        return [body(s, x.to(element), accumulator)]
+
+    return b.generic(
+        [(image, [0, 1, *walks]), (shape, list(range(2 + rank, loops)))],
+        [out],
+        loops,
+        write,
+        range(2 + rank, loops),
+    )[0]
+
+
+@operator("MaxPool")
+def max_pool(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    storage_order: int = 0,
+    strides: Sequence[int] | None = None,
+) -> Sequence[Tensor]:
+    window = window_of(
+        b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
+    least = x.element.least
+    image = padded(b, x, window, least)
+    result = _pooled(b, image, window, least, lambda s, x, m: s.maximum(m, x), x.element)
+    if len(b.node.output) < 2 or not b.node.output[1]:
+        return [result]
+    return [result, _positions(b, x, image, window, bool(storage_order))]
+
+
+def _positions(b: Nodes, x: Tensor, image: Tensor, window: Window, by_columns: bool) -> Tensor:
+    """Where in the whole image, counted element by element, the greatest of a window is first."""
+    rank = len(window.kernel)
+    sizes = [*x.sizes[:2], *window.sizes]
+    outputs = [
+        (b.fill(x.element.least, sizes, x.element), x.element, sizes, list(range(2 + rank))),
+        (b.fill(-1, sizes, I64), I64, sizes, list(range(2 + rank))),
+    ]
+    walks = [window.position(i, 2 + i, 2 + rank + i) for i in range(rank)]
+    shape = Tensor(x.element, window.kernel, b.empty(window.kernel, x.element))
+    loops = 2 + 2 * rank
+    extents = [b.integer(size) for size in x.sizes]
+
+    def write(
+        s: Scalars, x: Number, _: Number, best: Number, at: Number
+    ) -> Sequence[Number]:
+        places = [s.index(0), s.index(1)]
+        inside: Number | None = None
+        for i in range(rank):
+            place = s.index(2 + i) * window.strides[i]
+            place = place + s.index(2 + rank + i) * window.dilations[i] - window.low[i]
+            within = (place >= 0) & (place < Number(s, extents[2 + i], I64))
+            inside = within if inside is None else inside & within
+            places.append(place)
+        assert inside is not None
+        order = [0, 1, *(reversed(range(2, 2 + rank)) if by_columns else range(2, 2 + rank))]
+        number = places[order[0]]
+        for axis in order[1:]:
+            number = number * Number(s, extents[axis], I64) + places[axis]
+        better = (x > best) | (at < 0)
+        if x.element.is_float:
+            better = (better | s.is_nan(x)) & best.equals(best)
+        better = better & inside
+        return [s.select(better, x, best), s.select(better, number, at)]
+
+    return b.generic(
+        [(image, [0, 1, *walks]), (shape, list(range(2 + rank, loops)))],
+        outputs,
+        loops,
+        write,
+        range(2 + rank, loops),
+    )[1]
+
+
+@operator("AveragePool")
+def average_pool(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    window = window_of(
+        b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
+    image = padded(b, x, window, 0)
+    element = sum_element(x.element)
+    total = _pooled(b, image, window, 0, lambda s, x, t: t + x, element)
+    return b.convert(_by_counts(b, total, x, window, bool(count_include_pad)), x.element)
+
+
+def _by_counts(
+    b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding: bool
+) -> Tensor:
+    """Sums of windows by how many elements count, those of the padding or not."""
+    plain = 1
+    for i, size in enumerate(window.kernel):
+        low = 0 if with_padding else window.low[i]
+        high = window.beyond[i] if with_padding else window.high[i]
+        if not low and not high:
+            plain *= size
+            continue
+        if not isinstance(x.sizes[2 + i], int):
+            b.refuse("padding that does not count, of a size that is open", "give the size")
+        counts = _counts(b, x.sizes[2 + i], window, i, with_padding)  # pyright: ignore
+        shape = [1] * (len(window.kernel) - 1 - i)
+        by = Tensor.of(counts.astype(total.element.dtype).reshape(-1, *shape))
+        total = b.elementwise(lambda s, n, x: x / n, by, total)
+    return divided(b, total, plain) if plain != 1 else total
+
+
+def _counts(b: Nodes, size: int, window: Window, axis: int, with_padding: bool) -> Any:
+    """How many elements of each window along an axis are in the image, or in it and its padding."""
+    count = window.sizes[axis]
+    assert isinstance(count, int)
+    starts = np.arange(count)[:, None] * window.strides[axis] - window.low[axis]
+    places = starts + np.arange(window.kernel[axis]) * window.dilations[axis]
+    low, high = 0, size
+    if with_padding:
+        low, high = -window.low[axis], size + window.high[axis] - window.beyond[axis]
+    return np.maximum(((places >= low) & (places < high)).sum(1), 1)
+
+
+@operator("LpPool")
+def lp_pool(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+    p: int = 2,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    window = window_of(
+        b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
+    )
+    image = padded(b, x, window, 0)
+    element = sum_element(x.element)
+    total = _pooled(b, image, window, 0, lambda s, x, t: t + _power(s, x, p), element)
+    return b.convert(b.elementwise(lambda s, x: _root(s, x, p), total), x.element)
+
+
+def _power(s: Scalars, x: Number, p: int) -> Number:
+    size = s.absolute(x)
+    result = size
+    for _ in range(p - 1):
+        result = result * size
+    return result
+
+
+def _root(s: Scalars, x: Number, p: int) -> Number:
+    if p == 1:
+        return x
+    if p == 2:
+        return s.unary(math.SqrtOp, x)
+    return s.binary(math.PowFOp, math.PowFOp, x, 1 / p)
+
+
+@operator("GlobalAveragePool")
+def global_average_pool(b: Nodes, x: Tensor, /) -> Tensor:
+    axes = range(2, x.rank)
+    mean = divided(b, summed(b, x, axes), total_of(x.sizes[2:]))
+    return b.convert(mean, x.element)
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(b: Nodes, x: Tensor, /) -> Tensor:
+    return maximum_over(b, x, range(2, x.rank), True)
+
+
+@operator("GlobalLpPool")
+def global_lp_pool(b: Nodes, x: Tensor, /, *, p: int = 2) -> Tensor:
+    total = summed(b, x, range(2, x.rank), of=lambda s, x: _power(s, x, p))
+    return b.convert(b.elementwise(lambda s, x: _root(s, x, p), total), x.element)
+
+
+@operator("LRN")
+def local_response_normalization(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    size: int,
+    alpha: float = 0.0001,
+    beta: float = 0.75,
+    bias: float = 1.0,
+) -> Tensor:
+    """Every element by a power of the sum of squares of its neighbours in other channels."""
+    squares = b.elementwise(lambda s, x: x * x, b.convert(x, sum_element(x.element)))
+    before = (size - 1) // 2
+    low, high = [0] * x.rank, [0] * x.rank
+    low[1], high[1] = before, size - 1 - before
+    image = b.pad(squares, low, high, 0)
+    element = squares.element
+    out = (b.fill(0, x.sizes, element), element, x.sizes, list(range(x.rank)))
+    shape = Tensor(element, [size], b.empty([size], element))
+    walks: list[Any] = list(range(x.rank))
+    walks[1] = AffineDimExpr(1) + AffineDimExpr(x.rank)
+    total = b.generic(
+        [(image, walks), (shape, [x.rank])],
+        [out],
+        x.rank + 1,
+        lambda s, x, _, t: [t + x],
+        [x.rank],
+    )[0]
+
+    def body(s: Scalars, t: Number, x: Number) -> Number:
+        scaled = t * (alpha / size) + bias
+        power = s.binary(math.PowFOp, math.PowFOp, scaled, beta)
+        return (x.to(element) / power).to(x.element)
+
+    return b.elementwise(body, total, x)
+
+
+__all__ = ["F32", "Window", "conv", "convolve", "window_of"]
