@@ -124,24 +124,30 @@ def convolve(
     fill: float | int = 0,
 ) -> Tensor:
     """N x C x ... by M x C / group x ...: the sum of products, without a bias."""
-    image = padded(b, x, window, fill)
     n, channels = x.sizes[:2]
     m, depth = w.sizes[:2]
     if isinstance(channels, int) and isinstance(depth, int) and channels != depth * group:
         b.refuse(f"{x} has {channels} channels, the weights {depth} in {group} groups", "mend them")
     rank = len(window.kernel)
-    if group == 1:
+    if group == 1 or (group == channels == m and depth == 1):
+        # Depthwise, a loop of its own walks the channels of image, weights and result.
+        is_deep = group == 1
+        image = padded(b, x, window, fill)
         loops = 2 + rank
-        walks = [window.position(i, 2 + i, loops + 1 + i) for i in range(rank)]
-        kernel = list(range(loops + 1, loops + 1 + rank))
+        first = loops + 1 if is_deep else loops
+        walks = [window.position(i, 2 + i, first + i) for i in range(rank)]
+        kernel = list(range(first, first + rank))
         sizes = [n, m, *window.sizes]
-        return b.contract(
-            image, [0, loops, *walks], w, [1, loops, *kernel], sizes, loops + 1 + rank, element
-        )
+        if is_deep:
+            maps: Any = [0, loops, *walks], [1, loops, *kernel]
+        else:
+            maps = [0, 1, *walks], [1, *kernel]
+            w = b.reshape(w, [m, *w.sizes[2:]])
+        return b.contract(image, maps[0], w, maps[1], sizes, first + rank, element)
     per_group = exact_quotient(m, group)
     if per_group is None:
         b.refuse(f"{m} outputs in {group} groups", "use a multiple")
-    image = b.reshape(image, [n, group, depth, *image.sizes[2:]])
+    image = padded(b, b.reshape(x, [n, group, depth, *x.sizes[2:]]), window, fill)
     weights = b.reshape(w, [group, per_group, depth, *w.sizes[2:]])
     loops = 3 + rank
     walks = [window.position(i, 3 + i, loops + 1 + i) for i in range(rank)]
