@@ -16,9 +16,9 @@ import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AffineMapAttr,
     ArrayAttr,
-    DYNAMIC_INDEX,
     BytesAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
@@ -159,7 +159,7 @@ class TensorBuilder:
     def empty(self, sizes: Sequence[Size], element: Element) -> SSAValue:
         return self.insert(tensor.EmptyOp(self.dynamic(sizes), tensor_type(element, sizes)))
 
-    def scalar(self, number: float | int, element: Element) -> SSAValue:
+    def scalar(self, number: float, element: Element) -> SSAValue:
         """A constant number."""
         block = Block()
         value = Scalars(Builder(InsertPoint.at_end(block))).number(number, element)
@@ -168,7 +168,7 @@ class TensorBuilder:
         op.detach()
         return self.constant(op)
 
-    def fill(self, number: float | int, sizes: Sequence[Size], element: Element) -> SSAValue:
+    def fill(self, number: float, sizes: Sequence[Size], element: Element) -> SSAValue:
         """A tensor of one number."""
         out = self.empty(sizes, element)
         fill = linalg.ops.FillOp(
@@ -190,13 +190,19 @@ class TensorBuilder:
         `body` takes the writer of scalars, a number for each input and one for each output. An
         input of one known element is a constant in the body.
         """
-        scalars = [t.numbers if t.numbers is not None and t.numbers.size == 1 else None for t, _ in inputs]
+        scalars = [
+            t.numbers if t.numbers is not None and t.numbers.size == 1 else None for t, _ in inputs
+        ]
         given = [(t, m) for (t, m), s in zip(inputs, scalars, strict=True) if s is None]
-        block = Block(arg_types=[*(t.element.type for t, _ in given), *(o[1].type for o in outputs)])
+        block = Block(
+            arg_types=[*(t.element.type for t, _ in given), *(o[1].type for o in outputs)]
+        )
         writer = Scalars(Builder(InsertPoint.at_end(block)))
         arguments = iter(block.args)
         numbers = [
-            Number(writer, next(arguments), t.element) if s is None else writer.number(s.item(), t.element)
+            Number(writer, next(arguments), t.element)
+            if s is None
+            else writer.number(s.item(), t.element)
             for (t, _), s in zip(inputs, scalars, strict=True)
         ]
         accumulators = [Number(writer, next(arguments), o[1]) for o in outputs]
@@ -245,7 +251,7 @@ class TensorBuilder:
     def reduce(
         self,
         body: Callable[[Scalars, Number, Number], Number],
-        start: float | int,
+        start: float,
         t: Tensor,
         axes: Sequence[int],
         keep: bool = True,
@@ -395,9 +401,7 @@ class TensorBuilder:
             start = start + t.sizes[axis]
         return Tensor(tensors[0].element, sizes, result)
 
-    def pad(
-        self, t: Tensor, low: Sequence[int], high: Sequence[int], number: float | int
-    ) -> Tensor:
+    def pad(self, t: Tensor, low: Sequence[int], high: Sequence[int], number: float) -> Tensor:
         """More elements around a tensor, all of one number; amounts are not negative."""
         if not any((*low, *high)):
             return t
@@ -406,7 +410,13 @@ class TensorBuilder:
         padding = self.scalar(number, t.element)
         block.add_op(tensor.YieldOp(padding))
         op = tensor.PadOp(
-            self.value(t), [], [], Region(block), list(low), list(high), tensor_type(t.element, sizes)
+            self.value(t),
+            [],
+            [],
+            Region(block),
+            list(low),
+            list(high),
+            tensor_type(t.element, sizes),
         )
         return Tensor(t.element, sizes, self.insert(op))
 
@@ -449,7 +459,9 @@ def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
     for shape in shapes:
         for i, size in enumerate(shape, rank - len(shape)):
             other = sizes[i]
-            if other == 1 or (isinstance(other, SymbolicSize) and isinstance(size, int) and size != 1):
+            if other == 1 or (
+                isinstance(other, SymbolicSize) and isinstance(size, int) and size != 1
+            ):
                 sizes[i] = size
             elif isinstance(size, int) and isinstance(other, int) and size not in (1, other):
                 raise ValueError(f"{size} elements do not broadcast with {other}")
@@ -458,9 +470,7 @@ def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
 
 def _broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | None]:
     first = len(sizes) - len(shape)
-    return [
-        None if size == 1 and sizes[i] != 1 else i for i, size in enumerate(shape, first)
-    ]
+    return [None if size == 1 and sizes[i] != 1 else i for i, size in enumerate(shape, first)]
 
 
 def _affine(dimensions: Map, loops: int) -> AffineMap:

@@ -12,7 +12,13 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
@@ -101,18 +107,14 @@ def _declare(nodes: Nodes, inputs: list[Any]) -> None:
         except ValueError as error:
             raise FrontendError(str(error), f"input {value.name!r}", "cast it before") from error
         shape = onnx_file.shape_of(value)
-        declared = Tensor(element, [s if s >= 0 else symbol(_NONE) for s in shape])
-        argument = nodes.entry.insert_arg(declared.type, len(nodes.entry.args))
+        type = TensorType(element.type, [s if s >= 0 else DYNAMIC_INDEX for s in shape])
+        argument = nodes.entry.insert_arg(type, len(nodes.entry.args))
         names = onnx_file.names_of(value)
         sizes: list[Size] = []
         for dimension, (size, name) in enumerate(zip(shape, names, strict=True)):
             own: Size = size if size >= 0 else symbol(Extent(argument, dimension))
             sizes.append(own if size >= 0 or not name else named.setdefault(name, own))
         nodes.values[value.name] = Tensor(element, sizes, argument)
-
-
-_NONE = Extent(Block(arg_types=[FunctionType.from_lists([], [])]).args[0], 0)
-"""Stands for a size before there is a value that has it."""
 
 
 def _element_name(array: Array) -> str:

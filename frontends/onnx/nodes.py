@@ -124,7 +124,9 @@ class Nodes(TensorBuilder):
     ) -> Sequence[Tensor | None] | None:
         """The results where the operands' data is known and small; None where it is not."""
         given = [t for t in inputs if t is not None]
-        if not given or any(t.known is None or t.value is not None and t.known is None for t in given):
+        if not given or any(
+            t.known is None or (t.value is not None and t.known is None) for t in given
+        ):
             return None
         symbolic = any(t.numbers is None for t in given)
         if symbolic:
@@ -193,11 +195,7 @@ class Nodes(TensorBuilder):
 
     def _model_function(self, node: Any) -> Any | None:
         return next(
-            (
-                f
-                for f in self.model.functions
-                if f.name == node.op_type and f.domain == node.domain
-            ),
+            (f for f in self.model.functions if f.name == node.op_type and f.domain == node.domain),
             None,
         )
 

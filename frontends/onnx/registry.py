@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from xdsl_spirv.frontends.onnx.values import Array, Tensor
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX as OPEN
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
@@ -22,7 +23,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     TensorType,
 )
-from xdsl.dialects.builtin import DYNAMIC_INDEX as OPEN
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize
@@ -71,7 +71,9 @@ class Element:
 
 def _integer(name: str) -> Element:
     bits = int(name.lstrip("ui"))
-    return Element(name, IntegerType(bits), np.dtype(("u" if name[0] == "u" else "") + f"int{bits}"))
+    return Element(
+        name, IntegerType(bits), np.dtype(("u" if name[0] == "u" else "") + f"int{bits}")
+    )
 
 
 F16 = Element("f16", Float16Type(), np.dtype(np.float16))

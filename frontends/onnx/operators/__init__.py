@@ -2,7 +2,18 @@
 
 from importlib import import_module
 
-FILES = ("elementwise", "shapes", "reductions", "products", "windows", "indexing", "images", "quantized", "recurrent", "control")
+FILES = (
+    "elementwise",
+    "shapes",
+    "reductions",
+    "products",
+    "windows",
+    "indexing",
+    "images",
+    "quantized",
+    "recurrent",
+    "control",
+)
 
 
 def load() -> None:

@@ -108,7 +108,9 @@ def _rounds(b: Nodes, count: Tensor | None) -> int:
 
 def _refuse_more(b: Nodes, count: Tensor | None, going: Tensor | None) -> None:
     """A loop that has used up the rounds that are written, and may go on."""
-    bounded = count is not None and count.numbers is not None and count.numbers.item() <= MOST_ROUNDS
+    bounded = (
+        count is not None and count.numbers is not None and count.numbers.item() <= MOST_ROUNDS
+    )
     if not bounded and going is not None:
         b.refuse(f"it may take more than {MOST_ROUNDS} rounds", "give the largest number of rounds")
 

@@ -89,7 +89,9 @@ _declare("Where", lambda s, c, x, y: s.select(c, x, y))
 def sign(b: Nodes, x: Tensor, /) -> Tensor:
     def body(s: Scalars, x: Number) -> Number:
         positive = s.select(x > 0, 1, x - x)
-        return s.select(x < 0, -1, positive) if x.element.is_float or x.element.is_signed else positive
+        return (
+            s.select(x < 0, -1, positive) if x.element.is_float or x.element.is_signed else positive
+        )
 
     return b.elementwise(body, x)
 
@@ -129,7 +131,12 @@ def celu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
 
 @operator("Selu")
 def selu(
-    b: Nodes, x: Tensor, /, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    alpha: float = 1.67326319217681884765625,
+    gamma: float = 1.05070102214813232421875,
 ) -> Tensor:
     def body(s: Scalars, x: Number) -> Number:
         return s.select(x > 0, x, s.unary(math.ExpM1Op, x) * alpha) * gamma
@@ -169,7 +176,9 @@ def gelu(b: Nodes, x: Tensor, /, *, approximate: str = "none") -> Tensor:
 @operator("Mish")
 def mish(b: Nodes, x: Tensor, /) -> Tensor:
     def body(s: Scalars, x: Number) -> Number:
-        return x * s.unary(math.TanhOp, s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x))))
+        return x * s.unary(
+            math.TanhOp, s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x)))
+        )
 
     return b.elementwise(body, x)
 
@@ -230,7 +239,9 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
     if exponent is not None and exponent.size == 1 and exponent.item() in (1.0, 2.0, 3.0):
         sizes_as = b.expand(x, y.sizes) if len(y.sizes) > x.rank else x
         return b.elementwise(
-            {1: lambda s, x: x, 2: lambda s, x: x * x, 3: lambda s, x: x * x * x}[int(exponent.item())],
+            {1: lambda s, x: x, 2: lambda s, x: x * x, 3: lambda s, x: x * x * x}[
+                int(exponent.item())
+            ],
             sizes_as,
         )
     if not x.element.is_float:

@@ -52,17 +52,39 @@ def resize(
     result = x
     for number, axis in enumerate(along):
         size, new, scale = x.sizes[axis], wanted[number], factors[number]
-        whole = scale == 1 and new == size and coordinate_transformation_mode != "tf_crop_and_resize"
+        whole = (
+            scale == 1 and new == size and coordinate_transformation_mode != "tf_crop_and_resize"
+        )
         if whole:
             continue
         if not isinstance(size, int) or not isinstance(new, int):
-            result = _repeated(b, result, axis, size, new, scale, mode, coordinate_transformation_mode, nearest_mode)
+            result = _repeated(
+                b,
+                result,
+                axis,
+                size,
+                new,
+                scale,
+                mode,
+                coordinate_transformation_mode,
+                nearest_mode,
+            )
             continue
         ends = (0.0, 1.0)
         if corners is not None:
             ends = (float(corners[number]), float(corners[len(along) + number]))
         places = _coordinates(b, size, new, scale, coordinate_transformation_mode, ends)
-        taken, shares = _taps(b, places, size, scale, mode, nearest_mode, cubic_coeff_a, bool(antialias), bool(exclude_outside))
+        taken, shares = _taps(
+            b,
+            places,
+            size,
+            scale,
+            mode,
+            nearest_mode,
+            cubic_coeff_a,
+            bool(antialias),
+            bool(exclude_outside),
+        )
         outside = None
         if coordinate_transformation_mode == "tf_crop_and_resize":
             outside = (places < 0) | (places > size - 1)
@@ -108,9 +130,15 @@ def _sizes(
                 b.refuse("a ratio that is kept, of a size that is open", "give the sizes")
             ratios = [w / o for w, o in zip(numbers[len(along) :], numbers, strict=False)]
             scale = min(ratios) if policy == "not_larger" else max(ratios)
-            return [int(np.floor(o * scale + 0.5)) for o in numbers[: len(along)]], [scale] * len(along)
+            return [int(np.floor(o * scale + 0.5)) for o in numbers[: len(along)]], [scale] * len(
+                along
+            )
         factors = [
-            w / o if isinstance(w, int) and isinstance(o, int) else 1.0 if w == o else _ratio(b, w, o)
+            w / o
+            if isinstance(w, int) and isinstance(o, int)
+            else 1.0
+            if w == o
+            else _ratio(b, w, o)
             for w, o in zip(wanted, old, strict=True)
         ]
         return wanted, factors

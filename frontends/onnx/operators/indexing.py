@@ -143,9 +143,7 @@ def scatter_elements(
         mine = target.wrapped(s, index, axis).equals(s.index(axis))
         return [s.select(mine, combine(s, held, update), held)]
 
-    return b.generic(
-        [(indices, walked), (updates, walked)], [out], x.rank + 1, write, [x.rank]
-    )[0]
+    return b.generic([(indices, walked), (updates, walked)], [out], x.rank + 1, write, [x.rank])[0]
 
 
 @operator("ScatterND")

@@ -63,8 +63,8 @@ def gemm(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
-    transA: int = 0,  # noqa: N803
-    transB: int = 0,  # noqa: N803
+    transA: int = 0,
+    transB: int = 0,
     broadcast: int = 1,
 ) -> Tensor:
     """alpha x y + beta z. The products are read transposed where they stand."""
@@ -72,9 +72,7 @@ def gemm(
     rows, n = y.sizes if not transB else y.sizes[::-1]
     if _differ(k, rows):
         b.refuse(f"{x} by {y}: {k} columns, {rows} rows", "mend the shapes")
-    result = b.contract(
-        x, [2, 0] if transA else [0, 2], y, [1, 2] if transB else [2, 1], [m, n], 3
-    )
+    result = b.contract(x, [2, 0] if transA else [0, 2], y, [1, 2] if transB else [2, 1], [m, n], 3)
     if alpha != 1:
         result = b.elementwise(lambda s, x: x * _factor(x, alpha), result)
     if z is None or beta == 0:
@@ -96,13 +94,20 @@ def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
     if "->" not in equation:
         letters = sorted(set(left) - {","})
         right = "".join(c for c in letters if left.count(c) == 1)
-    sizes = {c: s for t, x in zip(terms, tensors, strict=True) for c, s in zip(t, x.sizes, strict=True)}
+    sizes = {
+        c: s for t, x in zip(terms, tensors, strict=True) for c, s in zip(t, x.sizes, strict=True)
+    }
     order = right + "".join(c for c in sizes if c not in right)
     maps = [[order.index(c) for c in t] for t in terms]
     shape = [sizes[c] for c in right]
     if len(tensors) == 1:
         wide = b.generic
-        out = (b.fill(0, shape, tensors[0].element), tensors[0].element, shape, list(range(len(right))))
+        out = (
+            b.fill(0, shape, tensors[0].element),
+            tensors[0].element,
+            shape,
+            list(range(len(right))),
+        )
         reduced = range(len(right), len(order))
         return wide(
             [(tensors[0], maps[0])], [out], len(order), lambda s, x, total: [total + x], reduced

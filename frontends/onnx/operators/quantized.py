@@ -29,7 +29,7 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Element, Tensor
 
 def along(b: Nodes, t: Tensor, x: Tensor, axis: int, block_size: int = 0) -> Tensor:
     """A scale or zero point of each tensor, slice of an axis or block, to broadcast with `x`."""
-    if t.rank == 0 or (t.rank == 1 and t.sizes[0] == 1 and x.rank != 1):
+    if t.rank <= 1 and all(size == 1 for size in t.sizes):
         return b.reshape(t, [])
     axis = axis_of(b, axis, x.rank)
     if not block_size:

@@ -38,12 +38,9 @@ def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> 
         "hardsigmoid": lambda s, x: s.maximum(
             s.minimum(x * number(alpha, 0.2) + number(beta, 0.5), 1), 0
         ),
-        "elu": lambda s, x: s.select(
-            x < 0, s.unary(math.ExpM1Op, x) * number(alpha, 1.0), x
-        ),
+        "elu": lambda s, x: s.select(x < 0, s.unary(math.ExpM1Op, x) * number(alpha, 1.0), x),
         "softsign": lambda s, x: x / (1 + s.absolute(x)),
-        "softplus": lambda s, x: s.maximum(x, 0)
-        + s.unary(math.Log1pOp, s.exp(-s.absolute(x))),
+        "softplus": lambda s, x: s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x))),
     }
     if name.lower() not in functions:
         b.refuse(f"the activation {name!r}", f"use one of {', '.join(functions)}")
@@ -193,18 +190,14 @@ class Recurrence:
         def kept(s: Scalars, length: Number, new: Number, old: Number) -> Number:
             return s.select(length > at, new, old)
 
-        states = [
-            self.b.elementwise(kept, lengths, a, c) for a, c in zip(new, held, strict=True)
-        ]
+        states = [self.b.elementwise(kept, lengths, a, c) for a, c in zip(new, held, strict=True)]
         output = self.b.elementwise(
             lambda s, length, x: s.select(length > at, x, 0), lengths, new[0]
         )
         return states, output
 
     def _stacked(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        parts = [
-            self.b.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in tensors
-        ]
+        parts = [self.b.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in tensors]
         return parts[0] if len(parts) == 1 else self.b.concatenate(parts, axis)
 
 
@@ -303,9 +296,7 @@ def gru(
         if linear_before_reset:
             product = n.times_state(state, last)
             if biases is not None:
-                product = b.elementwise(
-                    lambda s, c, x: x + c, n.columns(biases[1], 2), product
-                )
+                product = b.elementwise(lambda s, c, x: x + c, n.columns(biases[1], 2), product)
             product = b.elementwise(lambda s, r, x: x * r, reset, product)
             new = b.elementwise(
                 lambda s, p, x: g(s, n.clipped(s, x + p)), product, n.columns(given, 2)
@@ -313,9 +304,7 @@ def gru(
         else:
             faded = b.elementwise(lambda s, r, h: h * r, reset, state)
             new = gate(2, n.times_state(faded, last), g)
-        return [
-            b.elementwise(lambda s, z, h, new: new * (1 - z) + h * z, update, state, new)
-        ]
+        return [b.elementwise(lambda s, z, h, new: new * (1 - z) + h * z, update, state, new)]
 
     return n.run(lambda d: [n.initial(initial_h, d)], step)
 

@@ -104,9 +104,7 @@ def _logarithm_of_sum(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tenso
 def _logarithm_of_exponentials(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
     """With the largest element apart, which is finite then, nothing overflows."""
     largest = maximum_over(b, x, axes, True)
-    largest = b.elementwise(
-        lambda s, x: s.select(s.is_infinite(x), 0, x), largest
-    )
+    largest = b.elementwise(lambda s, x: s.select(s.is_infinite(x), 0, x), largest)
     moved = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
     logarithm = b.elementwise(
         lambda s, m, x: s.unary(math.LogOp, x) + m.to(x.element), largest, summed(b, moved, axes)

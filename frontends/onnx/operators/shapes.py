@@ -259,7 +259,9 @@ def split(
 def _slice_fold(
     x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None, **given: Any
 ) -> Any:
-    starts, ends = (given.get(n) if v is None else v for n, v in (("starts", starts), ("ends", ends)))
+    starts, ends = (
+        given.get(n) if v is None else v for n, v in (("starts", starts), ("ends", ends))
+    )
     axes = given.get("axes") if axes is None else axes
     axes = range(len(starts)) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps

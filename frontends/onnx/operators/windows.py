@@ -102,7 +102,7 @@ def _same_padding(b: Nodes, size: Size, stride: int, reach: int) -> int:
     return reach - 1
 
 
-def padded(b: Nodes, x: Tensor, window: Window, number: float | int) -> Tensor:
+def padded(b: Nodes, x: Tensor, window: Window, number: float) -> Tensor:
     """The image with the window's padding; a negative amount takes elements away."""
     low, high = ([0] * (x.rank - len(p)) + p for p in (window.low, window.high))
     starts = [max(0, -n) for n in low]
@@ -121,7 +121,7 @@ def convolve(
     window: Window,
     group: int,
     element: Any = None,
-    fill: float | int = 0,
+    fill: float = 0,
 ) -> Tensor:
     """N x C x ... by M x C / group x ...: the sum of products, without a bias."""
     n, channels = x.sizes[:2]
@@ -283,7 +283,7 @@ def _pooled(
     b: Nodes,
     image: Tensor,
     window: Window,
-    start: float | int,
+    start: float,
     body: Any,
     element: Any,
 ) -> Tensor:
@@ -322,9 +322,7 @@ def max_pool(
     storage_order: int = 0,
     strides: Sequence[int] | None = None,
 ) -> Sequence[Tensor]:
-    window = window_of(
-        b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
-    )
+    window = window_of(b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     least = x.element.least
     image = padded(b, x, window, least)
     result = _pooled(b, image, window, least, lambda s, x, m: s.maximum(m, x), x.element)
@@ -346,9 +344,7 @@ def _positions(b: Nodes, x: Tensor, image: Tensor, window: Window, by_columns: b
     loops = 2 + 2 * rank
     extents = [b.integer(size) for size in x.sizes]
 
-    def write(
-        s: Scalars, x: Number, _: Number, best: Number, at: Number
-    ) -> Sequence[Number]:
+    def write(s: Scalars, x: Number, _: Number, best: Number, at: Number) -> Sequence[Number]:
         places = [s.index(0), s.index(1)]
         inside: Number | None = None
         for i in range(rank):
@@ -391,18 +387,14 @@ def average_pool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    window = window_of(
-        b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
-    )
+    window = window_of(b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     image = padded(b, x, window, 0)
     element = sum_element(x.element)
     total = _pooled(b, image, window, 0, lambda s, x, t: t + x, element)
     return b.convert(_by_counts(b, total, x, window, bool(count_include_pad)), x.element)
 
 
-def _by_counts(
-    b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding: bool
-) -> Tensor:
+def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding: bool) -> Tensor:
     """Sums of windows by how many elements count, those of the padding or not."""
     plain = 1
     for i, size in enumerate(window.kernel):
@@ -446,9 +438,7 @@ def lp_pool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    window = window_of(
-        b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode
-    )
+    window = window_of(b, x.sizes[2:], kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     image = padded(b, x, window, 0)
     element = sum_element(x.element)
     total = _pooled(b, image, window, 0, lambda s, x, t: t + _power(s, x, p), element)
