@@ -1,5 +1,5 @@
 """
-Writes `linalg` on tensors: what operators are made of, with sizes that may be known only at run time.
+Writes `linalg` on tensors, which operators are made of; sizes may be known only at run time.
 
 A size is a number or a `SymbolicSize` in the dimensions of the function's inputs, so that equal
 sizes are known to be equal however they were computed. An operation that is written gets the

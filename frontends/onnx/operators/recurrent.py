@@ -66,7 +66,9 @@ class Recurrence:
         activation_beta: Sequence[float] | None,
     ):
         x, w, r, bias, lengths = tensors
-        assert x is not None and w is not None and r is not None
+        assert x is not None
+        assert w is not None
+        assert r is not None
         self.b, self.gates, self.clip, self.layout = b, gates, clip, layout
         self.x = b.transpose(x, [1, 0, 2]) if layout else x
         self.w, self.r, self.bias, self.lengths = w, r, bias, lengths
