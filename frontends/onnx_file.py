@@ -259,12 +259,16 @@ def _require_tensor(value: Any) -> None:
 
 
 def open_dimensions(model: Model) -> dict[str, set[str]]:
-    """The names of the input dimensions that have no size yet, and where each of them is."""
+    """
+    The names of the input dimensions that have no size yet, and where each of them is.
+
+    A size of 0 is one, as onnxruntime has it.
+    """
     found: dict[str, set[str]] = {}
     for value in inputs_of(model):
         _require_tensor(value)
         for position, field in enumerate(value.type.tensor_type.shape.dim):
-            if not field.HasField("dim_value") or field.dim_value < 1:
+            if not field.HasField("dim_value") or field.dim_value < 0:
                 places = found.setdefault(dimension_name(value, position), set())
                 places.add(f"{value.name}.{position}")
     return found
