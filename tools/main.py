@@ -9,6 +9,8 @@ option cost nothing. Every failure ends in one message on standard error and exi
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import io
 import os
 import sys
@@ -16,7 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 
-from xdsl_spirv.upstream.collection import without_collection
+from xdsl_spirv.upstream.collection import lasting
 
 DESCRIPTION = "SPIR-V for machine learning: compile, run, check and translate kernels."
 
@@ -25,10 +27,11 @@ def _command(name: str, module: str) -> Callable[[argparse.Namespace], int]:
     """A function of a module of `tools/`, imported when called."""
 
     def command(arguments: argparse.Namespace) -> int:
-        # What modules define is no garbage.
-        with without_collection():
-            function = getattr(import_module(f"xdsl_spirv.tools.{module}"), name)
-        return function(arguments)
+        path = f"xdsl_spirv.tools.{module}"
+        if path not in sys.modules:
+            with lasting():
+                import_module(path)
+        return getattr(sys.modules[path], name)(arguments)
 
     return command
 
@@ -553,6 +556,9 @@ def _bug(error: BaseException) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
+    if arguments is None:
+        # The process ends with the command: what is left then needs no last look for garbage.
+        atexit.register(gc.freeze)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and source lines may have letters that a terminal has not.
         sys.stdout.reconfigure(errors="backslashreplace")
