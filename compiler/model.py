@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -134,7 +134,8 @@ def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str
     values = dict(inputs) | dict(model.weights)
     function = host_function(model.module, model.function)
     arguments = [
-        values[argument_name(argument, i)] for i, argument in enumerate(function.body.block.args)
+        _stored(values[argument_name(argument, i)], argument.type)
+        for i, argument in enumerate(function.body.block.args)
     ]
     results = reference(model.module, arguments, model.function, options=Options())
     outputs: dict[str, Array] = {}
@@ -142,6 +143,13 @@ def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str
         typed = as_element_type(result, value.type)
         outputs[value.name] = result.view(dtype_of(value.type)) if typed is None else typed
     return outputs
+
+
+def _stored(array: Array, type: Attribute) -> Array:
+    """An array as a function holds it: elements of a type that no device has are bytes there."""
+    if isinstance(type, TensorType) and type.element_type == i8 and array.dtype.itemsize == 1:
+        return array.view("int8")
+    return array
 
 
 __all__ = [

@@ -31,6 +31,8 @@ _TABLE = [
     ("f8E4M3FNUZ", "F8_E4M3FNUZ", "float8_e4m3fnuz"),
     ("f8E5M2FNUZ", "F8_E5M2FNUZ", "float8_e5m2fnuz"),
     ("f8E8M0FNU", "F8_E8M0", "float8_e8m0fnu"),
+    ("f6E2M3FN", "F6_E2M3_BYTE", "float6_e2m3fn"),
+    ("f6E3M2FN", "F6_E3M2_BYTE", "float6_e3m2fn"),
     ("f4E2M1FN", "F4_E2M1_BYTE", "float4_e2m1fn"),
     ("i4", "I4_BYTE", "int4"),
     ("ui4", "U4_BYTE", "uint4"),

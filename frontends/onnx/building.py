@@ -244,7 +244,7 @@ class TensorBuilder:
         """A tensor in another element type."""
         if t.element == element:
             return t
-        if t.numbers is not None and t.value is None:
+        if t.numbers is not None and t.value is None and not element.narrow:
             return Tensor(element, t.sizes, known=t.numbers.astype(element.dtype))
         return self.elementwise(lambda s, x: x.to(element), t, element=element)
 

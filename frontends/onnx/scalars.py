@@ -14,11 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, math
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.values import BOOL, I64, Element
 from xdsl_spirv.upstream.scalar_extensions import IsInfOp, IsNaNOp, RemfOp
 
@@ -132,7 +134,10 @@ class Scalars:
         """A number of an element type: itself, or a constant."""
         if isinstance(value, Number):
             return value
-        if element.is_float:
+        if element.narrow:
+            code = np.array(float(value)).astype(element.dtype).view(np.int8)
+            attribute = IntegerAttr(code.item(), element.type)  # pyright: ignore
+        elif element.is_float:
             attribute = FloatAttr(float(value), element.type)  # pyright: ignore
         else:
             bits = element.bits
@@ -143,6 +148,8 @@ class Scalars:
 
     def unary(self, op: type[Operation], x: Number) -> Number:
         """An operation of `arith` or `math` on one number of its type."""
+        if x.element.narrow:
+            raise TypeError(f"{x.element} is converted and moved alone")
         return self._insert(op(x.value), x.element)  # pyright: ignore[reportCallIssue]
 
     def binary(
@@ -151,12 +158,14 @@ class Scalars:
         """An operation on two numbers of one type; raises `TypeError` for floats without one."""
         other = self.number(y, x.element)
         op = float_op if x.element.is_float else integer_op
+        if x.element.narrow:
+            raise TypeError(f"{x.element} is converted and moved alone")
         if op is None or other.element != x.element:
             raise TypeError(f"{x.element} with {other.element}")
         return self._insert(op(x.value, other.value), x.element)  # pyright: ignore
 
     def compare(self, sign: str, x: Number, y: Operand) -> Number:
-        other = self.number(y, x.element)
+        x, other = self.wide(x), self.wide(self.number(y, x.element))
         of_floats, signed, unsigned = COMPARISONS[sign]
         if x.element.is_float:
             return self._insert(arith.CmpfOp(x.value, other.value, of_floats), BOOL)
@@ -184,11 +193,15 @@ class Scalars:
             return x
         return self.unary(math.AbsFOp if x.element.is_float else math.AbsIOp, x)
 
+    def wide(self, x: Number) -> Number:
+        """A number in the type that its own type is computed in."""
+        return x.to(x.element.computed)
+
     def is_nan(self, x: Number) -> Number:
-        return self._insert(IsNaNOp(x.value), BOOL)
+        return self._insert(IsNaNOp(self.wide(x).value), BOOL)
 
     def is_infinite(self, x: Number) -> Number:
-        return self._insert(IsInfOp(x.value), BOOL)
+        return self._insert(IsInfOp(self.wide(x).value), BOOL)
 
     def exp(self, x: Number) -> Number:
         return self.unary(math.ExpOp, x)
@@ -210,6 +223,10 @@ class Scalars:
         source = x.element
         if source == element:
             return x
+        if element.narrow:
+            return formats.written(self, x, element)
+        if source.narrow:
+            return formats.read(self, x).to(element)
         if element.is_bool:
             return x.differs(0)
         if source.is_float and element.is_float:
@@ -224,6 +241,12 @@ class Scalars:
             return Number(self, x.value, element)
         wider = arith.ExtSIOp if source.is_signed else arith.ExtUIOp
         return self._resize(wider, arith.TruncIOp, x, element)
+
+    def reinterpret(self, x: Number, element: Element) -> Number:
+        """The bits of a number as one of another type of its width."""
+        if x.element.type == element.type:
+            return Number(self, x.value, element)
+        return self._insert(arith.BitcastOp(x.value, element.type), element)  # pyright: ignore
 
     def _resize(
         self, wider: type[Operation], narrower: type[Operation], x: Number, element: Element

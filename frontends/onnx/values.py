@@ -6,6 +6,7 @@ MLIR's integers have no sign and its tensors no names for dynamic sizes; both st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,11 +33,17 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Element:
-    """An element type by MLIR's name with a sign (`ui8`), and what it is in MLIR and numpy."""
+    """
+    An element type by MLIR's name with a sign (`ui8`), and what it is in MLIR and numpy.
+
+    One of fewer than eight bits, or a float that no device has, is a byte; `narrow` is then the
+    type that its numbers are computed in.
+    """
 
     name: str
     type: Attribute
     dtype: np.dtype[Any]
+    narrow: Element | None = None
 
     @cached_property
     def is_float(self) -> bool:
@@ -52,18 +59,36 @@ class Element:
         return not self.is_float and not self.is_bool and self.name[0] == "i"
 
     @cached_property
+    def is_narrow_float(self) -> bool:
+        """Whether it is a float that no device has: bytes that are converted and moved alone."""
+        return self.narrow is F32
+
+    @property
+    def computed(self) -> Element:
+        """The type that its numbers are computed in."""
+        return self.narrow or self
+
+    @cached_property
     def bits(self) -> int:
-        return 1 if self.is_bool else 8 * self.dtype.itemsize
+        return int(re.findall(r"\d+", self.name)[0])
 
     @property
     def least(self) -> float | int:
         """The least number: minus infinity of floats."""
-        return -np.inf if self.is_float else 0 if self.is_bool else int(np.iinfo(self.dtype).min)
+        return (
+            -np.inf
+            if self.is_float
+            else 0
+            if self.is_bool
+            else int(ml_dtypes.iinfo(self.dtype).min)
+        )
 
     @property
     def greatest(self) -> float | int:
         """The greatest number: infinity of floats."""
-        return np.inf if self.is_float else 1 if self.is_bool else int(np.iinfo(self.dtype).max)
+        return (
+            np.inf if self.is_float else 1 if self.is_bool else int(ml_dtypes.iinfo(self.dtype).max)
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -84,9 +109,28 @@ BOOL = Element("i1", IntegerType(1), np.dtype(np.bool_))
 I8, I16, I32, I64 = map(_integer, ("i8", "i16", "i32", "i64"))
 U8, U16, U32, U64 = map(_integer, ("ui8", "ui16", "ui32", "ui64"))
 
+
+def _narrow(name: str, dtype: str, computed: Element) -> Element:
+    return Element(name, IntegerType(8), np.dtype(getattr(ml_dtypes, dtype)), computed)
+
+
+NARROW = (
+    _narrow("f8E4M3FN", "float8_e4m3fn", F32),
+    _narrow("f8E4M3FNUZ", "float8_e4m3fnuz", F32),
+    _narrow("f8E5M2", "float8_e5m2", F32),
+    _narrow("f8E5M2FNUZ", "float8_e5m2fnuz", F32),
+    _narrow("f8E8M0FNU", "float8_e8m0fnu", F32),
+    _narrow("f6E2M3FN", "float6_e2m3fn", F32),
+    _narrow("f6E3M2FN", "float6_e3m2fn", F32),
+    _narrow("f4E2M1FN", "float4_e2m1fn", F32),
+    _narrow("i4", "int4", I8),
+    _narrow("ui4", "uint4", U8),
+    _narrow("i2", "int2", I8),
+    _narrow("ui2", "uint2", U8),
+)
 ELEMENTS = {
     element.name: element
-    for element in (F16, BF16, F32, F64, BOOL, I8, I16, I32, I64, U8, U16, U32, U64)
+    for element in (F16, BF16, F32, F64, BOOL, I8, I16, I32, I64, U8, U16, U32, U64, *NARROW)
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import math
 
+from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -295,16 +296,26 @@ def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
 
 @operator("Cast")
 def cast(b: Nodes, x: Tensor, /, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    element = element_numbered(to)
+    return converted(b, x, element_numbered(to), bool(saturate), round_mode)
+
+
+def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode: str) -> Tensor:
+    """A tensor in another element type; what a narrow integer does not hold wraps."""
+    if element.narrow and x.element != element:
+        return b.elementwise(
+            lambda s, x: formats.written(s, x, element, saturate, round_mode), x, element=element
+        )
     if x.element.is_float and element.bits < 32 and not element.is_float and not element.is_bool:
-        # What a narrow integer does not hold wraps, as in C and onnxruntime.
+        # As in C and onnxruntime.
         return b.elementwise(lambda s, x: x.to(I32).to(element), x, element=element)
     return b.convert(x, element)
 
 
 @operator("CastLike")
-def cast_like(b: Nodes, x: Tensor, like: Tensor, /, *, saturate: int = 1) -> Tensor:
-    return b.convert(x, like.element)
+def cast_like(
+    b: Nodes, x: Tensor, like: Tensor, /, *, saturate: int = 1, round_mode: str = "up"
+) -> Tensor:
+    return converted(b, x, like.element, bool(saturate), round_mode)
 
 
 @operator("Identity", fold=lambda x: x)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import math
 
+from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.products import multiply
 from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over
@@ -70,12 +71,13 @@ def quantize_linear(
     element = zero.element if zero is not None else U8
     if output_dtype:
         element = element_numbered(output_dtype)
-    if element.is_float:
-        b.refuse(f"quantization to {element}", "quantize to int8 or uint8")
     parameters = [along(b, t, x, axis, block_size) for t in (scale, zero) if t is not None]
 
     def body(s: Scalars, *numbers: Number) -> Number:
         x, scale = numbers[-1].to(F32), numbers[0].to(F32)
+        if element.is_narrow_float:
+            ratio = x / scale if zero is None else x / scale + numbers[1].to(F32)
+            return formats.written(s, ratio, element, bool(saturate))
         return quantize(s, x, scale, numbers[1] if zero is not None else 0, element)
 
     return b.elementwise(body, *parameters, x, element=element)
@@ -97,9 +99,10 @@ def dequantize_linear(
     parameters = [along(b, t, x, axis, block_size) for t in (scale, zero) if t is not None]
 
     def body(s: Scalars, *numbers: Number) -> Number:
-        x, scale = numbers[-1].to(I32), numbers[0]
+        computed = F32 if numbers[-1].element.is_narrow_float else I32
+        x, scale = numbers[-1].to(computed), numbers[0]
         if zero is not None:
-            x = x - numbers[1].to(I32)
+            x = x - numbers[1].to(computed)
         return (x.to(scale.element) * scale).to(element)
 
     return b.elementwise(body, *parameters, x, element=element)
