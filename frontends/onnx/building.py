@@ -231,14 +231,23 @@ class TensorBuilder:
         The result has the last operand's element type unless another is given.
         """
         sizes = broadcast(*(t.sizes for t in tensors))
-        element = element or tensors[-1].element
-        maps = [_broadcast_map(t.sizes, sizes) for t in tensors]
-        out = (self.empty(sizes, element), element, sizes, list(range(len(sizes))))
+        operands = [(t, _broadcast_map(t.sizes, sizes)) for t in tensors]
+        return self.mapped(body, operands, sizes, element or tensors[-1].element)
+
+    def mapped(
+        self,
+        body: Body,
+        operands: Sequence[tuple[Tensor, Map]],
+        sizes: Sequence[Size],
+        element: Element,
+    ) -> Tensor:
+        """`body` of an element of each operand for every element of the result."""
+        out = (self.empty(sizes, element), element, sizes, range(len(sizes)))
 
         def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
             return [body(s, *numbers[:-1])]
 
-        return self.generic(list(zip(tensors, maps, strict=True)), [out], len(sizes), write)[0]
+        return self.generic(operands, [out], len(sizes), write)[0]
 
     def convert(self, t: Tensor, element: Element) -> Tensor:
         """A tensor in another element type."""

@@ -30,6 +30,9 @@ RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial")
 )
 
+QUANTIZED = frozenset(("DequantizeLinear",))
+"""Written even where all is known: weights stay integers for contractions of integers."""
+
 
 class Nodes(TensorBuilder):
     """Imports nodes into a block: the environment of values by name, and what is being imported."""
@@ -139,6 +142,8 @@ class Nodes(TensorBuilder):
                 return None
             return [Tensor(I64, array.shape, known=array)]
         if node.op_type in RANDOM or sum(_count(t) for t in given) > SMALL or has_graph(node):
+            return None
+        if node.op_type in QUANTIZED and given[0].element.bits <= 8:
             return None
         try:
             results = self._evaluated(node, inputs)

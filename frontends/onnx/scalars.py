@@ -11,7 +11,7 @@ operand's type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -44,6 +44,8 @@ class Number:
     scalars: Scalars
     value: SSAValue
     element: Element
+    known: float | None = None
+    """The number, of a constant."""
 
     def __add__(self, other: Operand) -> Number:
         return self.scalars.binary(arith.AddfOp, arith.AddiOp, self, other)
@@ -144,7 +146,8 @@ class Scalars:
             wrapped = int(value) & ((1 << bits) - 1)
             signed = wrapped - (1 << bits) if bits > 1 and wrapped >> (bits - 1) else wrapped
             attribute = IntegerAttr(signed if bits > 1 else -wrapped, element.type)  # pyright: ignore
-        return self._insert(arith.ConstantOp(attribute), element)
+        constant = self._insert(arith.ConstantOp(attribute), element)
+        return replace(constant, known=value)
 
     def unary(self, op: type[Operation], x: Number) -> Number:
         """An operation of `arith` or `math` on one number of its type."""
@@ -227,6 +230,9 @@ class Scalars:
             return formats.written(self, x, element)
         if source.narrow:
             return formats.read(self, x).to(element)
+        if x.known is not None and not (source.is_float and not element.is_float):
+            converted = np.asarray(x.known, source.dtype).astype(element.dtype)
+            return self.number(converted.item(), element)
         if element.is_bool:
             return x.differs(0)
         if source.is_float and element.is_float:

@@ -119,10 +119,8 @@ def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation)
     if known is not None:
         return known
     source, signed = without_extensions(value)
-    if not _is_input(source, block):
-        return known_integer(source) if source is not value else None
-    assert isinstance(source, BlockArgument)
-    number = known_integer(op.inputs[source.index])
+    is_input = _is_input(source, block)
+    number = known_integer(op.inputs[source.index] if is_input else source)  # pyright: ignore
     if number is not None and not signed:
         number %= 1 << _width(source)
     return number

@@ -1,18 +1,21 @@
 """
 Operators on integers that stand for numbers: scale times the integer less a zero point.
 
-Products of quantized tensors are written as products of integers with the zero points taken off,
-so that contractions see integers. What is quantized and dequantized around float operators (QDQ) is
-written as it stands.
+Each is written as ONNX means it: dequantized numbers are floats, products of integers take the zero
+points off first. `linalg-quantized-to-contraction` makes contractions of stored integers of both,
+so that it does not matter which of the forms of a quantized model an exporter wrote.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 from xdsl.dialects import math
 
 from xdsl_spirv.frontends.onnx import formats
+from xdsl_spirv.frontends.onnx.building import Map
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.products import multiply
 from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over
@@ -27,34 +30,128 @@ from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Element, Tensor
 
+MICROSOFT = "com.microsoft"
 
-def along(b: Nodes, t: Tensor, x: Tensor, axis: int, block_size: int = 0) -> Tensor:
-    """A scale or zero point of each tensor, slice of an axis or block, to broadcast with `x`."""
+Placed = tuple[Tensor, Map]
+"""A scale or zero point, and where its dimensions lie in the tensor that it is for."""
+
+
+def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
+    """A scale or zero point for all of a tensor or for each index of an axis."""
     if t.rank <= 1 and all(size == 1 for size in t.sizes):
-        return b.reshape(t, [])
+        return b.reshape(t, []), []
+    if t.rank > 1:
+        # Of every row or column of a matrix product: it broadcasts.
+        first = x.rank - t.rank
+        return t, [None if size == 1 else i for i, size in enumerate(t.sizes, first)]
     axis = axis_of(b, axis, x.rank)
-    if not block_size:
-        return b.reshape(t, [*t.sizes, *[1] * (x.rank - 1 - axis)])
-    # Blocks: every element of the scale is repeated along the axis.
+    if isinstance(x.sizes[axis], int) and t.sizes[0] != x.sizes[axis]:
+        b.refuse(f"{t.sizes[0]} scales for the {x.sizes[axis]} indices of axis {axis}", "mend them")
+    return t, [axis]
+
+
+def _blocks(b: Nodes, t: Tensor, x: Tensor, axis: int, size: int) -> Tensor:
+    """A scale or zero point of blocks for every element of the axis, where the last one is cut."""
     apart = [*t.sizes[: axis + 1], 1, *t.sizes[axis + 1 :]]
-    spread = [*t.sizes[: axis + 1], block_size, *t.sizes[axis + 1 :]]
-    whole = [*t.sizes[:axis], t.sizes[axis] * block_size, *t.sizes[axis + 1 :]]
+    spread = [*t.sizes[: axis + 1], size, *t.sizes[axis + 1 :]]
+    whole = [*t.sizes[:axis], t.sizes[axis] * size, *t.sizes[axis + 1 :]]
     repeated = b.reshape(b.expand(b.reshape(t, apart), spread), whole)
-    if whole[axis] != x.sizes[axis]:
-        repeated = b.slice(repeated, [0] * x.rank, x.sizes, [1] * x.rank)
-    return repeated
+    return b.slice(repeated, [0] * x.rank, x.sizes, [1] * x.rank)
 
 
-def quantize(s: Scalars, x: Number, scale: Number, zero: Number | int, element: Element) -> Number:
-    """x / scale rounded to even, plus the zero point, within the type."""
-    rounded = s.unary(math.RoundEvenOp, x / scale)
-    if isinstance(zero, Number):
-        rounded = rounded + zero.to(I32).to(rounded.element)
+def placed(
+    b: Nodes, x: Tensor, parameters: Sequence[Tensor], axis: int, block_size: int
+) -> tuple[Tensor, list[Placed]]:
+    """A tensor, with its blocks a dimension of their own, and its scale and zero point."""
+    if not block_size:
+        return x, [along(b, t, x, axis) for t in parameters]
+    axis = axis_of(b, axis, x.rank)
+    count = parameters[0].sizes[axis]
+    if any(t.rank != x.rank for t in parameters):
+        b.refuse(f"scales of rank {parameters[0].rank} for blocks of {x}", "use a scale a block")
+    if count * block_size == x.sizes[axis]:
+        apart = b.reshape(x, [*x.sizes[:axis], count, block_size, *x.sizes[axis + 1 :]])
+        dimensions = [i for i in range(apart.rank) if i != axis + 1]
+        return apart, [(t, dimensions) for t in parameters]
+    dimensions = list(range(x.rank))
+    return x, [(_blocks(b, t, x, axis, block_size), dimensions) for t in parameters]
+
+
+def rounded(
+    s: Scalars, ratio: Number, zero: Number | None, element: Element, saturate: bool = True
+) -> Number:
+    """
+    A quotient rounded to even, plus the zero point, within the type; NaN is the least number.
+
+    Narrow floats have what is beyond their greatest number become that with `saturate`.
+    """
+    if element.is_narrow_float:
+        return formats.written(
+            s, ratio if zero is None else ratio + zero.to(F32), element, saturate
+        )
+    whole = s.unary(math.RoundEvenOp, ratio)
+    if zero is not None:
+        whole = whole + zero.to(I32).to(whole.element)
     low, high = element.least, element.greatest
-    return s.minimum(s.maximum(rounded, low), high).to(I32).to(element)
+    within = s.minimum(s.select(whole > low, whole, low), high)
+    return within.to(I32).to(element)
+
+
+def quantized(
+    b: Nodes,
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None,
+    element: Element,
+    axis: int = 1,
+    block_size: int = 0,
+    precision: Element = F32,
+    saturate: bool = True,
+) -> Tensor:
+    """Floats or i32 in steps of a scale."""
+    parameters = [scale] if zero is None or is_zero(zero) else [scale, zero]
+    whole, places = placed(b, x, parameters, axis, block_size)
+
+    def body(s: Scalars, x: Number, scale: Number, zero: Number | None = None) -> Number:
+        ratio = x.to(F32) / scale.to(F32)
+        return rounded(s, ratio.to(precision).to(F32), zero, element, saturate)
+
+    result = b.mapped(body, [(whole, range(whole.rank)), *places], whole.sizes, element)
+    return b.reshape(result, x.sizes)
+
+
+def dequantized(
+    b: Nodes,
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None,
+    element: Element = F32,
+    axis: int = 1,
+    block_size: int = 0,
+) -> Tensor:
+    """The numbers that integers stand for."""
+    if not x.element.is_narrow_float:
+        # Weights of few bits that are known are bytes, as contractions of integers take them.
+        x = b.convert(x, x.element.computed)
+    parameters = [scale] if zero is None or is_zero(zero) else [scale, zero]
+    whole, places = placed(b, x, parameters, axis, block_size)
+
+    def body(s: Scalars, x: Number, scale: Number, zero: Number | None = None) -> Number:
+        number = x.to(F32 if x.element.is_float else I32)
+        number = number if zero is None else number - zero.to(number.element)
+        return (number.to(F32) * scale.to(F32)).to(element)
+
+    result = b.mapped(body, [(whole, range(whole.rank)), *places], whole.sizes, element)
+    return b.reshape(result, x.sizes)
+
+
+def is_zero(zero: Tensor) -> bool:
+    """Whether a zero point is known to be 0 everywhere."""
+    return zero.numbers is not None and not zero.numbers.astype(np.float32).any()
 
 
 @operator("QuantizeLinear")
+@operator("QuantizeLinear", domain=MICROSOFT)
 def quantize_linear(
     b: Nodes,
     x: Tensor,
@@ -68,22 +165,16 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Tensor:
+    """The quotient is one of f32, as onnxruntime computes it of f16, too."""
     element = zero.element if zero is not None else U8
     if output_dtype:
         element = element_numbered(output_dtype)
-    parameters = [along(b, t, x, axis, block_size) for t in (scale, zero) if t is not None]
-
-    def body(s: Scalars, *numbers: Number) -> Number:
-        x, scale = numbers[-1].to(F32), numbers[0].to(F32)
-        if element.is_narrow_float:
-            ratio = x / scale if zero is None else x / scale + numbers[1].to(F32)
-            return formats.written(s, ratio, element, bool(saturate))
-        return quantize(s, x, scale, numbers[1] if zero is not None else 0, element)
-
-    return b.elementwise(body, *parameters, x, element=element)
+    exact = element_numbered(precision) if precision else F32
+    return quantized(b, x, scale, zero, element, axis, block_size, exact, bool(saturate))
 
 
 @operator("DequantizeLinear")
+@operator("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(
     b: Nodes,
     x: Tensor,
@@ -96,43 +187,40 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Tensor:
     element = element_numbered(output_dtype) if output_dtype else scale.element
-    parameters = [along(b, t, x, axis, block_size) for t in (scale, zero) if t is not None]
-
-    def body(s: Scalars, *numbers: Number) -> Number:
-        computed = F32 if numbers[-1].element.is_narrow_float else I32
-        x, scale = numbers[-1].to(computed), numbers[0]
-        if zero is not None:
-            x = x - numbers[1].to(computed)
-        return (x.to(scale.element) * scale).to(element)
-
-    return b.elementwise(body, *parameters, x, element=element)
+    return dequantized(b, x, scale, zero, element, axis, block_size)
 
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(b: Nodes, x: Tensor, /) -> Sequence[Tensor]:
-    """To uint8, by the range of all elements and zero."""
+    """To uint8, by the range of all elements and zero; the scale of nothing but zeros is 1."""
     axes = range(x.rank)
-    low = b.elementwise(lambda s, x: s.minimum(x, 0), minimum_over(b, x, axes, False))
-    high = b.elementwise(lambda s, x: s.maximum(x, 0), maximum_over(b, x, axes, False))
-    scale = b.elementwise(lambda s, low, high: (high - low) / 255, low, high)
+    least, greatest = minimum_over(b, x, axes, False), maximum_over(b, x, axes, False)
+
+    def scale_of(s: Scalars, low: Number, high: Number) -> Number:
+        span = s.maximum(high, 0) - s.minimum(low, 0)
+        return s.select(span.equals(0), 1, span / 255)
 
     def zero_point(s: Scalars, low: Number, scale: Number) -> Number:
-        place = s.minimum(s.maximum(-low / scale, 0), 255)
-        return s.unary(math.RoundEvenOp, place).to(I32).to(U8)
+        return rounded(s, 0 - s.minimum(low, 0) / scale, None, U8)
 
-    zero = b.elementwise(zero_point, low, scale, element=U8)
-    quantized = b.elementwise(
-        lambda s, scale, zero, x: quantize(s, x, scale, zero, U8), scale, zero, x, element=U8
-    )
-    return quantized, scale, zero
+    scale = b.elementwise(scale_of, least, greatest)
+    zero = b.elementwise(zero_point, least, scale, element=U8)
+    return quantized(b, x, scale, zero, U8), scale, zero
+
+
+# Products
 
 
 def centered(b: Nodes, x: Tensor, zero: Tensor | None, axis: int = 0) -> Tensor:
     """Integers less their zero point, in i32."""
-    if zero is None or (zero.numbers is not None and not zero.numbers.any()):
+    if zero is None or is_zero(zero):
         return x
-    spread = along(b, zero, x, axis)
-    return b.elementwise(lambda s, z, x: x.to(I32) - z.to(I32), spread, x, element=I32)
+    return b.mapped(
+        lambda s, x, z: x.to(I32) - z.to(I32),
+        [(x, range(x.rank)), along(b, zero, x, axis)],
+        x.sizes,
+        I32,
+    )
 
 
 @operator("MatMulInteger")
@@ -170,18 +258,42 @@ def conv_integer(
     return convolve(b, centered(b, x, x_zero), centered(b, w, w_zero), window, group, I32)
 
 
-def requantized(
-    b: Nodes, total: Tensor, scales: Sequence[Tensor], y_scale: Tensor, y_zero: Tensor, axis: int
+def scaled(
+    b: Nodes,
+    total: Tensor,
+    scales: Sequence[Placed],
+    y_scale: Tensor | None = None,
+    y_zero: Tensor | None = None,
+    alpha: float = 1,
 ) -> Tensor:
-    """An i32 sum of products in a quantized type, by the scales of both operands."""
-    parameters = [along(b, t, total, axis) for t in (*scales, y_scale, y_zero)]
+    """
+    An i32 sum of products by the scales of both operands: floats, or steps of `y_scale`.
 
-    def body(s: Scalars, *numbers: Number) -> Number:
-        a, c, y, zero, total = numbers
-        factor = a.to(F32) * c.to(F32)
-        return quantize(s, total.to(F32) * factor, y.to(F32), zero, y_zero.element)
+    onnxruntime makes one factor of all scales first.
+    """
+    places = [*scales, *([] if y_scale is None else [(b.reshape(y_scale, []), [])])]
 
-    return b.elementwise(body, *parameters, total, element=y_zero.element)
+    def product(*factors: Any) -> Any:
+        first = factors[0] * factors[1]
+        first = first if alpha == 1 else first * np.float32(alpha)
+        return first if y_scale is None else first / factors[2]
+
+    known = [t.numbers for t, _ in places]
+    if all(array is not None for array in known) and sum(t.rank > 0 for t, _ in places) <= 1:
+        factor = product(*(np.asarray(array, np.float32) for array in known))
+        places = [(Tensor.of(np.asarray(factor)), max((m for _, m in places), key=len))]
+    element = F32 if y_scale is None else U8 if y_zero is None else y_zero.element
+    zeros = [] if y_zero is None or is_zero(y_zero) else [(b.reshape(y_zero, []), [])]
+
+    def body(s: Scalars, total: Number, *rest: Number) -> Number:
+        factors = [number.to(F32) for number in rest[: len(places)]]
+        ratio = total.to(F32) * (factors[0] if len(factors) == 1 else product(*factors))
+        if y_scale is None:
+            return ratio
+        return rounded(s, ratio, rest[-1] if zeros else None, element)
+
+    operands = [(total, range(total.rank)), *places, *zeros]
+    return b.mapped(body, operands, total.sizes, element)
 
 
 @operator("QLinearMatMul")
@@ -199,7 +311,8 @@ def qlinear_matmul(
 ) -> Tensor:
     total = matmul_integer(b, x, y, x_zero, y_zero)
     assert isinstance(total, Tensor)
-    return requantized(b, total, (x_scale, y_scale), z_scale, z_zero, total.rank - 1)
+    scales = along(b, x_scale, total, total.rank - 2), along(b, y_scale, total, total.rank - 1)
+    return scaled(b, total, scales, z_scale, z_zero)
 
 
 @operator("QLinearConv")
@@ -226,4 +339,6 @@ def qlinear_conv(
     kernel = kernel_of(b, w, kernel_shape)
     window = window_of(b, x.sizes[2:], kernel, strides, dilations, pads, auto_pad)
     total = convolve(b, centered(b, x, x_zero), centered(b, w, w_zero), window, group, I32)
-    return requantized(b, with_bias(b, total, bias), (x_scale, w_scale), y_scale, y_zero, 1)
+    total = with_bias(b, total, bias)
+    scales = along(b, x_scale, total, 1), along(b, w_scale, total, 1)
+    return scaled(b, total, scales, y_scale, y_zero)
