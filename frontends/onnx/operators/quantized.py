@@ -137,7 +137,7 @@ def dequantized(
     whole, places = placed(b, x, parameters, axis, block_size)
 
     def body(s: Scalars, x: Number, scale: Number, zero: Number | None = None) -> Number:
-        number = x.to(F32 if x.element.is_float else I32)
+        number = x.to(F32 if x.element.is_narrow_float else I32)
         number = number if zero is None else number - zero.to(number.element)
         return (number.to(F32) * scale.to(F32)).to(element)
 
