@@ -256,8 +256,13 @@ def _refuse_contradiction(value: Any, position: int, size: int, dims: Mapping[st
 def _require_tensor(value: Any) -> None:
     if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
         kind = value.type.WhichOneof("value") or "nothing"
-        what = "a tensor without a rank" if kind == "tensor_type" else f"a {kind}"
-        raise FrontendError(f"the input {value.name!r} is {what}", "", "use tensors of known rank")
+        kind = "tensor without a rank" if kind == "tensor_type" else kind.removesuffix("_type")
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise FrontendError(
+            f"the input {value.name!r} is {article} {kind}",
+            f"input {value.name!r}",
+            "use tensors of known rank",
+        )
 
 
 def open_dimensions(model: Model) -> dict[str, set[str]]:

@@ -115,7 +115,7 @@ class TensorBuilder:
     def _sizes_tensor(self, t: Tensor) -> Operation:
         assert t.known is not None
         items = [self.integer(item) for item in t.known.flat]
-        return tensor.FromElementsOp(operands=[items], result_types=[t.type])
+        return tensor.FromElementsOp(*items, result_type=t.type)
 
     def integer(self, size: Size) -> SSAValue:
         """A size as an i64."""

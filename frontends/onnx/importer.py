@@ -8,7 +8,7 @@ node that it comes from.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -28,7 +28,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FLOATS, FUNCTION, ImportedModel, Node, Value, annotate
 from xdsl_spirv.frontends.onnx import operators
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
-from xdsl_spirv.frontends.onnx.values import Array, Tensor
+from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
 from xdsl_spirv.upstream.collection import without_collection
 
 operators.load()
@@ -79,6 +79,7 @@ def _imported(proto: Any) -> ImportedModel:
         nodes.values[tensor.name] = Tensor.of(numpy_helper.to_array(tensor), tensor.name)
     nodes.run(graph.node)
     results = [nodes.values[value.name] for value in graph.output]
+    _refuse_sequences(graph.output, results)
     returned = [nodes.value(t) for t in results]
     entry.add_op(ReturnOp(*returned))
     type = FunctionType.from_lists([a.type for a in entry.args], [v.type for v in returned])
@@ -90,12 +91,23 @@ def _imported(proto: Any) -> ImportedModel:
     outputs = [_value(v.name, t) for v, t in zip(graph.output, results, strict=True)]
     sizes = {value.name: onnx_file.names_of(value) for value in inputs}
     annotate(function, [*given, *weights], outputs, sizes)
-    floats = [t.element for t in nodes.values.values() if t.element.is_float]
+    tensors = [t for t in nodes.values.values() if not isinstance(t, Listed)]
+    floats = [t.element for t in tensors if t.element.is_float]
     if floats:
         widest = max(floats, key=lambda element: element.bits)
         function.attributes[FLOATS] = StringAttr(widest.name)
     listed = [Node(n.name, n.op_type, tuple(n.input), tuple(n.output)) for n in graph.node]
     return ImportedModel(ModuleOp([function]), nodes.weights, given, outputs, listed)
+
+
+def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None:
+    for value, result in zip(outputs, results, strict=True):
+        if isinstance(result, Listed):
+            raise FrontendError(
+                f"the output {value.name!r} is a sequence or an optional value",
+                f"output {value.name!r}",
+                "make a tensor of it: SequenceAt, ConcatFromSequence, OptionalGetElement",
+            )
 
 
 def _declare(nodes: Nodes, inputs: list[Any]) -> None:

@@ -20,7 +20,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSiz
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.registry import Operator, Results, lookup
-from xdsl_spirv.frontends.onnx.values import ELEMENTS, I64, Tensor, element_of
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, I64, Listed, Tensor, element_of
 from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 
 SMALL = 1 << 14
@@ -127,9 +127,7 @@ class Nodes(TensorBuilder):
     ) -> Sequence[Tensor | None] | None:
         """The results where the operands' data is known and small; None where it is not."""
         given = [t for t in inputs if t is not None]
-        if not given or any(
-            t.known is None or (t.value is not None and t.known is None) for t in given
-        ):
+        if not given or any(isinstance(t, Listed) or t.known is None for t in given):
             return None
         symbolic = any(t.numbers is None for t in given)
         if symbolic:
@@ -150,7 +148,7 @@ class Nodes(TensorBuilder):
         except Exception:
             # The evaluator lacks the operator, or the operands do not fit: its function will say.
             return None
-        if any(np.asarray(r).size > SMALL for r in results):
+        if any(isinstance(r, list) or np.asarray(r).size > SMALL for r in results):
             return None
         return [Tensor.of(np.asarray(array)) for array in results]
 

@@ -16,13 +16,15 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from xdsl_spirv.frontends.onnx.values import Array, Tensor
 
 Results: TypeAlias = "Tensor | Sequence[Tensor | None]"
 Fold: TypeAlias = Callable[..., Array]
 """Computes the result from the operands' data, arrays of sizes among them."""
+
+Function = TypeVar("Function", bound=Callable[..., Results])
 
 DOMAINS = {"ai.onnx": ""}
 """Other names of domains."""
@@ -64,10 +66,10 @@ _OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 
 def operator(
     *names: str, since: int = 1, domain: str = "", fold: Fold | None = None
-) -> Callable[[Callable[..., Results]], Callable[..., Results]]:
+) -> Callable[[Function], Function]:
     """Register a function for operators from an opset on."""
 
-    def register(function: Callable[..., Results]) -> Callable[..., Results]:
+    def register(function: Function) -> Function:
         for name in names:
             entries = _OPERATORS.setdefault((domain, name), [])
             entries.append(Operator(domain, name, since, function, fold))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -189,6 +189,21 @@ class Tensor:
 
     def __str__(self) -> str:
         return "x".join([*map(str, self.sizes), str(self.element)])
+
+
+class Listed(Tensor):
+    """
+    A sequence of tensors, or an optional value that is none: known while importing alone.
+
+    Whatever wants a tensor of it raises `TypeError`.
+    """
+
+    def __init__(self, items: Sequence[Tensor] | None):
+        self.items = items
+
+    def __getattr__(self, name: str) -> NoReturn:
+        kind = "an empty optional value" if self.items is None else "a sequence"
+        raise TypeError(f"{kind} stands where a tensor has to be")
 
 
 def tensor_type(element: Element, sizes: Sequence[Size]) -> TensorType[Attribute]:

@@ -13,6 +13,7 @@ FILES = (
     "quantized",
     "recurrent",
     "control",
+    "sequences",
 )
 
 

@@ -90,7 +90,7 @@ def loop(
         going = proceed
     else:
         _refuse_more(b, count, going)
-    outputs = [_stacked(b, parts, 0) for parts in scanned]
+    outputs = [stacked(b, parts, 0) for parts in scanned]
     return [*values, *outputs]
 
 
@@ -115,7 +115,7 @@ def _refuse_more(b: Nodes, count: Tensor | None, going: Tensor | None) -> None:
         b.refuse(f"it may take more than {MOST_ROUNDS} rounds", "give the largest number of rounds")
 
 
-def _stacked(b: Nodes, parts: Sequence[Tensor], axis: int) -> Tensor:
+def stacked(b: Nodes, parts: Sequence[Tensor], axis: int) -> Tensor:
     if not parts:
         b.refuse("no round is made, so that results have no shape", "leave the loop out")
     rows = [b.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in parts]
@@ -162,7 +162,7 @@ def scan(
     for i, rows in enumerate(collected):
         axis = axis_of(b, (scan_output_axes or [0] * count)[i], rows[0].rank + 1 if rows else 1)
         backwards = (scan_output_directions or [0] * count)[i]
-        outputs.append(_stacked(b, rows[::-1] if backwards else rows, axis))
+        outputs.append(stacked(b, rows[::-1] if backwards else rows, axis))
     return [*states, *outputs]
 
 
