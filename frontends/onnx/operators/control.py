@@ -11,14 +11,21 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, BlockArgument, SSAValue
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import UnknownSizeError
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, reverse
 from xdsl_spirv.frontends.onnx.registry import operator
-from xdsl_spirv.frontends.onnx.values import I64, Tensor
+from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
 
 MOST_ROUNDS = 4096
 """Rounds of a loop that are written out."""
+
+MOVES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, tensor.CastOp)
+"""Operations whose result has elements of their first operand and no others."""
 
 
 def run_graph(b: Nodes, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -26,10 +33,10 @@ def run_graph(b: Nodes, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
     numpy_helper: Any = import_module("onnx.numpy_helper")
     around, node, location = b.values, b.node, b.location
     b.values = dict(around)
-    for value, tensor in zip(graph.input, inputs, strict=False):
-        b.values[value.name] = tensor
-    for tensor in graph.initializer:
-        b.values[tensor.name] = Tensor.of(numpy_helper.to_array(tensor), tensor.name)
+    for value, given in zip(graph.input, inputs, strict=False):
+        b.values[value.name] = given
+    for weight in graph.initializer:
+        b.values[weight.name] = Tensor.of(numpy_helper.to_array(weight), weight.name)
     try:
         b.run(graph.node)
         return [b.values[value.name] for value in graph.output]
@@ -61,65 +68,114 @@ def loop(
     b: Nodes, count: Tensor | None, condition: Tensor | None, /, *carried: Tensor, body: Any
 ) -> list[Tensor]:
     """
-    As many rounds as are known to be the most; from the round on where the condition is false the
-    carried values stay.
+    As many rounds as there can be at most; from the one on that data says is not made, the carried
+    values stay.
     """
-    rounds = _rounds(b, count)
+    most = _most_rounds(b, count)
+    counted = count if count is not None and count.numbers is None else None
     values = list(carried)
-    going: Tensor | None = condition
+    going = condition
     scanned: list[list[Tensor]] = [[] for _ in body.output[1 + len(values) :]]
-    for number in range(rounds):
+    for number in range(MOST_ROUNDS if most is None else most):
+        if counted is not None:
+            going = _both(b, going, _is_more(b, counted, number))
         if going is not None and going.numbers is not None:
             if not bool(going.numbers.any()):
                 break
             going = None
-        iteration = Tensor(I64, (), known=np.array(number, np.int64))
-        holds = going or Tensor.of(np.array(True))
-        proceed, *results = run_graph(b, body, [iteration, holds, *values])
+        if going is not None and (most is None or scanned):
+            cause = "rounds are collected" if scanned else "there are, without a largest number,"
+            b.refuse(f"data decides how many {cause}", "give a constant number of rounds")
+        proceed, *results = _round(b, body, number, going, values)
         new = results[: len(values)]
         if going is not None:
-            if scanned:
-                b.refuse("data decides how many rounds are collected", "give a constant condition")
             new = [chosen(b, going, x, y) for x, y in zip(new, values, strict=True)]
-            proceed = b.elementwise(
-                lambda s, x, y: x & y, b.reshape(going, []), b.reshape(proceed, [])
-            )
         values = new
-        for collected, result in zip(scanned, results[len(values) :], strict=True):
-            collected.append(result)
-        going = proceed
+        for parts, result in zip(scanned, results[len(values) :], strict=True):
+            parts.append(result)
+        going = _both(b, going, proceed)
     else:
-        _refuse_more(b, count, going)
-    outputs = [stacked(b, parts, 0) for parts in scanned]
-    return [*values, *outputs]
+        if most is None:
+            b.refuse(f"it takes more than {MOST_ROUNDS} rounds", "give the largest number of them")
+    if scanned and not scanned[0]:
+        # A round that nobody uses says of which shapes there is nothing.
+        shapes = _round(b, body, 0, None, values)[1 + len(values) :]
+        return [*values, *(_none_of(t, 0) for t in shapes)]
+    return [*values, *(stacked(b, parts, 0) for parts in scanned)]
 
 
-def _rounds(b: Nodes, count: Tensor | None) -> int:
-    """The most rounds there can be."""
+def _round(
+    b: Nodes, body: Any, number: int, going: Tensor | None, values: Sequence[Tensor]
+) -> list[Tensor]:
+    """The outputs of one round: whether there is another, the values, and what is collected."""
+    iteration = Tensor(I64, (), known=np.array(number, np.int64))
+    return run_graph(b, body, [iteration, going or Tensor.of(np.array(True)), *values])
+
+
+def _both(b: Nodes, one: Tensor | None, other: Tensor) -> Tensor:
+    """Whether both conditions hold, of which the first is true if it is None."""
+    if one is None or (one.numbers is not None and bool(one.numbers.all())):
+        return b.reshape(other, [])
+    if other.numbers is not None:
+        return one if bool(other.numbers.all()) else other
+    return b.elementwise(lambda s, x, y: x & y, b.reshape(one, []), b.reshape(other, []))
+
+
+def _is_more(b: Nodes, count: Tensor, number: int) -> Tensor:
+    return b.elementwise(lambda s, x: x > number, b.reshape(count, []), element=BOOL)
+
+
+def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
+    """The largest number of rounds; None if only a condition ends them."""
     if count is None:
-        return MOST_ROUNDS
-    if count.numbers is None:
-        b.refuse("the number of rounds is computed when the model runs", "make it a constant")
-    rounds = int(count.numbers.item())
-    if rounds > MOST_ROUNDS and rounds < np.iinfo(np.int64).max // 2:
-        b.refuse(f"{rounds} rounds", f"use at most {MOST_ROUNDS}")
-    return min(rounds, MOST_ROUNDS)
+        return None
+    known = count.numbers
+    most = greatest(b.value(count)) if known is None else int(known.item())
+    if most is None:
+        b.refuse(
+            "the number of rounds is computed when the model runs",
+            "bound it by Min or Clip, or make it a constant",
+        )
+    if most > np.iinfo(np.int64).max // 2:
+        return None
+    if most > MOST_ROUNDS:
+        b.refuse(f"{most} rounds", f"use at most {MOST_ROUNDS}")
+    return most
 
 
-def _refuse_more(b: Nodes, count: Tensor | None, going: Tensor | None) -> None:
-    """A loop that has used up the rounds that are written, and may go on."""
-    bounded = (
-        count is not None and count.numbers is not None and count.numbers.item() <= MOST_ROUNDS
-    )
-    if not bounded and going is not None:
-        b.refuse(f"it may take more than {MOST_ROUNDS} rounds", "give the largest number of rounds")
+def greatest(value: SSAValue) -> int | None:
+    """The greatest number that an integer can be by what it is computed from: `Min` and `Clip`."""
+    op = value.owner
+    if isinstance(value, BlockArgument):
+        around = op.parent_op() if isinstance(op, Block) else None
+        return greatest(around.operands[value.index]) if around is not None else None
+    if isinstance(op, arith.ConstantOp):
+        return op.value.value.data if isinstance(op.value, IntegerAttr) else None
+    if isinstance(op, linalg.ops.GenericOp):
+        return greatest(op.body.block.last_op.operands[op.results.index(value)])  # pyright: ignore
+    if isinstance(op, arith.MinSIOp | arith.MaxSIOp):
+        ends = [greatest(operand) for operand in op.operands]
+        known = [end for end in ends if end is not None]
+        if isinstance(op, arith.MaxSIOp):
+            return max(known) if len(known) == 2 else None
+        return min(known, default=None)
+    if isinstance(op, (*MOVES, arith.ExtSIOp, arith.IndexCastOp)):
+        return greatest(op.operands[0])
+    return None
 
 
 def stacked(b: Nodes, parts: Sequence[Tensor], axis: int) -> Tensor:
-    if not parts:
-        b.refuse("no round is made, so that results have no shape", "leave the loop out")
+    """Tensors of one shape one after another along a new axis."""
     rows = [b.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in parts]
     return rows[0] if len(rows) == 1 else b.concatenate(rows, axis)
+
+
+def _none_of(t: Tensor, axis: int) -> Tensor:
+    """No tensor like this one, along a new axis."""
+    sizes = [*t.sizes[:axis], 0, *t.sizes[axis:]]
+    if any(not isinstance(size, int) for size in sizes):
+        raise UnknownSizeError("no round is made, and the shape of what one gives is open")
+    return Tensor.of(np.zeros(sizes, t.element.dtype))  # pyright: ignore
 
 
 @operator("Scan", since=9)
@@ -147,23 +203,59 @@ def scan(
     count = len(body.output) - len(states)
     collected: list[list[Tensor]] = [[] for _ in range(count)]
     for number in range(length):
-        parts: list[Tensor] = []
-        for t, axis, backwards in zip(inputs, axes, turned, strict=True):
-            at = length - 1 - number if backwards else number
-            starts = [at if i == axis else 0 for i in range(t.rank)]
-            sizes = [1 if i == axis else s for i, s in enumerate(t.sizes)]
-            row = b.slice(t, starts, sizes, [1] * t.rank)
-            parts.append(b.reshape(row, [s for i, s in enumerate(t.sizes) if i != axis]))
+        places = [length - 1 - number if backwards else number for backwards in turned]
+        parts = [_part(b, *given) for given in zip(inputs, axes, places, strict=True)]
         results = run_graph(b, body, [*states, *parts])
         states = results[: len(states)]
         for rows, result in zip(collected, results[len(states) :], strict=True):
             rows.append(result)
-    outputs: list[Tensor] = []
-    for i, rows in enumerate(collected):
-        axis = axis_of(b, (scan_output_axes or [0] * count)[i], rows[0].rank + 1 if rows else 1)
-        backwards = (scan_output_directions or [0] * count)[i]
-        outputs.append(stacked(b, rows[::-1] if backwards else rows, axis))
+    if not length:
+        b.refuse("no round is made, so that results have no shape", "leave the node out")
+    backwards = scan_output_directions or [0] * count
+    outputs = [
+        stacked(b, rows[::-1] if back else rows, axis_of(b, axis, rows[0].rank + 1))
+        for rows, axis, back in zip(
+            collected, scan_output_axes or [0] * count, backwards, strict=True
+        )
+    ]
     return [*states, *outputs]
+
+
+def _part(b: Nodes, t: Tensor, axis: int, place: int) -> Tensor:
+    """One element of an axis, without it."""
+    starts = [place if i == axis else 0 for i in range(t.rank)]
+    sizes = [1 if i == axis else size for i, size in enumerate(t.sizes)]
+    row = b.slice(t, starts, sizes, [1] * t.rank)
+    return b.reshape(row, [size for i, size in enumerate(t.sizes) if i != axis])
+
+
+@operator("Scan", since=8)
+def scan_of_batch(
+    b: Nodes,
+    lengths: Tensor | None,
+    /,
+    *tensors: Tensor,
+    body: Any,
+    num_scan_inputs: int,
+    directions: Sequence[int] | None = None,
+) -> list[Tensor]:
+    """Each element of the first axis by itself, along the second one."""
+    if lengths is not None:
+        b.refuse("sequences have lengths of their own", "convert the model to opset 9 or later")
+    batch = tensors[0].sizes[0]
+    if not isinstance(batch, int):
+        b.refuse("the size of the batch is open", "give it: --dim")
+    results = [
+        scan(
+            b,
+            *(_part(b, t, 0, number) for t in tensors),
+            body=body,
+            num_scan_inputs=num_scan_inputs,
+            scan_input_directions=directions,
+        )
+        for number in range(batch)
+    ]
+    return [stacked(b, parts, 0) for parts in zip(*results, strict=True)]
 
 
 __all__ = ["chosen", "reverse", "run_graph"]

@@ -1,0 +1,126 @@
+"""If, Loop and Scan whose rounds and branches are known, bounded or refused, beside onnxruntime."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.model import compile_model, run_reference
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.runtime.execution import run
+
+onnx = pytest.importorskip("onnx")
+HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
+ROUND = """
+    body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w) {
+        d = Identity(c) t = Tanh(v) w = Add(t, x) }"""
+UNTIL = """
+    body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w) {
+        w = Add(v, x) n = ReduceMax<keepdims = 0>(w) d = Less(n, m) }"""
+
+BODIES = {
+    "constant rounds": f"k = Constant<value_int = 5>() z = Loop<{ROUND}>(k, , x)",
+    "no round": f"k = Constant<value_int = 0>() z = Loop<{ROUND}>(k, , x)",
+    "negative rounds": f"k = Constant<value_int = -3>() z = Loop<{ROUND}>(k, , x)",
+    "data decides the last round": f"""
+        k = Constant<value_int = 9>() m = Constant<value_float = 7.0>()
+        z = Loop<{UNTIL}>(k, , x)""",
+    "data decides that there is none": f"""
+        k = Constant<value_int = 9>() m = Constant<value_float = 7.0>()
+        f = ReduceMax<keepdims = 0>(x) c = Less(m, f) z = Loop<{UNTIL}>(k, c, x)""",
+    "a bounded number of rounds": f"""
+        f = ReduceMax<keepdims = 0>(x) n = Cast<to = 7>(f) k = Constant<value_int = 4>()
+        r = Min(n, k) one = Constant<value_ints = [1]>() q = Reshape(r, one)
+        z = Loop<{ROUND}>(q, , x)""",
+    "a clipped number of rounds": f"""
+        f = ReduceMax<keepdims = 0>(x) n = Cast<to = 7>(f) l = Constant<value_int = 1>()
+        k = Constant<value_int = 6>() r = Clip(n, l, k) z = Loop<{ROUND}>(r, , x)""",
+    "rows": """
+        k = Constant<value_int = 4>()
+        v, z = Loop<body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w, float[3] s) {
+            d = Identity(c) f = Cast<to = 1>(i) w = Add(v, x) s = Mul(w, f) }>(k, , x)""",
+    "no rows": """
+        k = Constant<value_int = 0>()
+        v, z = Loop<body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w, float[3] s) {
+            d = Identity(c) w = Add(v, x) s = Neg(w) }>(k, , x)""",
+    "loops in loops": """
+        k = Constant<value_int = 3>()
+        z = Loop<body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w) {
+            d = Identity(c) y = Neg(x)
+            w = Loop<body = h (int64 j, bool e, float[3] p) => (bool q, float[3] r) {
+                q = Identity(e) s = Add(i, j) f = Cast<to = 1>(s) o = Mul(y, f) r = Add(p, o)
+            }>(k, , v) }>(k, , x)""",
+    "scan": """
+        a = Unsqueeze(x, u) b = Mul(a, x)
+        v, z = Scan<num_scan_inputs = 1, scan_input_directions = [1], scan_input_axes = [1],
+                    scan_output_axes = [-1],
+            body = g (float[3] s, float[3] e) => (float[3] t, float[3] r) {
+                t = Add(s, e) r = Identity(t) }>(x, b)""",
+    "data decides a branch": """
+        f = ReduceSum<keepdims = 0>(x) m = Constant<value_float = 6.0>() c = Less(f, m)
+        z = If<then_branch = g () => (float[n] p) { p = Neg(x) },
+               else_branch = h () => (float[n] q) { q = Add(x, m) }>(c)""",
+    "a shape decides a branch": """
+        s = Shape(x) i = Constant<value_int = 0>() n = Gather(s, i) k = Constant<value_int = 1>()
+        c = Equal(n, k)
+        z = If<then_branch = g () => (float p) { p = Squeeze(x) },
+               else_branch = h () => (float[n] q) { q = Identity(x) }>(c)""",
+}
+ROWS = {"rows": "float[r, 3]", "no rows": "float[r, 3]", "scan": "float[3, 3]"}
+
+
+def model_of(name: str, body: str) -> Any:
+    result = ROWS.get(name, "float[3]")
+    weights = "<int64[1] u = {1}>" if name == "scan" else ""
+    return onnx.parser.parse_model(HEAD + f"m (float[3] x) => ({result} z) {weights} {{ {body} }}")
+
+
+@pytest.mark.parametrize("x", [[1.5, 2.0, 2.5], [-1.0, 0.25, 8.0], [-4.0, -3.0, -2.0]])
+@pytest.mark.parametrize("name", BODIES)
+def test_rounds_and_branches(name: str, x: list[float]) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model, array = model_of(name, BODIES[name]), np.array(x, np.float32)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    (expected,) = session.run(None, {"x": array})
+    result = run_reference(import_onnx(model), {"x": array})["z"]
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_program_stops_where_data_says() -> None:
+    name = "data decides the last round"
+    program = compile_model(import_onnx(model_of(name, BODIES[name])), "lavapipe")
+    result = run(program, {"x": np.array([1, 2, 3], np.float32)})["z"]
+    np.testing.assert_array_equal(result, [3, 6, 9])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            f"m = Constant<value_float = 7.0>() z = Loop<{UNTIL}>(, , x)",
+            "Loop: data decides how many there are, without a largest number",
+        ),
+        (
+            f"f = ReduceMax<keepdims = 0>(x) n = Cast<to = 7>(f) z = Loop<{ROUND}>(n, , x)",
+            r"the number of rounds is computed .*bound it by Min or Clip",
+        ),
+        (f"k = Constant<value_int = 5000>() z = Loop<{ROUND}>(k, , x)", "Loop: 5000 rounds"),
+        (
+            "k = Constant<value_int = 3>() e = Constant<value_float = 1.0>() "
+            "v, z = Loop<body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w, float s) {"
+            "w = Add(v, x) s = ReduceMax<keepdims = 0>(w) d = Less(s, e) }>(k, , x)",
+            "data decides how many rounds are collected",
+        ),
+        (
+            "f = ReduceSum<keepdims = 0>(x) m = Constant<value_float = 6.0>() c = Less(f, m) "
+            "z = If<then_branch = g () => (float[n] p) { p = Neg(x) }, "
+            "else_branch = h () => (float[n] q) { q = Concat<axis = 0>(x, x) }>(c)",
+            "If: one side gives 3xf32, the other 6xf32",
+        ),
+    ],
+)
+def test_what_no_program_can_do_is_refused(body: str, message: str) -> None:
+    with pytest.raises(FrontendError, match=message):
+        import_onnx(model_of("", body))
