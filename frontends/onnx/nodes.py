@@ -19,7 +19,7 @@ from xdsl.ir import Block
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.registry import Operator, Results, lookup
+from xdsl_spirv.frontends.onnx.registry import REFUSED, Operator, Results, lookup
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, I64, Listed, Tensor, element_of
 from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 
@@ -179,10 +179,9 @@ class Nodes(TensorBuilder):
         body = self._model_function(node) or self._standard_function(node, inputs)
         if body is None:
             domain = f" of the domain {node.domain!r}" if node.domain else ""
-            self.refuse(
-                f"the operator{domain} is not imported",
-                "replace the node by others, or cut the model there",
-            )
+            cause = f"the operator{domain} is not imported"
+            remedy = "replace the node by others, or cut the model there"
+            self.refuse(*REFUSED.get(node.op_type, (cause, remedy)))
         values, versions, around = self.values, self.versions, self.node
         self.values = {
             name: t for name, t in zip(body.input, inputs, strict=False) if t is not None

@@ -26,6 +26,16 @@ Fold: TypeAlias = Callable[..., Array]
 
 Function = TypeVar("Function", bound=Callable[..., Results])
 
+REFUSED = {
+    **dict.fromkeys(
+        ("Unique", "NonZero"),
+        ("its data decides how large the result is", "make it a constant, or cut the model there"),
+    ),
+    "MelWeightMatrix": ("it is computed when the model runs", "make its operands constants"),
+    "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
+}
+"""Why operators without a function are refused, and what to do. Of constants all are computed."""
+
 DOMAINS = {"ai.onnx": ""}
 """Other names of domains."""
 

@@ -13,7 +13,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
-from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, integers, sizes_in
+from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, sizes_in
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor
@@ -328,25 +328,3 @@ def _mixed(
         return result.to(x.element)
 
     return written(b, x.element, sizes, body, inputs)
-
-
-@operator("CenterCropPad")
-def center_crop_pad(
-    b: Nodes, x: Tensor, shape: Tensor, /, *, axes: Sequence[int] | None = None
-) -> Tensor:
-    along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
-    wanted = integers(b, shape, "sizes")
-    for axis, new in zip(along, wanted, strict=True):
-        size = x.sizes[axis]
-        if not isinstance(size, int):
-            b.refuse("a size that is open is cropped or padded", "give the size")
-        low, high = [0] * x.rank, [0] * x.rank
-        if new < size:
-            starts = [(size - new) // 2 if i == axis else 0 for i in range(x.rank)]
-            sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
-            x = b.slice(x, starts, sizes, [1] * x.rank)
-        else:
-            low[axis] = (new - size) // 2
-            high[axis] = new - size - low[axis]
-            x = b.pad(x, low, high, 0)
-    return x

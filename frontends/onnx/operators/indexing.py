@@ -130,11 +130,14 @@ def scatter_elements(
     checked(b, indices, x.sizes[axis])
     combine = COMBINE[reduction]
     every = list(range(x.rank))
+    # Of the other axes only as many elements change as there are indices.
+    changed = [x.sizes[i] if i == axis else indices.sizes[i] for i in every]
+    if changed != list(x.sizes):
+        part = b.slice(x, [0] * x.rank, changed, [1] * x.rank)
+        part = scatter_elements(b, part, indices, updates, axis=axis, reduction=reduction)
+        whole = b.insert_slice(part, b.value(x), [0] * x.rank, [1] * x.rank)  # pyright: ignore
+        return Tensor(x.element, x.sizes, whole)
     # The loop behind those of the result goes through the updates along the axis.
-    others = [i for i in every if i != axis]
-    whole = all(indices.sizes[i] == x.sizes[i] for i in others)
-    if not whole:
-        b.refuse("indices that leave out elements of other axes", "use ScatterND")
     walked = [x.rank if i == axis else i for i in every]
     target = Reader(b, x)
     out = (b.value(b.elementwise(lambda s, x: x, x)), x.element, x.sizes, every)
@@ -248,15 +251,14 @@ def _comes_first(s: Scalars, a: Number, b: Number, descending: bool) -> Number:
 
 @operator("Trilu")
 def trilu(b: Nodes, x: Tensor, k: Tensor | None = None, /, *, upper: int = 1) -> Tensor:
-    offset = integers(b, k, "k")[0] if k is not None else 0
+    offset = Tensor.of(np.array(0)) if k is None else b.reshape(k, [])
     row, column = x.rank - 2, x.rank - 1
 
-    def body(s: Scalars, x: Number) -> Number:
+    def body(s: Scalars, offset: Number, x: Number) -> Number:
         distance = s.index(column) - s.index(row)
-        kept = distance >= offset if upper else distance <= offset
-        return s.select(kept, x, 0)
+        return s.select(distance >= offset if upper else distance <= offset, x, 0)
 
-    return b.elementwise(body, x)
+    return b.elementwise(body, offset, x)
 
 
 @operator("EyeLike")

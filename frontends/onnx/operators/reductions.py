@@ -355,27 +355,4 @@ def lp_normalization(b: Nodes, x: Tensor, /, *, axis: int = -1, p: int = 2) -> T
     return b.elementwise(body, b.convert(norm, x.element), x)
 
 
-@operator("CumSum")
-def cumulative_sum(
-    b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
-) -> Tensor:
-    """Each element is a sum of its own: as many steps as elements, but all at once."""
-    along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
-    element = sum_element(x.element)
-    # The loop behind those of the result walks the summed dimension.
-    sizes, loops = list(x.sizes), x.rank + 1
-    out = (b.fill(0, sizes, element), element, sizes, list(range(x.rank)))
-    walked = [x.rank if i == along else i for i in range(x.rank)]
-
-    def body(s: Scalars, x: Number, total: Number) -> Sequence[Number]:
-        here, there = s.index(along), s.index(loops - 1)
-        if reverse:
-            here, there = there, here
-        counts = there < here if exclusive else there <= here
-        return [total + s.select(counts, x.to(element), 0)]
-
-    summed_up = b.generic([(x, walked)], [out], loops, body, [loops - 1])[0]
-    return b.convert(summed_up, x.element)
-
-
 __all__ = ["I64", "normalized", "np", "summed", "total_of"]

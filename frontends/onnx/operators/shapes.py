@@ -376,37 +376,6 @@ def gather(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     return b.generic([(indices, list(range(axis, axis + inner)))], [out], loops, body)[0]
 
 
-@operator("Pad")
-def pad(
-    b: Nodes,
-    x: Tensor,
-    pads: Tensor,
-    constant_value: Tensor | None = None,
-    axes: Tensor | None = None,
-    /,
-    *,
-    mode: str = "constant",
-    value: float = 0.0,
-) -> Tensor:
-    """A negative amount takes elements away."""
-    amounts = integers(b, pads, "pads")
-    along = axes_of(b, integers(b, axes, "axes") if axes else range(x.rank), x.rank)
-    low, high = [0] * x.rank, [0] * x.rank
-    for axis, before, after in zip(along, amounts, amounts[len(along) :], strict=False):
-        low[axis], high[axis] = before, after
-    if mode != "constant":
-        b.refuse(f"mode {mode!r}", "pad with a constant")
-    number = value
-    if constant_value is not None:
-        if constant_value.numbers is None:
-            b.refuse("the number to pad with is computed", "make it a constant")
-        number = constant_value.numbers.item()
-    starts = [max(0, -n) for n in low]
-    sizes = [s - f + min(0, n) for s, f, n in zip(x.sizes, starts, high, strict=True)]
-    cut = b.slice(x, starts, sizes, [1] * x.rank)
-    return b.pad(cut, [max(0, n) for n in low], [max(0, n) for n in high], number)
-
-
 @operator("DepthToSpace")
 def depth_to_space(b: Nodes, x: Tensor, /, *, blocksize: int, mode: str = "DCR") -> Tensor:
     n, c, h, w = x.sizes

@@ -1,0 +1,130 @@
+"""
+Places outside a tensor: what is read there, and tensors made larger or smaller by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
+from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, integers, sizes_in
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import I64, Tensor
+
+BORDERS = ("edge", "reflect", "symmetric", "wrap")
+"""
+How a place outside is taken for one inside: the nearest one, its mirror image at the first or last
+element (which appears once) or between two of them (which appear twice), or that of a repetition.
+"""
+
+
+def held(s: Scalars, place: Number, size: Number, border: str) -> Number:
+    """The place inside `size` elements that any place is taken for; see `BORDERS`."""
+    if border == "edge":
+        return s.maximum(s.minimum(place, size - 1), 0)
+    if border == "wrap":
+        return _rest(s, place, size)
+    twice = border == "symmetric"
+    period = size * 2 if twice else s.maximum((size - 1) * 2, 1)
+    rest = _rest(s, place, period)
+    return s.select(rest < size, rest, period - (1 if twice else 0) - rest)
+
+
+def _rest(s: Scalars, place: Number, period: Number) -> Number:
+    """The rest of a division rounded down."""
+    rest = place % period
+    return s.select(rest < 0, rest + period, rest)
+
+
+def is_inside(s: Scalars, place: Number, size: Number) -> Number:
+    return (place >= 0) & (place < size)
+
+
+@operator("Pad")
+def pad(
+    b: Nodes,
+    x: Tensor,
+    pads: Tensor,
+    constant_value: Tensor | None = None,
+    axes: Tensor | None = None,
+    /,
+    *,
+    mode: str = "constant",
+    value: float = 0.0,
+) -> Tensor:
+    """A negative amount takes elements away, before others are added."""
+    amounts = sizes_in(b, pads, "pads")
+    along = axes_of(b, integers(b, axes, "axes") if axes else range(x.rank), x.rank)
+    if len(amounts) != 2 * len(along):
+        b.refuse(f"{len(amounts)} pads for {len(along)} axes", "give two for each axis")
+    if mode not in ("constant", *BORDERS):
+        b.refuse(f"mode {mode!r}", f"use constant, {', '.join(BORDERS)}")
+    low: list[Size] = [0] * x.rank
+    high: list[Size] = [0] * x.rank
+    for number, axis in enumerate(along):
+        low[axis], high[axis] = amounts[number], amounts[len(along) + number]
+    number = Tensor.of(_of_type(x, value)) if constant_value is None else constant_value
+    return padded(b, x, low, high, number, mode)
+
+
+def _of_type(x: Tensor, value: float):
+    return x.element.dtype.type(value)
+
+
+def padded(
+    b: Nodes, x: Tensor, low: Sequence[Size], high: Sequence[Size], number: Tensor, mode: str
+) -> Tensor:
+    """A tensor with more elements before and behind each axis, or fewer."""
+    before = [_negative(n) for n in low]
+    sizes = [s - f - _negative(n) for s, f, n in zip(x.sizes, before, high, strict=True)]
+    if any(isinstance(s, int) and s < 0 for s in sizes):
+        b.refuse(f"{x} has fewer elements than are taken away", "take away fewer")
+    x = b.slice(x, before, sizes, [1] * x.rank)
+    low, high = ([n + _negative(n) for n in amounts] for amounts in (low, high))
+    fixed = [n for n in (*low, *high) if isinstance(n, int)]
+    if mode == "constant" and len(fixed) == 2 * x.rank and number.numbers is not None:
+        return b.pad(x, fixed[: x.rank], fixed[x.rank :], number.numbers.item())
+    wide = [a + s + c for a, s, c in zip(low, x.sizes, high, strict=True)]
+    moved = [i for i in range(x.rank) if (low[i], high[i]) != (0, 0)]
+    if any(x.sizes[i] == 0 for i in moved) and mode != "constant":
+        b.refuse(f"mode {mode} of no elements", "use the mode constant")
+    source, first = Reader(b, x), [b.integer(n) for n in low]
+
+    def body(s: Scalars, other: Number) -> Number:
+        places = [s.index(i) for i in range(x.rank)]
+        inside: Number | None = None
+        for i in moved:
+            size = source.extent(s, i)
+            place = places[i] - Number(s, first[i], I64)
+            here = is_inside(s, place, size)
+            inside = here if inside is None else inside & here
+            places[i] = held(s, place, size, "edge" if mode == "constant" else mode)
+        element = source.read(s, places)
+        return element if inside is None or mode != "constant" else s.select(inside, element, other)
+
+    return written(b, x.element, wide, body, [(number, [None] * number.rank)])
+
+
+def _negative(n: Size) -> int:
+    """How many elements an amount takes away. One that is open takes none."""
+    return max(0, -n) if isinstance(n, int) else 0
+
+
+@operator("CenterCropPad")
+def center_crop_pad(
+    b: Nodes, x: Tensor, shape: Tensor, /, *, axes: Sequence[int] | None = None
+) -> Tensor:
+    along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
+    low, high = [0] * x.rank, [0] * x.rank
+    for axis, new in zip(along, integers(b, shape, "sizes"), strict=True):
+        size = x.sizes[axis]
+        if not isinstance(size, int):
+            b.refuse("a size that is open is cropped or padded", "give the size")
+        more = new - size
+        # What is odd falls behind: an element more is added there, and one more taken away.
+        low[axis] = more // 2 if more > 0 else -(-more // 2)
+        high[axis] = more - low[axis]
+    return padded(b, x, low, high, Tensor.of(_of_type(x, 0)), "constant")

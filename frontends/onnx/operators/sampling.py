@@ -1,0 +1,471 @@
+"""
+Operators that read an image between its elements, or around places that data gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+from xdsl.dialects import math
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
+from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
+from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
+from xdsl_spirv.frontends.onnx.operators.reductions import sum_element, total_of
+from xdsl_spirv.frontends.onnx.operators.shapes import sizes_in
+from xdsl_spirv.frontends.onnx.operators.windows import kernel_of, with_bias
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor
+
+FARTHEST = 2.0**30
+"""Places beyond are taken for this one: they have to be 32-bit integers."""
+
+
+def parts(
+    s: Scalars,
+    image: Reader,
+    outer: Sequence[Number],
+    places: Sequence[Number],
+    mode: str,
+    border: str,
+) -> list[Number]:
+    """
+    The elements around a place by their shares, whose sum is the image there.
+
+    `outer` are the indices before those of the spatial dimensions, `mode` is nearest, linear or
+    cubic. Of a place outside, `border` says what is read (`held`), or is "zeros".
+    """
+    taps = [_taps(s, place, mode) for place in places]
+    around: list[list[tuple[Number, Number | None, Number]]] = []
+    for axis, (first, shares) in enumerate(taps):
+        size = image.extent(s, len(outer) + axis).to(I32)
+        walked = [first + k if k else first for k in range(len(shares))]
+        where = "edge" if border == "zeros" else border
+        around.append(
+            [
+                (held(s, p, size, where), share, is_inside(s, p, size))
+                for p, share in zip(walked, shares, strict=True)
+            ]
+        )
+    element = places[0].element
+    result: list[Number] = []
+    for corner in product(*around):
+        value = image.read(s, [*outer, *(place for place, _, _ in corner)])
+        if border == "zeros":
+            inside = corner[0][2]
+            for _, _, here in corner[1:]:
+                inside = inside & here
+            value = s.select(inside, value, 0)
+        for _, share, _ in corner:
+            value = value if share is None else value.to(element) * share
+        result.append(value)
+    return result
+
+
+def _taps(s: Scalars, place: Number, mode: str) -> tuple[Number, list[Number | None]]:
+    """The first element along an axis that counts, and the shares of it and of those behind."""
+
+    def whole(op: Any) -> Number:
+        bounded = s.maximum(s.minimum(place, FARTHEST), -FARTHEST)
+        return s.unary(op, bounded)
+
+    if mode == "nearest":
+        return whole(math.RoundEvenOp).to(I32), [None]
+    below = whole(math.FloorOp)
+    t = place - below
+    if mode == "linear":
+        return below.to(I32), [1 - t, t]
+    shares: list[Number | None] = [_far(1 + t), _near(t), _near(1 - t), _far(2 - t)]
+    return below.to(I32) - 1, shares
+
+
+CUBIC = -0.75
+"""The slope of a cubic interpolation."""
+
+
+def _near(t: Number) -> Number:
+    return ((CUBIC + 2) * t - (CUBIC + 3)) * t * t + 1
+
+
+def _far(t: Number) -> Number:
+    return ((CUBIC * t - 5 * CUBIC) * t + 8 * CUBIC) * t - 4 * CUBIC
+
+
+def added(numbers: Sequence[Number]) -> Number:
+    total = numbers[0]
+    for number in numbers[1:]:
+        total = total + number
+    return total
+
+
+@operator("GridSample")
+def grid_sample(
+    b: Nodes,
+    x: Tensor,
+    grid: Tensor,
+    /,
+    *,
+    align_corners: int = 0,
+    mode: str = "linear",
+    padding_mode: str = "zeros",
+) -> Tensor:
+    rank = x.rank - 2
+    kind = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    borders = {"zeros": "zeros", "border": "edge"}
+    borders["reflection"] = "reflect" if align_corners else "symmetric"
+    if kind not in ("nearest", "linear", "cubic") or padding_mode not in borders:
+        b.refuse(f"mode {mode!r}, padding_mode {padding_mode!r}", "see ONNX's definition")
+    if kind != "nearest" and not x.element.is_float:
+        b.refuse(f"mode {mode!r} of {x.element}", "cast the image to float")
+    if grid.sizes[-1] != rank:
+        b.refuse(f"{grid} has no {rank} coordinates", "mend the grid")
+    image, wanted = Reader(b, x), Reader(b, grid)
+    element = sum_element(grid.element)
+
+    def body(s: Scalars) -> Number:
+        here = [s.index(i) for i in range(x.rank)]
+        places: list[Number] = []
+        for axis in range(rank):
+            # The last coordinate is that of the first spatial dimension.
+            number = s.number(rank - 1 - axis, I64)
+            at = wanted.read(s, [here[0], *here[2:], number]).to(element) + 1
+            size = image.extent(s, 2 + axis).to(element)
+            places.append(at / 2 * (size - 1) if align_corners else (at * size - 1) / 2)
+        terms = parts(s, image, here[:2], places, kind, borders[padding_mode])
+        return added(terms).to(x.element)
+
+    return written(b, x.element, [*x.sizes[:2], *grid.sizes[1:-1]], body)
+
+
+# Regions of interest
+
+
+def _roi_align(
+    b: Nodes,
+    x: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    shift: float,
+    mode: str,
+    wanted: tuple[int, int],
+    sampling_ratio: int,
+    spatial_scale: float,
+) -> Tensor:
+    """
+    The mean or maximum of samples spread over each part of a region.
+
+    The number of samples along an axis may depend on the region. They are less than 1 and, but for
+    a single one, at least 1/2 apart; so no more than the size and 4 are in the image or next to it.
+    """
+    element = sum_element(x.element)
+    image, regions, batch = Reader(b, x), Reader(b, rois), Reader(b, batch_indices)
+    sizes = [rois.sizes[0], x.sizes[1], *wanted]
+    rounds: list[Size] = [sampling_ratio or s + 5 for s in x.sizes[2:]]
+
+    def along(s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
+        """The place of a sample, whether it is one, whether it is in the image, and how many."""
+        region = s.index(0)
+        start, end = (
+            regions.read(s, [region, s.number(k, I64)]).to(element) * spatial_scale - shift
+            for k in (1 - axis, 3 - axis)
+        )
+        length = end - start if shift else s.maximum(end - start, 1)
+        part = length / wanted[axis]
+        first = start + s.index(2 + axis).to(element) * part
+        count = s.number(sampling_ratio, element)
+        number = s.index(4 + axis).to(element)
+        if not sampling_ratio:
+            count = s.unary(math.CeilOp, part)
+            skipped = s.unary(math.FloorOp, (-1 - first) / (part / count) - 0.5) - 1
+            number = number + s.maximum(s.select(skipped < count, skipped, 0), 0)
+        size = image.extent(s, 2 + axis).to(element)
+        place = first + (number + 0.5) * part / count
+        inside = (place >= -1) & (place <= size)
+        return s.maximum(s.minimum(place, size - 1), 0), number < count, inside, count
+
+    def write(s: Scalars, _: Number, held_: Number) -> Sequence[Number]:
+        (y, y_counts, y_inside, rows), (x_, x_counts, x_inside, columns) = along(s, 0), along(s, 1)
+        counts, inside = y_counts & x_counts, y_inside & x_inside
+        one = held(s, batch.read(s, [s.index(0)]).to(I64), image.extent(s, 0), "edge")
+        terms = parts(s, image, [one, s.index(1)], [y, x_], "linear", "edge")
+        if mode == "avg":
+            mean = added(terms) / s.maximum(rows * columns, 1)
+            return [held_ + s.select(counts & inside, mean, 0)]
+        greatest = terms[0]
+        for term in terms[1:]:
+            greatest = s.maximum(greatest, term)
+        is_first = s.index(4).equals(0) & s.index(5).equals(0)
+        nothing = s.select(is_first, s.number(0, element), element.least)
+        sample = s.select(inside, greatest, 0)
+        return [s.maximum(held_, s.select(counts, sample, nothing))]
+
+    start = b.fill(0 if mode == "avg" else element.least, sizes, element)
+    shape = Tensor(element, rounds, b.empty(rounds, element))
+    result = b.generic(
+        [(shape, [4, 5])], [(start, element, sizes, [0, 1, 2, 3])], 6, write, [4, 5]
+    )[0]
+    return b.convert(result, x.element)
+
+
+def _declare(since: int, default: str) -> None:
+    shifts = {"half_pixel": 0.5, "output_half_pixel": 0.0}
+
+    @operator("RoiAlign", since=since)
+    def function(
+        b: Nodes,
+        x: Tensor,
+        rois: Tensor,
+        batch_indices: Tensor,
+        /,
+        *,
+        coordinate_transformation_mode: str = default,
+        mode: str = "avg",
+        output_height: int = 1,
+        output_width: int = 1,
+        sampling_ratio: int = 0,
+        spatial_scale: float = 1.0,
+    ) -> Tensor:
+        if coordinate_transformation_mode not in shifts or mode not in ("avg", "max"):
+            b.refuse(
+                f"mode {mode!r}, {coordinate_transformation_mode!r}", "see ONNX's definition"
+            )
+        shift, wanted = shifts[coordinate_transformation_mode], (output_height, output_width)
+        operands = x, rois, batch_indices
+        return _roi_align(b, *operands, shift, mode, wanted, sampling_ratio, spatial_scale)
+
+    del function
+
+
+_declare(16, "half_pixel")
+_declare(10, "output_half_pixel")
+
+
+@operator("MaxRoiPool")
+def max_roi_pool(
+    b: Nodes,
+    x: Tensor,
+    rois: Tensor,
+    /,
+    *,
+    pooled_shape: Sequence[int],
+    spatial_scale: float = 1.0,
+) -> Tensor:
+    """Every element of the image that is in a part of a region counts; 0 if none is."""
+    image, regions = Reader(b, x), Reader(b, rois)
+    sizes = [rois.sizes[0], x.sizes[1], *pooled_shape]
+    element = x.element
+
+    def rounded(s: Scalars, place: Number) -> Number:
+        """Halves away from zero."""
+        whole = s.unary(math.FloorOp, s.absolute(place) + 0.5)
+        return s.select(place < 0, -whole, whole)
+
+    def counts(s: Scalars, axis: int) -> Number:
+        start, end = (
+            rounded(s, regions.read(s, [s.index(0), s.number(k, I64)]) * spatial_scale)
+            for k in (2 - axis, 4 - axis)
+        )
+        part = s.maximum(end - start + 1, 1) / pooled_shape[axis]
+        number, place = s.index(2 + axis).to(element), s.index(4 + axis).to(element) - start
+        first, last = s.unary(math.FloorOp, number * part), s.unary(
+            math.CeilOp, (number + 1) * part
+        )
+        return (place >= first) & (place < last)
+
+    def write(s: Scalars, _: Number, best: Number, any_: Number) -> Sequence[Number]:
+        one = regions.read(s, [s.index(0), s.number(0, I64)]).to(I32)
+        one = held(s, one, image.extent(s, 0).to(I32), "edge")
+        value = image.read(s, [one, s.index(1), s.index(4), s.index(5)])
+        inside = counts(s, 0) & counts(s, 1)
+        return [
+            s.select(inside, s.maximum(best, value), best),
+            s.maximum(any_, inside.to(I32)),
+        ]
+
+    every = [0, 1, 2, 3]
+    outputs: list[Any] = [
+        (b.fill(start, sizes, e), e, sizes, every) for start, e in ((element.least, element), (0, I32))
+    ]
+    shape = Tensor(element, x.sizes[2:], b.empty(x.sizes[2:], element))
+    best, any_ = b.generic([(shape, [4, 5])], outputs, 6, write, [4, 5])
+    return b.elementwise(lambda s, any_, x: s.select(any_ > 0, x, 0), any_, best)
+
+
+# Convolution at places of its own
+
+
+@operator("DeformConv")
+def deform_conv(
+    b: Nodes,
+    x: Tensor,
+    w: Tensor,
+    offset: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    /,
+    *,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    offset_group: int = 1,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """What each element of the kernel meets is written out, then contracted with the weights."""
+    kernel = kernel_of(b, w, kernel_shape)
+    rank = len(kernel)
+    n, channels = x.sizes[:2]
+    m, depth = w.sizes[:2]
+    per_offset, per_group = exact_quotient(channels, offset_group), exact_quotient(m, group)
+    if not isinstance(per_offset, int) or per_group is None:
+        b.refuse(f"{channels} to {m} channels in {group}, {offset_group} groups", "use multiples")
+    steps, apart = list(strides or [1] * rank), list(dilations or [1] * rank)
+    low = list(pads or [0] * 2 * rank)
+    outputs = list(offset.sizes[2:])
+    moved = Reader(b, b.reshape(offset, [n, offset_group, *kernel, rank, *outputs]))
+    weighed = mask and Reader(b, b.reshape(mask, [n, offset_group, *kernel, *outputs]))
+    image, element = Reader(b, x), sum_element(x.element)
+
+    def body(s: Scalars) -> Number:
+        here = [s.index(i) for i in range(2 + 2 * rank)]
+        inside, outside = here[2 : 2 + rank], here[2 + rank :]
+        of_group = [here[0], here[1] / per_offset, *inside]
+        places: list[Number] = []
+        for i in range(rank):
+            place = outside[i] * steps[i] + inside[i] * apart[i] - low[i]
+            by = moved.read(s, [*of_group, s.number(i, I64), *outside])
+            places.append(place.to(element) + by.to(element))
+        value = added(parts(s, image, here[:2], places, "linear", "zeros"))
+        if weighed is not None:
+            value = value * weighed.read(s, [*of_group, *outside]).to(element)
+        return value.to(x.element)
+
+    columns = written(b, x.element, [n, channels, *kernel, *outputs], body)
+    columns = b.reshape(columns, [n, group, depth, *kernel, *outputs])
+    weights = b.reshape(w, [group, per_group, depth, *w.sizes[2:]])
+    first = 3 + rank
+    inner = list(range(first, first + 1 + rank))
+    result = b.contract(
+        columns,
+        [0, 1, *inner, *range(3, first)],
+        weights,
+        [1, 2, *inner],
+        [n, group, per_group, *outputs],
+        first + 1 + rank,
+    )
+    return with_bias(b, b.reshape(result, [n, m, *outputs]), bias)
+
+
+# Windows put back
+
+
+def _gathered(
+    b: Nodes,
+    element: Element,
+    sizes: Sequence[Size],
+    rounds: Sequence[Size],
+    body: Callable[[Scalars, Number], Number],
+) -> Tensor:
+    """Each element starts at 0 and goes through `body(s, held)` for all rounds."""
+    rank, loops = len(sizes), len(sizes) + len(rounds)
+    shape = Tensor(element, rounds, b.empty(rounds, element))
+    out = (b.fill(0, sizes, element), element, sizes, list(range(rank)))
+    inner = range(rank, loops)
+    return b.generic(
+        [(shape, list(inner))], [out], loops, lambda s, _, held: [body(s, held)], inner
+    )[0]
+
+
+@operator("Col2Im")
+def col2im(
+    b: Nodes,
+    x: Tensor,
+    image_shape: Tensor,
+    block_shape: Tensor,
+    /,
+    *,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Every element adds up the blocks that it is in."""
+    image, block = sizes_in(b, image_shape, "sizes"), sizes_in(b, block_shape, "sizes")
+    rank = len(block)
+    apart, steps = list(dilations or [1] * rank), list(strides or [1] * rank)
+    low = list(pads or [0] * 2 * rank)
+    counts = [
+        (i + low[k] + low[rank + k] - (block[k] - 1) * apart[k] - 1) // steps[k] + 1
+        for k, i in enumerate(image)
+    ]
+    channels = exact_quotient(x.sizes[1], total_of(block))
+    if channels is None:
+        b.refuse(f"{x.sizes[1]} channels are no multiple of blocks of {block}", "mend block_shape")
+    source = Reader(b, b.reshape(x, [x.sizes[0], channels, *block, *counts]))
+    element = sum_element(x.element)
+
+    def body(s: Scalars, held_: Number) -> Number:
+        inner = [s.index(2 + rank + k) for k in range(rank)]
+        inside: Number | None = None
+        places: list[Number] = []
+        for k in range(rank):
+            from_start = s.index(2 + k) + low[k] - inner[k] * apart[k]
+            size = source.extent(s, 2 + rank + k)
+            number = from_start / steps[k]
+            here = (from_start % steps[k]).equals(0) & is_inside(s, number, size)
+            here = here & (from_start >= 0)
+            inside = here if inside is None else inside & here
+            places.append(held(s, number, size, "edge"))
+        value = source.read(s, [s.index(0), s.index(1), *inner, *places])
+        return held_ if inside is None else held_ + s.select(inside, value.to(element), 0)
+
+    result = _gathered(b, element, [x.sizes[0], channels, *image], block, body)
+    return b.convert(result, x.element)
+
+
+@operator("MaxUnpool")
+def max_unpool(
+    b: Nodes,
+    x: Tensor,
+    indices: Tensor,
+    output_shape: Tensor | None = None,
+    /,
+    *,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Every element looks for itself among those of its channel; of several the last wins."""
+    rank = len(kernel_shape)
+    steps, around = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
+    image = [
+        (s - 1) * steps[i] - around[i] - around[rank + i] + kernel_shape[i]
+        for i, s in enumerate(x.sizes[2:])
+    ]
+    planes, taken = [*x.sizes[:2], total_of(x.sizes[2:])], total_of(image)
+    values, places = Reader(b, b.reshape(x, planes)), Reader(b, b.reshape(indices, planes))
+    size = b.integer(taken)
+
+    def body(s: Scalars, held_: Number) -> Number:
+        n, c, number = s.index(0), s.index(1), s.index(3)
+        plane = n * values.extent(s, 1) + c
+        here = plane * Number(s, size, I64) + s.index(2)
+        mine = places.read(s, [n, c, number]).equals(here)
+        return s.select(mine, values.read(s, [n, c, number]), held_)
+
+    flat = _gathered(b, x.element, [*x.sizes[:2], taken], [planes[2]], body)
+    result = b.reshape(flat, [*x.sizes[:2], *image])
+    if output_shape is None:
+        return result
+    wanted = sizes_in(b, output_shape, "sizes")
+    more = [w - s for w, s in zip(wanted, result.sizes, strict=True)]
+    numbers = [n for n in more if isinstance(n, int) and n >= 0]
+    if len(numbers) != len(more):
+        b.refuse(f"output_shape {wanted} of {result}", "give one that is no smaller")
+    return b.pad(result, [0] * x.rank, numbers, 0)
+
+
+__all__ = ["F32", "added", "parts"]

@@ -1,0 +1,159 @@
+"""
+Operators that run along an axis, write parts of a tensor, or take its bits for other numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith
+
+from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
+from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
+from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
+from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, integers
+from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import I32, Tensor
+
+
+def _declare(name: str, start: int, combine: Callable[[Number, Number], Number]) -> None:
+    @operator(name)
+    def function(
+        b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
+    ) -> Tensor:
+        """Each element combines its own: as many steps as elements, but all at once."""
+        along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
+        element = sum_element(x.element)
+        # The loop behind those of the result walks the dimension.
+        every = list(range(x.rank))
+        out = (b.fill(start, x.sizes, element), element, x.sizes, every)
+        walked = [x.rank if i == along else i for i in every]
+
+        def body(s: Scalars, x: Number, total: Number) -> Sequence[Number]:
+            here, there = s.index(along), s.index(len(every))
+            if reverse:
+                here, there = there, here
+            counts = there < here if exclusive else there <= here
+            return [s.select(counts, combine(total, x.to(element)), total)]
+
+        result = b.generic([(x, walked)], [out], x.rank + 1, body, [x.rank])[0]
+        return b.convert(result, x.element)
+
+    del function
+
+
+_declare("CumSum", 0, lambda total, x: total + x)
+_declare("CumProd", 1, lambda total, x: total * x)
+
+
+@operator("TensorScatter")
+def tensor_scatter(
+    b: Nodes,
+    past_cache: Tensor,
+    update: Tensor,
+    write_indices: Tensor | None = None,
+    /,
+    *,
+    axis: int = -2,
+    mode: str = "linear",
+) -> Tensor:
+    """Every element of the cache reads the update where that is written over it."""
+    along = axis_of(b, axis, past_cache.rank)
+    if along == 0 or mode not in ("linear", "circular"):
+        b.refuse(f"mode {mode!r}, axis {axis}", "use linear or circular, and no axis of batches")
+    new, first = Reader(b, update), write_indices and Reader(b, write_indices)
+
+    def body(s: Scalars, old: Number) -> Number:
+        places = [s.index(i) for i in range(past_cache.rank)]
+        place = places[along]
+        if first is not None:
+            place = place - first.read(s, places[:1])
+        if mode == "circular":
+            place = held(s, place, cache.extent(s, along), "wrap")
+        size = new.extent(s, along)
+        places[along] = held(s, place, size, "edge")
+        return s.select(is_inside(s, place, size), new.read(s, places), old)
+
+    cache = Reader(b, past_cache)
+    every = list(range(past_cache.rank))
+    return written(b, past_cache.element, past_cache.sizes, body, [(past_cache, every)])
+
+
+@operator("BitCast")
+def bit_cast(b: Nodes, x: Tensor, /, *, to: int) -> Tensor:
+    element = element_numbered(to)
+    if x.element.dtype.itemsize != element.dtype.itemsize:
+        b.refuse(f"{x.element} as {element}: other numbers of bits", "use a type as wide")
+    if x.element.is_bool or element.is_bool or not x.element.is_float ^ element.is_float:
+        # A truth value is a byte of 0 or 1; integers of one width share their bits.
+        return b.convert(x, element)
+
+    def body(s: Scalars, x: Number) -> Number:
+        op = arith.BitcastOp(x.value, element.type)  # pyright: ignore
+        s.builder.insert(op)
+        return Number(s, op.result, element)
+
+    return b.elementwise(body, x, element=element)
+
+
+LARGEST = 32
+"""The most rows of a matrix whose determinant is written out."""
+
+
+@operator("Det")
+def determinant(b: Nodes, x: Tensor, /) -> Tensor:
+    """Gauss's elimination: row by row, the greatest element of the first column divides."""
+    size, outer = x.sizes[-1], x.rank - 2
+    if size != x.sizes[-2] or not isinstance(size, int) or not 1 <= size <= LARGEST:
+        b.refuse(f"{x} is no square matrix of up to {LARGEST} rows", "mend its shape")
+    element = sum_element(x.element)
+    rest, total = b.convert(x, element), None
+    every = list(range(outer))
+    for count in range(size, 0, -1):
+        matrix, row = Reader(b, rest), _pivot(b, rest)
+
+        def factor(s: Scalars, row: Number, matrix: Reader = matrix) -> Number:
+            pivot = matrix.read(s, [*map(s.index, every), row, s.number(0, I32)])
+            return s.select(row.equals(0), pivot, -pivot)
+
+        step = written(b, element, x.sizes[:-2], factor, [(row, every)])
+        total = step if total is None else b.elementwise(lambda s, x, y: x * y, total, step)
+        if count == 1:
+            break
+
+        def eliminated(s: Scalars, row: Number, matrix: Reader = matrix) -> Number:
+            here, zero = [s.index(i) for i in every], s.number(0, I32)
+            # The first row takes the place of the one that divides.
+            own, column = s.index(outer).to(I32) + 1, s.index(outer + 1).to(I32) + 1
+            own = s.select(own.equals(row), 0, own)
+            pivot = matrix.read(s, [*here, row, zero])
+            share = matrix.read(s, [*here, own, zero]) / pivot
+            share = s.select(pivot.equals(0), 0, share)
+            return matrix.read(s, [*here, own, column]) - share * matrix.read(
+                s, [*here, row, column]
+            )
+
+        sizes = [*x.sizes[:-2], count - 1, count - 1]
+        rest = written(b, element, sizes, eliminated, [(row, every)])
+    assert total is not None
+    return b.convert(total, x.element)
+
+
+def _pivot(b: Nodes, x: Tensor) -> Tensor:
+    """The row of the greatest element of the first column, in i32."""
+    outer = x.rank - 2
+    sizes, every = x.sizes[:-2], list(range(outer))
+    outputs = [
+        (b.fill(-1, sizes, x.element), x.element, sizes, every),
+        (b.fill(0, sizes, I32), I32, sizes, every),
+    ]
+
+    def body(s: Scalars, x: Number, best: Number, at: Number) -> Sequence[Number]:
+        size = s.absolute(x)
+        better = size > best
+        return [s.select(better, size, best), s.select(better, s.index(outer).to(I32), at)]
+
+    column = b.slice(x, [0] * x.rank, [*x.sizes[:-1], 1], [1] * x.rank)
+    return b.generic([(column, [*every, outer, None])], outputs, outer + 1, body, [outer])[1]
