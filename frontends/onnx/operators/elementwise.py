@@ -15,7 +15,7 @@ from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import BOOL, I32, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import BOOL, F32, I32, I64, Element, Tensor
 
 Body = Callable[..., Number]
 
@@ -245,25 +245,51 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
             ],
             sizes_as,
         )
-    if not x.element.is_float:
-        b.refuse(f"a power of {x.element}", "cast the base to float")
 
-    def body(s: Scalars, y: Number, x: Number) -> Number:
-        if y.element.is_float:
-            return s.binary(math.PowFOp, math.PowFOp, x, y.to(x.element))
-        return s.binary(math.PowFOp, math.PowFOp, x, y.to(x.element))
+    def of_floats(s: Scalars, y: Number, x: Number) -> Number:
+        wide = F32 if x.element.bits < 32 else x.element
+        return s.binary(math.PowFOp, math.PowFOp, x.to(wide), y.to(wide)).to(x.element)
 
-    return b.elementwise(body, y, x)
+    def of_integers(s: Scalars, y: Number, x: Number) -> Number:
+        """Whole exponents exactly; another one's power loses what is behind the point."""
+        whole = _whole_power(s, x, y.to(I64) if y.element.is_float else y)
+        if not y.element.is_float:
+            return whole
+        power = of_floats(s, y, x.to(y.element)).to(x.element)
+        return s.select(y.equals(s.unary(math.FloorOp, y)), whole, power)
+
+    return b.elementwise(of_floats if x.element.is_float else of_integers, y, x)
+
+
+def _whole_power(s: Scalars, x: Number, y: Number) -> Number:
+    """
+    A power of integers by squares, modulo their number; a fraction is 0.
+
+    An exponent beyond 63 is as good as 62 or 63: only -1, 0 and 1 have a power then that fits.
+    """
+    count = s.select(y > 63, (y & 1) + 62, s.maximum(y, 0)).to(x.element)
+    result, square = s.number(1, x.element), x
+    for bit in range(6):
+        has = (count & (1 << bit)).differs(0)
+        result = s.select(has, result * square, result)
+        square = square * square
+    if not y.element.is_signed:
+        return result
+    odd = s.select((y & 1).differs(0), x, s.number(1, x.element))
+    fraction = s.select(x.equals(1) | x.equals(-1), odd, 0)
+    return s.select(y < 0, fraction, result)
 
 
 @operator("Mod")
 def modulo(b: Nodes, x: Tensor, y: Tensor, /, *, fmod: int = 0) -> Tensor:
     """The rest with the divisor's sign, as Python has it, or with the dividend's."""
-    if x.element.is_float and not fmod:
-        b.refuse("fmod is 0 for floats", "set fmod to 1")
 
     def body(s: Scalars, x: Number, y: Number) -> Number:
         rest = x % y
+        if x.element.is_float and not fmod:
+            zero = s.select(y < 0, s.number(-0.0, x.element), 0.0)
+            signed = s.select((rest < 0) ^ (y < 0), rest + y, rest)
+            return s.select(rest.equals(0), zero, signed)
         if fmod or not x.element.is_signed:
             return rest
         return s.select(rest.differs(0) & ((rest ^ y) < 0), rest + y, rest)

@@ -13,7 +13,7 @@ from xdsl.dialects import tensor
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.reductions import total_of
-from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, gather, integers, sizes_in
+from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, gather, sizes_in
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Tensor

@@ -4,12 +4,16 @@ Operators that multiply and add: contractions, whose loops sort into batch, M, N
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.building import broadcast
 from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
+from xdsl_spirv.frontends.onnx.operators.reductions import summed
 from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import Element, Tensor
 
 
@@ -86,30 +90,70 @@ def _factor(x: Any, number: float) -> float | int:
 
 @operator("Einsum")
 def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
-    """Of one or two operands, without an ellipsis or a repeated index."""
-    left, _, right = equation.replace(" ", "").partition("->")
+    """Operand after operand is contracted with the product of those before it."""
+    terms, right = _letters(b, equation, tensors)
+    factors = [_diagonal(b, t, letters) for t, letters in zip(tensors, terms, strict=True)]
+    product, of = factors[0]
+    for number, (factor, letters) in enumerate(factors[1:], 2):
+        later = set(right).union(*(other for _, other in factors[number:]))
+        kept = "".join(c for c in dict.fromkeys(of + letters) if c in later)
+        if number == len(factors):
+            kept = right
+        product, of = _contracted(b, product, of, factor, letters, kept), kept
+    if len(factors) == 1:
+        axes = [i for i, c in enumerate(of) if c not in right]
+        product = b.convert(summed(b, product, axes, False), product.element) if axes else product
+        of = "".join(c for c in of if c in right)
+        product = b.transpose(product, [of.index(c) for c in right])
+    return product
+
+
+def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
+    """The terms of the operands and of the result, letters of their own for each ellipsis."""
+    left, arrow, right = equation.replace(" ", "").replace("...", ".").partition("->")
     terms = left.split(",")
-    if "." in equation or any(len(set(t)) != len(t) for t in terms) or len(terms) > 2:
-        b.refuse(f"equation {equation!r}", "write it as MatMul and Transpose")
-    if "->" not in equation:
-        letters = sorted(set(left) - {","})
-        right = "".join(c for c in letters if left.count(c) == 1)
-    sizes = {
-        c: s for t, x in zip(terms, tensors, strict=True) for c, s in zip(t, x.sizes, strict=True)
-    }
-    order = right + "".join(c for c in sizes if c not in right)
-    maps = [[order.index(c) for c in t] for t in terms]
-    shape = [sizes[c] for c in right]
-    if len(tensors) == 1:
-        wide = b.generic
-        out = (
-            b.fill(0, shape, tensors[0].element),
-            tensors[0].element,
-            shape,
-            list(range(len(right))),
-        )
-        reduced = range(len(right), len(order))
-        return wide(
-            [(tensors[0], maps[0])], [out], len(order), lambda s, x, total: [total + x], reduced
-        )[0]
-    return b.contract(tensors[0], maps[0], tensors[1], maps[1], shape, len(order))
+    if len(terms) != len(tensors):
+        b.refuse(f"equation {equation!r} of {len(tensors)} operands", "mend the equation")
+    ranks = [t.rank - len(term) + 1 for t, term in zip(tensors, terms, strict=True) if "." in term]
+    # Dimensions of an ellipsis are counted from the last one, as numpy broadcasts.
+    others = "".join(map(str, reversed(range(max(ranks, default=0)))))
+    spread = [
+        term.replace(".", others[len(others) - (t.rank - len(term) + 1) :])
+        for t, term in zip(tensors, terms, strict=True)
+    ]
+    if not arrow:
+        letters = sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1)
+        right = "." * bool(others) + "".join(letters)
+    right = right.replace(".", others)
+    fits = all(len(term) == t.rank for t, term in zip(tensors, spread, strict=True))
+    if not fits or len(set(right)) != len(right) or not set(right) <= set("".join(spread)):
+        b.refuse(f"equation {equation!r} does not fit its operands", "mend the equation")
+    return spread, right
+
+
+def _diagonal(b: Nodes, x: Tensor, letters: str) -> tuple[Tensor, str]:
+    """The elements whose indices of one letter are equal, a dimension for each letter."""
+    once = "".join(dict.fromkeys(letters))
+    if once == letters:
+        return x, letters
+    source = Reader(b, x)
+    sizes = [x.sizes[letters.index(c)] for c in once]
+
+    def body(s: Scalars) -> Number:
+        return source.read(s, [s.index(once.index(c)) for c in letters])
+
+    return written(b, x.element, sizes, body), once
+
+
+def _contracted(b: Nodes, x: Tensor, left: str, y: Tensor, right: str, kept: str) -> Tensor:
+    """The sum of products over the letters that are not kept; sizes of 1 are broadcast."""
+    sizes: dict[str, Size] = {}
+    for t, letters in ((x, left), (y, right)):
+        for c, size in zip(letters, t.sizes, strict=True):
+            sizes[c] = broadcast([sizes.get(c, 1)], [size])[0]
+    order = kept + "".join(c for c in sizes if c not in kept)
+    maps = [
+        [order.index(c) if s == sizes[c] else None for c, s in zip(letters, t.sizes, strict=True)]
+        for t, letters in ((x, left), (y, right))
+    ]
+    return b.contract(x, maps[0], y, maps[1], [sizes[c] for c in kept], len(order))

@@ -230,9 +230,7 @@ def _declare(since: int, default: str) -> None:
         spatial_scale: float = 1.0,
     ) -> Tensor:
         if coordinate_transformation_mode not in shifts or mode not in ("avg", "max"):
-            b.refuse(
-                f"mode {mode!r}, {coordinate_transformation_mode!r}", "see ONNX's definition"
-            )
+            b.refuse(f"mode {mode!r}, {coordinate_transformation_mode!r}", "see ONNX's definition")
         shift, wanted = shifts[coordinate_transformation_mode], (output_height, output_width)
         operands = x, rois, batch_indices
         return _roi_align(b, *operands, shift, mode, wanted, sampling_ratio, spatial_scale)
@@ -271,8 +269,9 @@ def max_roi_pool(
         )
         part = s.maximum(end - start + 1, 1) / pooled_shape[axis]
         number, place = s.index(2 + axis).to(element), s.index(4 + axis).to(element) - start
-        first, last = s.unary(math.FloorOp, number * part), s.unary(
-            math.CeilOp, (number + 1) * part
+        first, last = (
+            s.unary(math.FloorOp, number * part),
+            s.unary(math.CeilOp, (number + 1) * part),
         )
         return (place >= first) & (place < last)
 
@@ -288,7 +287,8 @@ def max_roi_pool(
 
     every = [0, 1, 2, 3]
     outputs: list[Any] = [
-        (b.fill(start, sizes, e), e, sizes, every) for start, e in ((element.least, element), (0, I32))
+        (b.fill(start, sizes, e), e, sizes, every)
+        for start, e in ((element.least, element), (0, I32))
     ]
     shape = Tensor(element, x.sizes[2:], b.empty(x.sizes[2:], element))
     best, any_ = b.generic([(shape, [4, 5])], outputs, 6, write, [4, 5])

@@ -392,11 +392,11 @@ def depth_to_space(b: Nodes, x: Tensor, /, *, blocksize: int, mode: str = "DCR")
 
 
 @operator("SpaceToDepth")
-def space_to_depth(b: Nodes, x: Tensor, /, *, blocksize: int) -> Tensor:
+def space_to_depth(b: Nodes, x: Tensor, /, *, blocksize: int, mode: str = "DCR") -> Tensor:
     n, c, h, w = x.sizes
     rows, columns = exact_quotient(h, blocksize), exact_quotient(w, blocksize)
     if rows is None or columns is None:
         b.refuse(f"{h} x {w} is no multiple of {blocksize}", "see blocksize")
     apart = b.reshape(x, [n, c, rows, blocksize, columns, blocksize])
-    moved = b.transpose(apart, [0, 3, 5, 1, 2, 4])
+    moved = b.transpose(apart, [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4])
     return b.reshape(moved, [n, c * (blocksize * blocksize), rows, columns])

@@ -15,7 +15,7 @@ from xdsl_spirv.frontends.onnx.operators.reductions import sum_element
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import I32, Tensor
+from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
 
 
 def _declare(name: str, start: int, combine: Callable[[Number, Number], Number]) -> None:
@@ -84,13 +84,15 @@ def tensor_scatter(
 @operator("BitCast")
 def bit_cast(b: Nodes, x: Tensor, /, *, to: int) -> Tensor:
     element = element_numbered(to)
-    if x.element.dtype.itemsize != element.dtype.itemsize:
+    if len({8 if e.is_bool else e.bits for e in (x.element, element)}) > 1:
         b.refuse(f"{x.element} as {element}: other numbers of bits", "use a type as wide")
-    if x.element.is_bool or element.is_bool or not x.element.is_float ^ element.is_float:
-        # A truth value is a byte of 0 or 1; integers of one width share their bits.
-        return b.convert(x, element)
+    if x.element.is_bool or element.is_bool:
+        # A truth value is a byte of 0 or 1.
+        return b.convert(b.convert(x, BOOL), element)
 
     def body(s: Scalars, x: Number) -> Number:
+        if x.element.type == element.type:
+            return Number(s, x.value, element)
         op = arith.BitcastOp(x.value, element.type)  # pyright: ignore
         s.builder.insert(op)
         return Number(s, op.result, element)
