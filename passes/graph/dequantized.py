@@ -1,13 +1,16 @@
 """
-Contractions of dequantized numbers, as QDQ models have them, become contractions of integers.
+Contractions of numbers that were integers of 8 bits just before take those integers themselves.
 
+    a = qa - za; sum of a * b  ->  sum of (qa - za) * b, all in 32 bits
     sum of (sa * (qa - za)) * (sb * (qb - zb))  ->  sa * sb * float(sum of (qa - za) * (qb - zb))
 
-The sum on the right is exact and rounded once, where the one on the left rounds every product: it
-is nearer to the numbers that the model means, and within the bound of any order of accumulation
-(docs/numerics.md). It is taken only where the sum cannot leave 32 bits, and where the scales are
-the same for all terms of a sum. What moves elements between dequantization and contraction (pads
-with 0.0, transpositions, reshapes) moves the integers instead; a pad is the zero point then.
+So models whose operators multiply integers, with zero points or without, and those that dequantize
+around operators on floats (QDQ) have one form from here on. The float sum on the right is exact and
+rounded once, where the one on the left rounds every product: it is nearer to the numbers that the
+model means, and within the bound of any order of accumulation (docs/numerics.md). It is taken only
+where the sum cannot leave 32 bits, and where the scales are the same for all terms of a sum. What
+moves elements between dequantization and contraction (pads with zero, transpositions, reshapes)
+moves the integers instead; a pad is the zero point then.
 """
 
 from __future__ import annotations
@@ -30,10 +33,11 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.body import (
+    Factor,
     NotAContraction,
     clone_into,
     factors_of,
@@ -54,32 +58,37 @@ Move = Callable[[SSAValue], list[Operation]]
 @dataclass(frozen=True)
 class Dequantized:
     """
-    A tensor of floats, `scale * (q - zero)`: `op` computed it of integers, `moves` moved it.
+    A tensor `q - zero`, or of floats `scale * (q - zero)`: `op` computed it, `moves` moved it.
 
-    `places` says for each input of `op` which dimensions of the moved tensor it follows.
+    `places` says for each input of `op` which dimensions of the moved tensor it follows, None
+    where it has one element only. An integer that nothing was taken off is an input of the
+    contraction `op` itself.
     """
 
     op: LinalgStructuredOperation
     shift: Shifted
-    scale: SSAValue | None
-    places: tuple[tuple[int, ...], ...]
+    scale: SSAValue | None = None
+    places: tuple[tuple[int | None, ...], ...] = ()
     moves: tuple[Move, ...] = ()
 
     @property
     def aux(self) -> list[int]:
-        """The inputs that are not the integers."""
-        return [n for n in range(len(self.op.inputs)) if n != self.shift.input]
+        """The inputs that scale and zero point are computed from."""
+        block = self.op.body.block
+        of_scale = set[int]() if self.scale is None else inputs_of(self.scale, block)
+        return sorted(self.shift.zero_inputs | of_scale)
 
 
 def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | None:
     """
-    The contraction of integers that is put in the place of a contraction of dequantized floats.
+    The contraction of stored integers that is put in the place of one of dequantized numbers.
 
     None, and nothing is changed, if the operation is anything else.
     """
     if len(op.inputs) != 2 or len(op.results) != 1 or isinstance(op, FillOp):
         return None
-    if not isinstance(op.body.block.args[-1].type, Float32Type):
+    of_integers = op.body.block.args[-1].type == i32
+    if not of_integers and not isinstance(op.body.block.args[-1].type, Float32Type):
         return None
     try:
         factors = factors_of(op.body.block)
@@ -90,12 +99,28 @@ def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | 
         or len(factors[0].inputs | factors[1].inputs) < 2
     ):
         return None
-    operands = [_dequantized(value) for value in op.inputs]
-    a, b = operands
+    a, b = (_dequantized(value) for value in op.inputs)
+    if of_integers and (a is None) != (b is None):
+        plain = _plain(op, factors, 0 if a is None else 1)
+        a, b = a or plain, b or plain
     if a is None or b is None:
         return None
-    rewrite = _Rewrite(op, (a, b))
+    rewrite = _Rewrite(op, (a, b), of_integers)
     return rewrite.apply() if rewrite.is_possible() else None
+
+
+def _plain(
+    op: LinalgStructuredOperation, factors: tuple[Factor, Factor], number: int
+) -> Dequantized | None:
+    """An input that the contraction takes as it is stored."""
+    if not _is_byte(op.body.block.args[number]):
+        return None
+    factor = next(factor for factor in factors if number in factor.inputs)
+    return Dequantized(op, Shifted(number, factor.signed, None, frozenset(), False, 0))
+
+
+def _is_byte(argument: SSAValue) -> bool:
+    return isinstance(argument.type, IntegerType) and argument.type.width.data <= 8
 
 
 def _dequantized(value: SSAValue) -> Dequantized | None:
@@ -127,32 +152,32 @@ def _dequantized(value: SSAValue) -> Dequantized | None:
 
 
 def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
-    """An elementwise `scale * float(q - zero)` of integers of 8 bits."""
+    """An elementwise `q - zero` or `scale * float(q - zero)` of integers of 8 bits."""
     block = op.body.block
     maps = [attr.data for attr in op.get_indexing_maps()]
     last = block.last_op
     if len(op.outputs) != 1 or maps[-1] != AffineMap.identity(maps[-1].num_dims) or last is None:
         return None
     value, scale = last.operands[0], None
-    if not isinstance(value.type, Float32Type):
-        return None
     if isinstance(value.owner, arith.MulfOp):
         value, scale = value.owner.lhs, value.owner.rhs
         if not isinstance(value.owner, arith.SIToFPOp | arith.UIToFPOp):
             value, scale = scale, value
-    shift = _converted(value, block, op)
-    if shift is None:
-        return None
-    argument = block.args[shift.input].type
-    if not isinstance(argument, IntegerType) or argument.width.data > 8:
+    if value.type == i32:
+        shift = shifted(value, block, op)
+        shift = shift if shift is not None and _is_zero_point(shift) else None
+    else:
+        shift = _converted(value, block, op)
+    if shift is None or not _is_byte(block.args[shift.input]):
         return None
     if maps[shift.input] != maps[-1]:
         return None
-    places: list[tuple[int, ...]] = []
-    for map in maps[:-1]:
-        if not all(isinstance(x, AffineDimExpr) for x in map.results):
+    places: list[tuple[int | None, ...]] = []
+    for operand, map in zip(op.inputs, maps, strict=False):
+        place = _place(operand, map)
+        if place is None:
             return None
-        places.append(tuple(x.position for x in map.results if isinstance(x, AffineDimExpr)))
+        places.append(place)
     try:
         of_scale = set[int]() if scale is None else inputs_of(scale, block)
     except NotAContraction:
@@ -160,10 +185,34 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
     return None if shift.input in of_scale else Dequantized(op, shift, scale, tuple(places))
 
 
+def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
+    """The loop that walks each dimension; None for a map that is more than that."""
+    if not isinstance(operand.type, TensorType):
+        return ()
+    place: list[int | None] = []
+    for index, size in zip(map.results, operand.type.get_shape(), strict=True):
+        if not isinstance(index, AffineDimExpr) and size != 1:
+            return None
+        place.append(index.position if isinstance(index, AffineDimExpr) and size != 1 else None)
+    return tuple(place)
+
+
+def _is_zero_point(shift: Shifted) -> bool:
+    """Whether what is subtracted is known, or an input of no more than 16 bits."""
+    if shift.number is not None:
+        return True
+    assert shift.zero is not None
+    source, _ = without_extensions(shift.zero)
+    known = isinstance(source, BlockArgument) and isinstance(source.type, IntegerType)
+    return known and source.type.width.data <= 16  # pyright: ignore
+
+
 def _converted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
     """`float(q - zero)`, the difference not wrapped and the zero point of no more than 16 bits."""
     owner = value.owner
     if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
+        return None
+    if not isinstance(value.type, Float32Type):
         return None
     number = owner.operands[0]
     shift = shifted(number, block, op)
@@ -172,12 +221,8 @@ def _converted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> 
     unsigned = isinstance(owner, arith.UIToFPOp)
     if isinstance(number, BlockArgument):
         return replace(shift, signed=not unsigned)
-    if shift.number is None:
-        assert shift.zero is not None
-        source, _ = without_extensions(shift.zero)
-        known = isinstance(source, BlockArgument) and isinstance(source.type, IntegerType)
-        if not known or source.type.width.data > 16:  # pyright: ignore
-            return None
+    if not _is_zero_point(shift):
+        return None
     assert isinstance(number.type, IntegerType)
     low, high = shift_range(shift, block)
     least = 0 if unsigned else -(1 << number.type.width.data - 1)
@@ -201,7 +246,9 @@ def _transposition(op: LinalgStructuredOperation) -> list[int] | None:
 
 
 def _transposed(inner: Dequantized, order: list[int]) -> Dequantized:
-    places = tuple(tuple(order.index(d) for d in place) for place in inner.places)
+    places = tuple(
+        tuple(None if d is None else order.index(d) for d in place) for place in inner.places
+    )
     return replace(
         inner, places=places, moves=(*inner.moves, lambda value: _transpose(value, order))
     )
@@ -227,37 +274,51 @@ def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
 
 
 def _padded(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
-    """A pad with 0.0 is one with the zero point, which has to be one number."""
+    """A pad with zeros is one with the zero point, which has to be one number that is stored."""
     last = op.region.block.last_op
     low, high = op.static_low.get_values(), op.static_high.get_values()
     if last is None or not is_zero(last.operands[0]) or DYNAMIC_INDEX in (*low, *high):
         return None
     padded = {axis for axis, ends in enumerate(zip(low, high, strict=True)) if any(ends)}
-    number = inner.shift.number
-    if number is None or any(padded & set(inner.places[n]) for n in inner.aux):
-        return None
-    width = inner.op.body.block.args[inner.shift.input].type
-    assert isinstance(width, IntegerType)
-    least = -(1 << width.width.data - 1) if inner.shift.signed else 0
-    if not least <= number < least + (1 << width.width.data):
+    stored = _stored_zero(inner)
+    if stored is None or any(padded & set(inner.places[n]) for n in inner.aux):
         return None
 
     def pad(value: SSAValue) -> list[Operation]:
         assert isinstance(value.type, TensorType)
-        element = value.type.element_type
-        assert isinstance(element, IntegerType)
-        half = 1 << element.width.data - 1
-        stored = (number + half) % (2 * half) - half
         pad_of_integers = op.clone()
         pad_of_integers.operands = [value, *op.operands[1:]]
-        zero = arith.ConstantOp(IntegerAttr(stored, element))
+        zero = stored()
         block = pad_of_integers.region.block
         for body_op in reversed(list(block.ops)):
             Rewriter.erase_op(body_op)
-        block.add_op(tensor.YieldOp(zero.result))
-        return [zero, _retyped(pad_of_integers, element)]
+        block.add_op(tensor.YieldOp(zero.results[0]))
+        return [zero, _retyped(pad_of_integers, value.type.element_type)]
 
     return replace(inner, moves=(*inner.moves, pad))
+
+
+def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
+    """Makes the zero point as the integers are stored, where it is one of them."""
+    block, shift = inner.op.body.block, inner.shift
+    element = block.args[shift.input].type
+    assert isinstance(element, IntegerType)
+    number = shift.number
+    if number is None:
+        assert shift.zero is not None
+        source, signed = without_extensions(shift.zero)
+        alike = source.type == element and signed == shift.signed and not shift.negated
+        if not alike or not isinstance(source, BlockArgument):
+            return None
+        values = inner.op.inputs[source.index]
+        if not isinstance(values.type, TensorType) or values.type.get_num_dims():
+            return None
+        return lambda: tensor.ExtractOp(values, [], element)
+    half = 1 << element.width.data - 1
+    least = -half if shift.signed else 0
+    if not least <= number < least + 2 * half:
+        return None
+    return lambda: arith.ConstantOp(IntegerAttr((number + half) % (2 * half) - half, element))
 
 
 def _retyped(op: Operation, element: Attribute) -> Operation:
@@ -279,13 +340,16 @@ def _reshaped(
     assert isinstance(finer, TensorType)
     assert isinstance(coarser, TensorType)
     sizes = finer.get_shape()
-    places: list[tuple[int, ...]] = []
+    places: list[tuple[int | None, ...]] = []
     for number, place in enumerate(inner.places):
         if number == inner.shift.input:
             places.append(tuple(range(len(op.result.type.get_shape()))))  # pyright: ignore
             continue
-        moved: list[int] = []
+        moved: list[int | None] = []
         for d in place:
+            if d is None:
+                moved.append(None)
+                continue
             at = next(n for n, g in enumerate(groups) if d in g) if collapses else d
             wide = [dimension for dimension in groups[at] if sizes[dimension] != 1]
             if len(wide) > 1 or (collapses and wide not in ([], [d])):
@@ -303,11 +367,17 @@ def _reshaped(
 
 
 class _Rewrite:
-    """One contraction of two dequantized tensors."""
+    """One contraction of two dequantized tensors, of integers or of floats."""
 
-    def __init__(self, op: LinalgStructuredOperation, operands: tuple[Dequantized, Dequantized]):
+    def __init__(
+        self,
+        op: LinalgStructuredOperation,
+        operands: tuple[Dequantized, Dequantized],
+        of_integers: bool,
+    ):
         self.op = op
         self.operands = operands
+        self.of_integers = of_integers
         self.maps = [attr.data for attr in op.get_indexing_maps()]
         self.out = self.maps[-1]
 
@@ -315,7 +385,10 @@ class _Rewrite:
         """How the loops walk an auxiliary input of an operand's dequantization."""
         map = self.maps[number]
         place = self.operands[number].places[aux]
-        return AffineMap(map.num_dims, 0, tuple(map.results[d] for d in place))
+        none = AffineConstantExpr(0)
+        return AffineMap(
+            map.num_dims, 0, tuple(none if d is None else map.results[d] for d in place)
+        )
 
     def is_possible(self) -> bool:
         """Whether the sum fits and no zero point or scale changes within it."""
@@ -330,6 +403,8 @@ class _Rewrite:
                     own_map(self._map(number, aux), self.out)
         except NotAContraction:
             return False
+        if self.of_integers:
+            return True
         largest = 1
         for operand in self.operands:
             low, high = shift_range(operand.shift, operand.op.body.block)
@@ -354,10 +429,13 @@ class _Rewrite:
 
     def apply(self) -> LinalgStructuredOperation:
         values = [self._moved(operand) for operand in self.operands]
-        product = self._product(values)
-        scaled = self._scaled(product.results[0])
         old = [*self.op.inputs, *self.op.outputs]
-        Rewriter.replace_op(self.op, scaled)
+        if self.of_integers:
+            product = self._product(values, self.op.outputs[0])
+            Rewriter.replace_op(self.op, [], product.results)
+        else:
+            product = self._product(values, self._zeros())
+            Rewriter.replace_op(self.op, self._scaled(product.results[0]))
         for value in old:
             erase_dead(value)
         return product
@@ -371,13 +449,17 @@ class _Rewrite:
             value = ops[-1].results[0]
         return value
 
-    def _product(self, values: list[SSAValue]) -> linalg.ops.GenericOp:
-        """The sum of (qa - za) * (qb - zb) in 32 bits."""
+    def _zeros(self) -> SSAValue:
         result = self.op.results[0].type
         assert isinstance(result, TensorType)
         zero = arith.ConstantOp(IntegerAttr(0, i32))
         empty = tensor.EmptyOp((), TensorType(i32, result.get_shape()))
         fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
+        Rewriter.insert_op([zero, empty, fill], InsertPoint.before(self.op))
+        return fill.results[0]
+
+    def _product(self, values: list[SSAValue], start: SSAValue) -> linalg.ops.GenericOp:
+        """`start` and the sum of (qa - za) * (qb - zb) in 32 bits."""
         inputs, maps = list(values), self.maps[:2]
         block = Block(arg_types=[value.type.element_type for value in values])  # pyright: ignore
         factors = [
@@ -389,15 +471,15 @@ class _Rewrite:
         block.add_ops([product, total, linalg.ops.YieldOp(total)])
         generic = linalg.ops.GenericOp(
             inputs,
-            [fill.results[0]],
+            [start],
             Region(block),
             ArrayAttr(map(AffineMapAttr, (*maps, self.out))),
             self.op.get_iterator_types(),
-            [fill.results[0].type],
+            [start.type],
         )
         generic.location = self.op.location
         generic.attributes = dict(self.op.attributes)
-        Rewriter.insert_op([zero, empty, fill, generic], InsertPoint.before(self.op))
+        Rewriter.insert_op(generic, InsertPoint.before(self.op))
         return generic
 
     def _difference(

@@ -43,12 +43,10 @@ class OtherSigns:
         """The tensor `value xor 128`."""
         if value not in self._known:
             owner = value.owner
-            padded = _constant_padding(owner) if isinstance(owner, tensor.PadOp) else None
-            if padded is None:
-                ops = _shifted(value)
+            if isinstance(owner, tensor.PadOp) and (padding := _padding(owner)) is not None:
+                ops = _padded(owner, self.of(owner.source), padding)
             else:
-                assert isinstance(owner, tensor.PadOp)
-                ops = _padded(owner, self.of(owner.source), padded)
+                ops = _shifted(value)
             point = (
                 InsertPoint.at_start(owner)
                 if isinstance(owner, Block)
@@ -59,9 +57,14 @@ class OtherSigns:
         return self._known[value]
 
 
-def _constant_padding(op: tensor.PadOp) -> int | None:
+def _padding(op: tensor.PadOp) -> SSAValue | None:
+    """The number around a tensor, if it is the same everywhere."""
     last = op.region.block.last_op
-    return None if last is None else known_integer(last.operands[0])
+    if last is None:
+        return None
+    value = last.operands[0]
+    is_outside = isinstance(value.owner, Operation) and value.owner.parent is not op.region.block
+    return value if is_outside or known_integer(value) is not None else None
 
 
 def _shifted(value: SSAValue) -> list[Operation]:
@@ -85,12 +88,17 @@ def _shifted(value: SSAValue) -> list[Operation]:
     return [empty, generic]
 
 
-def _padded(op: tensor.PadOp, source: SSAValue, padding: int) -> list[Operation]:
+def _padded(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> list[Operation]:
     pad = op.clone()
     pad.operands = [source, *op.operands[1:]]
     block = pad.region.block
     for body_op in reversed(list(block.ops)):
         Rewriter.erase_op(body_op)
-    constant = arith.ConstantOp(IntegerAttr((padding & 255 ^ 128) - (padding & 128 ^ 128) * 2, i8))
-    block.add_op(tensor.YieldOp(constant.result))
-    return [constant, pad]
+    known = known_integer(padding)
+    if known is None:
+        sign = arith.ConstantOp(IntegerAttr(SIGN, i8))
+        before = [sign, arith.XOrIOp(padding, sign.result)]
+    else:
+        before = [arith.ConstantOp(IntegerAttr((known & 255 ^ 128) - (known & 128 ^ 128) * 2, i8))]
+    block.add_op(tensor.YieldOp(before[-1].results[0]))
+    return [*before, pad]

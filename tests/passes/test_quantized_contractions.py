@@ -398,6 +398,69 @@ def test_dequantized(channels: bool, zero: int, pad: bool):
     assert str(rewritten(text, dequantized=False)) == str(parse_text(text))
 
 
+def centred(zero: str, pad: bool) -> str:
+    """A depthwise convolution of unsigned bytes less a zero point, padded with zeros of 32 bits."""
+    size = 7 if pad else 6
+    padding = """%p = tensor.pad %x low[0, 0, 0, 1] high[0, 0, 1, 0] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %none : i32
+  } : tensor<1x3x6x6xi32> to tensor<1x3x7x7xi32>"""
+    four = '["parallel", "parallel", "parallel", "parallel"]'
+    same = "affine_map<(n, c, h, w) -> (n, c, h, w)>"
+    place = (
+        "affine_map<(n, c, h, w) -> (0, c)>" if zero == "1x3x" else "affine_map<(n, c, h, w) -> ()>"
+    )
+    result = f"tensor<1x3x{size - 2}x{size - 2}xi32>"
+    return f"""func.func @main(%q: tensor<1x3x6x6xi8>, %z: tensor<{zero}i8>, %w: tensor<3x3x3xi8>)
+    -> {result} {{
+  %none = arith.constant 0 : i32
+  %e0 = tensor.empty() : tensor<1x3x6x6xi32>
+  %x = linalg.generic {{indexing_maps = [{same}, {place}, {same}], iterator_types = {four}}}
+      ins(%q, %z : tensor<1x3x6x6xi8>, tensor<{zero}i8>) outs(%e0 : tensor<1x3x6x6xi32>) {{
+  ^bb0(%in: i8, %zero: i8, %out: i32):
+    %0 = arith.extui %in : i8 to i32
+    %1 = arith.extui %zero : i8 to i32
+    %2 = arith.subi %0, %1 : i32
+    linalg.yield %2 : i32
+  }} -> tensor<1x3x6x6xi32>
+  {padding if pad else ""}
+  %e1 = tensor.empty() : {result}
+  %c = linalg.fill ins(%none : i32) outs(%e1 : {result}) -> {result}
+  %r = linalg.generic {{indexing_maps = [
+      affine_map<(n, c, h, w, i, j) -> (n, c, h + i, w + j)>,
+      affine_map<(n, c, h, w, i, j) -> (c, i, j)>,
+      affine_map<(n, c, h, w, i, j) -> (n, c, h, w)>],
+      iterator_types = [{four[1:-1]}, "reduction", "reduction"]}}
+      ins(%{"p" if pad else "x"}, %w : tensor<1x3x{size}x{size}xi32>, tensor<3x3x3xi8>)
+      outs(%c : {result}) {{
+  ^bb0(%a: i32, %b: i8, %acc: i32):
+    %0 = arith.extsi %b : i8 to i32
+    %1 = arith.muli %a, %0 : i32
+    %2 = arith.addi %acc, %1 : i32
+    linalg.yield %2 : i32
+  }} -> {result}
+  return %r : {result}
+}}"""
+
+
+@pytest.mark.parametrize("same_signs", [False, True])
+@pytest.mark.parametrize("pad", [False, True])
+@pytest.mark.parametrize("zero", ["", "1x3x"])
+def test_integers_less_a_zero_point(zero: str, pad: bool, same_signs: bool):
+    """Bytes are multiplied, but where a padding would have to be of other numbers a channel."""
+    text = centred(zero, pad)
+    module = rewritten(text, same_signs=same_signs)
+    image = "s8" if same_signs else "u8"
+    factors = ["s32" if pad and zero else image, "s8"]
+    assert [sorted(types.split()) for types in contractions(module)] == [sorted([*factors, "s32"])]
+    generator = np.random.default_rng(len(zero))
+    q = generator.integers(-128, 128, (1, 3, 6, 6)).astype(np.int8)
+    z = generator.integers(-128, 128, (1, 3) if zero else ()).astype(np.int8)
+    w = generator.integers(-128, 128, (3, 3, 3)).astype(np.int8)
+    (result,) = reference(module, [q, z, w])
+    assert np.array_equal(result, reference(parse_text(text), [q, z, w])[0])
+
+
 def test_a_sign_is_changed_under_a_padding():
     """In the kernel of the convolution, where the target multiplies bytes of one sign only."""
     module = lowered(dequantized(True, 117, True), "lavapipe")
